@@ -33,7 +33,7 @@ FAMILIES = (
     ),
     ("Intervals", "prediction-intervals", ("_intervals", "coordinates", "_interval_width")),
     ("Sharpness", "sharpness", ("_sharpness",)),
-    ("Classes", "classes", ("_prediction_sets", "_expected_calibration")),
+    ("Classes", "classes", ("_class_scores", "_prediction_sets", "_expected_calibration")),
     ("Uncertainty characteristics curve", "uncertainty-characteristics", ("scores",)),
     ("Several targets", "several-targets", ("energy", "variogram", "moments")),
 )

@@ -6,6 +6,7 @@ same time, the event counts as earlier.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,11 @@ CENSORING = ("event", "lower", "upper")
 """Arguments of ``fit`` that describe the censoring of each row."""
 
 
+def given_censoring(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that describe the censoring and have one value per row."""
+    return {name: params[name] for name in CENSORING if name in params and np.ndim(params[name]) > 0}
+
+
 @dataclass(frozen=True, eq=False)
 class Bounds:
     """Known bounds of each target. The bounds of an observed target are equal."""
@@ -29,6 +35,19 @@ class Bounds:
     @property
     def observed(self) -> BoolArray:
         return np.equal(self.lower, self.upper)
+
+    @property
+    def known(self) -> BoolArray:
+        """Return whether each target is observed or has a finite upper bound."""
+        return np.isfinite(self.upper)
+
+    @property
+    def right_censored(self) -> bool:
+        return bool((self.observed | (self.upper == np.inf)).all())
+
+    @classmethod
+    def from_event(cls, y: FloatArray, event: BoolArray | None) -> Bounds:
+        return cls(y, y if event is None else np.where(event, y, np.inf))
 
     def take(self, rows: IntArray) -> Bounds:
         return Bounds(self.lower[rows], self.upper[rows])
@@ -69,7 +88,7 @@ def read_bounds(y: FloatArray, event: Any = None, lower: Any = None, upper: Any 
             "`upper=inf` for a right-censored row."
         )
     if mask is not None:
-        return Bounds(y, np.where(mask, y, np.inf))
+        return Bounds.from_event(y, mask)
     if lower is None and upper is None:
         return None
     bounds = Bounds(_read_bound(lower, "lower", y), _read_bound(upper, "upper", y))
@@ -92,6 +111,17 @@ def _read_bound(values: ArrayLike | None, name: str, y: FloatArray) -> FloatArra
     return check_no_nan(check_rows(as_float_array(values, name), name, y.size), name)
 
 
+def refuse_censoring(owner: str, y: FloatArray, params: Mapping[str, Any]) -> None:
+    """Raise an error if targets are censored, because the owner would treat the targets as observed."""
+    censoring = given_censoring(params)
+    if censoring and read_bounds(y, **censoring) is not None:
+        raise ValueError(
+            f"`{next(iter(censoring))}` is given, but {owner} would treat censored targets as observed. Use "
+            "CensoredBoostingRegressor, CensoringWeightedRegressor, or RecalibratedRegressor with "
+            "recalibrator=IsotonicRecalibrator()."
+        )
+
+
 def read_censoring_time(censoring_time: Any, y: FloatArray, event: BoolArray | None) -> FloatArray:
     """Return the censoring times: y of a censored row, and at least y of an observed row."""
     name = "censoring_time"
@@ -112,16 +142,6 @@ def check_times(values: FloatArray, name: str) -> FloatArray:
     return values
 
 
-def bound_scores(dist: Any, bounds: Bounds) -> Bounds:
-    """Return the normal scores of the known bounds of each target under its distribution."""
-    low, high = (
-        np.where(np.isfinite(end), dist._normal_score(np.where(np.isfinite(end), end, 0.0)), end)
-        for end in (bounds.lower, bounds.upper)
-    )
-    # A censored target beyond the support must not look like an observed target, whose bounds are equal.
-    return Bounds(np.where(bounds.observed, low, np.minimum(low, np.finfo(float).max)), high)
-
-
 def log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
     """Return the logarithm of the standard normal probability between two scores."""
     mirror = low > 0  # Probabilities near 0 are more precise than probabilities near 1.
@@ -132,6 +152,9 @@ def log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
 
 
 # -------------------------------------------------------------------------------------------- estimation
+
+_LATER = 1e-4
+"""Relative distance of later times from the last time. It exceeds the rounding error of equal times."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,34 +209,52 @@ def product_limit(
     return StepSurvival(times, np.cumprod(1 - share), np.cumsum(variance))
 
 
+def step_masses(times: FloatArray, survival: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the steps of survival functions, shapes (k + 1,) and (..., k + 1).
+
+    The last point is slightly later than the last time. Its mass is the probability of all later times.
+    """
+    later = times[-1] + _LATER * max(float(np.abs(times).max()), np.finfo(float).tiny)
+    none = np.zeros((*survival.shape[:-1], 1))
+    return np.append(times, later), -np.diff(survival, prepend=none + 1, append=none, axis=-1)
+
+
 def event_weights(y: FloatArray, event: BoolArray | None, weight: FloatArray | None) -> FloatArray:
-    """Return the weights of the rows divided by the probability to be uncensored, and 0 for censored rows.
+    """Return the weights of the rows divided by the probability of being uncensored, and 0 for censored rows.
 
     The results are the jumps of the product-limit estimate, multiplied by the sum of all weights.
     """
     censoring = product_limit(y, event, weight, of_censoring=True)
-    observed = np.ones(y.size) if event is None else event
-    inverse = observed / censoring.before(y)
-    return np.asarray(inverse if weight is None else weight * inverse)
+    count = np.ones(y.size) if weight is None else weight
+    counted = count if event is None else count * event
+    return inverse_weights(counted, censoring.before(y))
+
+
+def inverse_weights(weight: FloatArray, probability: FloatArray) -> FloatArray:
+    """Return the weights divided by the probabilities. A weight of 0 remains 0."""
+    return np.divide(weight, probability, out=np.zeros(weight.size), where=weight > 0)
 
 
 _EM_STEPS, _EM_TOLERANCE = 2000, 1e-7
 
 
-def point_masses(bounds: Bounds, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Return points and masses of the nonparametric maximum likelihood estimate.
+MassFunction = Callable[[FloatArray | None], FloatArray]
+"""Function of the weights of the rows. The sum of the returned masses is the sum of the weights."""
 
-    The sum of the masses is the sum of the weights. Mass without a finite upper bound is left out.
+
+def interval_masses(bounds: Bounds) -> tuple[Bounds, MassFunction]:
+    """Return Turnbull's intervals, and their masses: the nonparametric maximum likelihood estimate.
+
+    Mass without a finite upper bound is left out.
     """
-    observed = bounds.observed
-    if (observed | (bounds.upper == np.inf)).all():
-        masses = event_weights(bounds.lower, observed, weight)
-        return bounds.lower[observed], masses[observed]
-    ones = np.ones(observed.size) if weight is None else weight
     low, high, first, last = _innermost_intervals(bounds)
-    masses = _self_consistent(first, last, ones, low.size)
-    finite = np.isfinite(high)
-    return np.where(np.isfinite(low), (low + high) / 2, low)[finite], masses[finite]
+    finite = np.flatnonzero(np.isfinite(high))
+
+    def masses(weight: FloatArray | None) -> FloatArray:
+        ones = np.ones(first.size) if weight is None else weight
+        return _self_consistent(first, last, ones, low.size)[finite]
+
+    return Bounds(low, high).take(finite), masses
 
 
 def _innermost_intervals(bounds: Bounds) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
@@ -238,7 +279,8 @@ def _self_consistent(first: IntArray, last: IntArray, weight: FloatArray, n_cell
     masses = np.full(n_cells, weight.sum() / n_cells)
     for _ in range(_EM_STEPS):
         reached = np.concatenate([[0.0], np.cumsum(masses)])
-        share = weight / (reached[last + 1] - reached[first])
+        probability = reached[last + 1] - reached[first]
+        share = inverse_weights(weight, probability)
         change = np.bincount(first, share, n_cells + 1) - np.bincount(last + 1, share, n_cells + 1)
         before, masses = masses, masses * np.cumsum(change)[:-1]
         masses = np.maximum(masses, 0.0)

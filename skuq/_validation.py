@@ -23,7 +23,7 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Smallest and largest accepted sum of weights."""
 
 MOST_REPETITIONS = 2.0**53
-"""Largest number of repetitions that weights may represent."""
+"""Maximum number of repetitions that weights may represent."""
 
 MOST_EMPTY_BINS = 1000
 """Number of bins that is accepted for any number of rows."""
@@ -51,7 +51,8 @@ def as_float_array(values: ArrayLike, name: str) -> FloatArray:
         raise ValueError(f"`{name}` must hold numbers up to 1.8e308, got a larger integer.") from error
     except (TypeError, ValueError) as error:
         kind = getattr(values, "dtype", type(values).__name__)
-        raise TypeError(f"`{name}` must hold real numbers, got {kind}.") from error
+        remedy = " Convert censored targets by `skuq.censoring.from_survival`." if array.dtype.names else ""
+        raise TypeError(f"`{name}` must hold real numbers, got {kind}.{remedy}") from error
 
 
 def as_array(values: Any, name: str) -> np.ndarray:
@@ -328,8 +329,8 @@ def check_n_bins(n_bins: int, n: int, name: str = "n_bins") -> int:
     most = max(n, MOST_EMPTY_BINS)
     if n_bins > most:
         raise ValueError(
-            f"`{name}` must be at most {most} for {n} rows, got {n_bins}. With so many bins, "
-            "most bins are empty. Use fewer bins."
+            f"`{name}` must be at most {most} for {n} rows, got {n_bins}. With this number, most bins are "
+            "empty. Use fewer bins."
         )
     return n_bins
 

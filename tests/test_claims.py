@@ -289,8 +289,7 @@ def test_single_trees_in_cross_conformal_prediction(method, claimed):
 def test_fully_grown_trees_as_scale_of_fully_grown_trees(n):
     assert claims(
         ResidualRegressor,
-        "For fully grown trees as the mean and the scale model in one dimension, 90 % intervals cover about "
-        "73 %",
+        "If both models are fully grown trees in one dimension, 90 % intervals cover about 73 %",
     )
     tree = DecisionTreeRegressor(random_state=0)
     model = ResidualRegressor(tree, tree, location="refit", shape="empirical", shrink=False)

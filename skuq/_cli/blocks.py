@@ -15,7 +15,9 @@ from skuq._cli.forecasts import BoundColumns, Kind
 from skuq._cli.inputs import Inputs, check_same_targets
 from skuq._cli.progress import Progress
 from skuq._periods import period_starts, periods
-from skuq.monitoring import MetricAccumulator
+from skuq.monitoring import ClassMetricAccumulator, MetricAccumulator
+
+Accumulator = MetricAccumulator | ClassMetricAccumulator
 
 MOST_GROUPS = 100
 OTHERS = "other groups"
@@ -28,8 +30,9 @@ OF_BOUNDS += ["miss_rate", "excess", "deficit"]
 class Parts:
     """Accumulators of the parts of the rows that one column distinguishes."""
 
+    kind: Kind
     coverage: float
-    accumulators: dict[Any, MetricAccumulator] = field(default_factory=dict)
+    accumulators: dict[Any, Accumulator] = field(default_factory=dict)
 
     def update(self, labels: pd.Series[Any], y: Any, forecast: Any, weight: Any) -> None:
         for label, index in labels.groupby(labels.to_numpy()).indices.items():
@@ -37,18 +40,27 @@ class Parts:
             if part is None or part.any():
                 self._of(label).update(y[index], forecast[index], part)
 
-    def _of(self, label: Any) -> MetricAccumulator:
+    def _of(self, label: Any) -> Accumulator:
         key = label if label in self.accumulators or len(self.accumulators) < MOST_GROUPS else OTHERS
         if key not in self.accumulators:
-            self.accumulators[key] = MetricAccumulator("picp", coverage=self.coverage, curves=())
+            self.accumulators[key] = accumulator_of_part(self.kind, self.coverage)
         return self.accumulators[key]
 
-    def sorted(self) -> dict[Any, MetricAccumulator]:
+    def sorted(self) -> dict[Any, Accumulator]:
         return {label: self.accumulators[label] for label in sorted(self.accumulators)}
 
 
-def accumulator_of(kind: Kind, coverage: float) -> MetricAccumulator:
+def accumulator_of_part(kind: Kind, coverage: float) -> Accumulator:
+    """Return an empty accumulator of the coverage."""
+    if kind.labels is not None:
+        return ClassMetricAccumulator("set_coverage", labels=kind.labels, coverage=coverage)
+    return MetricAccumulator("picp", coverage=coverage, curves=())
+
+
+def accumulator_of(kind: Kind, coverage: float) -> Accumulator:
     """Return an empty accumulator of all metrics that suit the kind of forecast."""
+    if kind.labels is not None:
+        return ClassMetricAccumulator(labels=kind.labels, coverage=coverage)
     if isinstance(kind, BoundColumns):
         return MetricAccumulator(*OF_BOUNDS, coverage=coverage, curves=())
     if kind.has_atoms:
@@ -59,17 +71,17 @@ def accumulator_of(kind: Kind, coverage: float) -> MetricAccumulator:
 
 def measure_blocks(
     inputs: Inputs, n: int, progress: Progress
-) -> tuple[dict[str, MetricAccumulator], dict[str, dict[Any, MetricAccumulator]]]:
+) -> tuple[dict[str, Accumulator], dict[str, dict[Any, Accumulator]]]:
     """Return the accumulators of all models, and the accumulators of the parts of the rows."""
     options = inputs.options
     separate = [*options.groups, *([options.time] if options.time is not None else [])]
     if separate and len(inputs.tables) > 1:
         raise InputError(
-            "--groups and --time need all rows in memory for several files; evaluate each file by itself, or "
-            "leave out --block-rows."
+            "--groups and --time need all rows in memory for several files; evaluate each file "
+            "separately, or omit --block-rows."
         )
     models = {name: accumulator_of(kind, options.coverage) for name, kind in inputs.kinds.items()}
-    parts = {column: Parts(options.coverage) for column in separate}
+    parts = {column: Parts(inputs.kind, options.coverage) for column in separate}
     starts = None if options.time is None else _period_starts(inputs, n, progress)
     done = 0
     try:

@@ -23,9 +23,9 @@ ROUNDING = 0.01
 class Kind(ABC):
     """Columns of the forecasts, and the forecast of a block of rows."""
 
-    of_classes = False
     has_atoms = False
     labels: tuple[str, ...] | None = None
+    """Classes of the columns, for forecasts of classes."""
 
     @property
     @abstractmethod
@@ -120,7 +120,6 @@ class ProbaColumns(Kind):
 
     names: tuple[str, ...]
     labels: tuple[str, ...]
-    of_classes = True
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -137,7 +136,7 @@ class ProbaColumns(Kind):
             i = int(np.argmax(far))
             names = ", ".join(map(repr, self.columns))
             raise InputError(
-                f"{rows.path}: columns {names} must have the sum 1 in each row, got {total[i]:.6g} at row "
+                f"{rows.path}: columns {names} must sum to 1 in each row, got {total[i]:.6g} at row "
                 f"{rows.start + i + 1}. Pass the probabilities of all classes."
             )
         rounded = np.abs(total - 1) > SUM_TOLERANCE

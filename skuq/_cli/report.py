@@ -57,8 +57,6 @@ def measure(inputs: Inputs, argv: list[str], progress: Progress) -> HTMLReport:
     if rows is None:
         report = in_memory(inputs, keywords, progress)
     else:
-        if any(kind.of_classes for kind in inputs.kinds.values()):
-            raise InputError("--proba needs all rows in memory; leave out --block-rows, or pass fewer rows.")
         models, slices = measure_blocks(inputs, rows, progress)
         report = HTMLReport.from_accumulator(models, slices=slices, **keywords)
     report.facts = {**inputs.facts(), **report.facts}
@@ -105,9 +103,8 @@ def write(report: HTMLReport, output: Path, *, json: bool) -> None:
 
 def show(report: HTMLReport, options: argparse.Namespace, messages: list[str]) -> None:
     """Print the summary of each model, the most important finding, and the names of the files."""
-    summaries = report.report.attrs["summary"]
     for name, found in report.findings.items():
-        print(f"{name}: {summaries[name]}")
+        print(f"{name}: {report.summaries[name]}.")
         for finding in found:
             print(f"  {finding.severity}: {finding.title}")
     for message in messages:

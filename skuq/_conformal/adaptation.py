@@ -57,11 +57,13 @@ class ExpertWeights:
 
     def __init__(self, n_experts: int) -> None:
         self.weights: FloatArray = np.full(n_experts, 1 / n_experts)
-        self._squares: deque[float] = deque(maxlen=_INTERVAL)
+        self._squares = np.zeros(_INTERVAL)  # the latest value overwrites the earliest
+        self._n_steps = 0
 
     def update(self, losses: FloatArray) -> None:
-        self._squares.append(float(self.weights @ losses**2))
-        mean_square = math.fsum(self._squares) / len(self._squares)
+        self._squares[self._n_steps % _INTERVAL] = self.weights @ losses**2
+        self._n_steps += 1
+        mean_square = float(self._squares.sum()) / min(self._n_steps, _INTERVAL)
         if mean_square == 0:  # No expert had a loss.
             return
         rate = math.sqrt((math.log(2 * losses.size * _INTERVAL) + 1) / (_INTERVAL * mean_square))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, check_consistent_length, get_tags
 
+from skuq._censoring import refuse_censoring
 from skuq._fitting.cross_fit import CrossFit, cross_fit, resolve_cv
 from skuq._fitting.distribution_transformer import get_feature_names_out, set_output
 from skuq._fitting.metadata import router_for
@@ -57,7 +59,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
       it.
 
     ``_predict_dist`` also gets X without conversion, because a wrapped estimator validates data frames and
-    sparse matrices. A subclass without a wrapped estimator converts X by scikit-learn's ``validate_data``.
+    sparse matrices. A subclass without a wrapped estimator converts X with scikit-learn's ``validate_data``.
 
     `fit_transform` refits clones on folds. It uses the parameters ``cv``, ``n_jobs``, ``random_state`` and
     ``verbose`` if the subclass has these parameters. Without ``random_state``, the folds differ between
@@ -88,6 +90,9 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     >>> MarginalRegressor().fit(X, y).predict_interval(X[:1]).round(2)
     array([[-0.34,  3.34]])
     """
+
+    _passes_censoring: ClassVar[bool] = False
+    """Whether the wrapped estimator may get the censoring, because no other step uses the targets."""
 
     # -------------------------------------------------------------- methods of a subclass
 
@@ -262,9 +267,12 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
-        return read_training(
+        data = read_training(
             self, X, y, sample_weight, fit_params, caller, route_weight=self._routes_weight()
         )
+        if data.params and not self._passes_censoring:
+            refuse_censoring(type(self).__name__, data.y, data.params)
+        return data
 
     def _cross_fit(self, data: TrainingData, progress: Progress) -> CrossFit:
         return cross_fit(
@@ -411,8 +419,10 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         tags.transformer_tags.preserves_dtype = []
         if not hasattr(self, "estimator"):
             return tags
+        frozen = isinstance(self.estimator, FrozenEstimator)
         try:
-            child = get_tags(self.estimator)
+            # A FrozenEstimator would copy all tags in each call, which takes longer than a prediction.
+            child = get_tags(self.estimator.estimator if frozen else self.estimator)
         except Exception:  # Estimators of other packages may have no tags or broken tags.
             return tags
         tags.input_tags = child.input_tags

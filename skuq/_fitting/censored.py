@@ -26,8 +26,7 @@ class BaseCensoredRegressor(BaseUncertaintyRegressor):
         bounds = read_bounds(data.y, **censoring)
         if bounds is None:
             return data
-        known = bounds.observed if "event" in censoring else bounds.upper < float("inf")
-        require_events(known, data.sample_weight)
+        require_events(bounds.known, data.sample_weight)
         return replace(data, metadata={**data.metadata, **censoring})
 
     def _bounds(self, data: TrainingData) -> Bounds | None:

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from skuq._censoring import CENSORING
+from skuq._censoring import given_censoring, read_bounds
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import IntArray
 from skuq.distributions import Distribution
@@ -39,7 +39,9 @@ def fit_recalibrator(recalibrator: Any, dist: Distribution, data: TrainingData, 
 
 def _censoring_of(recalibrator: Any, data: TrainingData, rows: IntArray) -> dict[str, Any]:
     """Return the censoring of the rows. Raise an error if the recalibrator would ignore it."""
-    given = {name: data.params[name] for name in CENSORING if data.params.get(name) is not None}
+    given = given_censoring(data.params) if data.params else {}
+    if not given or read_bounds(data.y, **given) is None:  # Every target is observed.
+        return {}
     for name in given:
         if not has_fit_parameter(recalibrator, name):
             raise ValueError(

@@ -16,6 +16,7 @@ from skuq.displays._display import CurveMixin, Display, Fold, as_list, tables_of
 from skuq.displays._drawing import Style, check_matplotlib, draw_diagonal, draw_legend, percent
 from skuq.evaluation import probability_reliability_curve
 from skuq.metrics import class_reliability_table
+from skuq.monitoring import ClassMetricAccumulator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,8 +39,8 @@ class ClassReliabilityDisplay(CurveMixin, Display):
     without bins. The consistency band contains most curves of calibrated probabilities. The confidence band
     shows the uncertainty of the curve itself.
 
-    Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another model or
-    another class to the same axes, pass ``ax=display.ax_``.
+    Create the display with `from_estimator`, `from_predictions`, `from_cv_results` or `from_accumulator`. To
+    add another model or another class to the same axes, pass ``ax=display.ax_``.
 
     Parameters
     ----------
@@ -199,7 +200,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         band : {"consistency", "confidence"} or None, default="consistency"
             "consistency" draws the range of the curves of calibrated probabilities. "confidence" draws the
             range of the curves of resampled rows. None draws no band. This parameter and the next three
-            parameters require ``strategy="isotonic"``.
+            require ``strategy="isotonic"``.
         band_coverage : float, default=0.9
             Probability that the band contains the curve at a single predicted probability.
         n_redraws : int, default=200
@@ -227,6 +228,36 @@ class ClassReliabilityDisplay(CurveMixin, Display):
             options |= {**band_options, "random_state": random_state}
         folds = [Fold(y_true, y_pred, sample_weight, labels=labels)]
         return cls._from_folds(folds, name=name, ax=ax, **options, **kwargs)
+
+    @classmethod
+    def from_accumulator(
+        cls,
+        accumulator: ClassMetricAccumulator,
+        *,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the reliability diagram of accumulated rows.
+
+        Parameters
+        ----------
+        accumulator : ClassMetricAccumulator
+            Accumulator of the rows.
+        name : str, default=None
+            Name of the curve in the legend.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on. None makes a new figure.
+        **kwargs : dict
+            The other keywords of `plot`.
+
+        Returns
+        -------
+        display : ClassReliabilityDisplay
+            The drawn display.
+        """
+        check_matplotlib("ClassReliabilityDisplay.from_accumulator")
+        return cls(table=accumulator.reliability_table(), name=name).plot(ax, **kwargs)
 
     @classmethod
     def _from_folds(

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from skuq._censoring import Bounds, MassFunction, event_weights, interval_masses
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._discrete.atoms import FLOAT32_ROUNDING, atom_windows, tie_tolerance
@@ -21,6 +22,8 @@ from skuq.distributions._discrete.atoms import FLOAT32_ROUNDING, atom_windows, t
 __all__ = [
     "FLOAT32_ROUNDING",
     "PER_ATOM",
+    "bound_scores",
+    "censored_pit_scores",
     "pit_scores",
     "randomized_scores",
     "spread_atoms",
@@ -43,6 +46,31 @@ def pit_scores(dist: Distribution, y: FloatArray) -> tuple[FloatArray, FloatArra
         np.where(atom, dist._normal_score(low), score),
         np.where(atom, dist._normal_score(high), score),
     )
+
+
+def bound_scores(dist: Distribution, bounds: Bounds) -> Bounds:
+    """Return the normal scores of the known bounds of each target under its distribution."""
+    low, high = (
+        np.where(np.isfinite(end), dist._normal_score(np.where(np.isfinite(end), end, 0.0)), end)
+        for end in (bounds.lower, bounds.upper)
+    )
+    # A censored target beyond the support must not look like an observed target, whose bounds are equal.
+    return Bounds(np.where(bounds.observed, low, np.minimum(low, np.finfo(float).max)), high)
+
+
+def censored_pit_scores(dist: Distribution, bounds: Bounds) -> tuple[FloatArray, FloatArray, MassFunction]:
+    """Return intervals of the normal scores of the PIT values, and the function that computes their masses.
+
+    The masses are estimated from censored targets. The mass above the largest known PIT value is left out.
+    """
+    scores = bound_scores(dist, bounds)
+    if not bounds.right_censored:
+        cells, masses = interval_masses(scores)
+        return cells.lower, cells.upper, masses
+    rows = np.flatnonzero(bounds.observed)
+    high = scores.lower[rows]
+    low = high if dist.has_density else np.minimum(pit_scores(dist[rows], bounds.lower[rows])[0], high)
+    return low, high, lambda weight: event_weights(scores.lower, bounds.observed, weight)[rows]
 
 
 def spread_atoms(

@@ -2,7 +2,13 @@
 
 from skuq.evaluation._report.records import assemble, record
 from skuq.evaluation._report.table import won_by
-from skuq.evaluation._report.wording import Headline, RowFormat, bias_words, headline_words
+from skuq.evaluation._report.wording import (
+    Headline,
+    RowFormat,
+    bias_words,
+    class_headline_words,
+    headline_words,
+)
 from skuq.evaluation._significance import interval_of_draws
 
 __all__ = [
@@ -10,6 +16,7 @@ __all__ = [
     "RowFormat",
     "assemble",
     "bias_words",
+    "class_headline_words",
     "headline_words",
     "interval_of_draws",
     "record",

@@ -4,33 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skuq._censoring import product_limit, read_event, require_events
+from skuq._censoring import Bounds, product_limit, read_event, require_events, step_masses
+from skuq._fitting.seeds import MAX_SEED
 from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
+    check_integer,
     check_number,
-    check_sample_weight,
+    check_random_state,
     check_single_coverage,
-    check_target,
 )
+from skuq._weights import weighted_mean
 from skuq.distributions import Distribution, Empirical, as_distribution
-from skuq.metrics import (
-    concordance_score,
-    interval_coverage_bounds,
-    ipcw_brier_loss,
-    ipcw_crps_loss,
-    localized_crps_loss,
-    nll_loss,
-    regression_calibration_curve,
+from skuq.evaluation._resampling import Rows, bootstrap_weights
+from skuq.evaluation._significance import interval_of_draws
+from skuq.metrics import regression_calibration_curve
+from skuq.metrics._internal import (
+    WeightFunction,
+    censored_nll_rows,
+    check_uncensored,
+    coverage_of_weights,
+    covered_rows,
+    ipcw_brier_of_weights,
+    ipcw_crps_of_weights,
+    localized_crps_rows,
+    nll_rows,
+    pair_sums,
 )
 
 _TIME_LEVEL = 0.8
 """By default, scores are computed up to this quantile of y."""
+
+_REFERENCE = "kaplan_meier"
+
+_MOST_STEPS = 500
+"""Largest number of steps of the forecast without features."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,12 +55,16 @@ class SurvivalReport:
     ----------
     table : DataFrame
         One row per property and one column per forecast.
+    low, high : DataFrame
+        Bounds of the confidence intervals, in the shape of `table`. NaN without an interval.
     n_rows, n_events : int
         Number of rows, and number of observed targets.
     upper : float
         Largest time of the weighted CRPS, and time of the Brier score.
     coverage : float
-        Nominal coverage of the intervals.
+        Nominal coverage of the prediction intervals.
+    confidence : float
+        Probability of the confidence intervals.
 
     See Also
     --------
@@ -56,22 +74,43 @@ class SurvivalReport:
     --------
     >>> from skuq.evaluation import survival_report
     >>> y, dist = [1.5, 1.0, 4.0], ([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
-    >>> report = survival_report(y, dist, event=[True, False, True], upper=3.0)
+    >>> report = survival_report(y, dist, event=[True, False, True], upper=3.0, n_resamples=0)
     >>> report.n_rows, report.n_events
     (3, 2)
     """
 
     table: pd.DataFrame
+    low: pd.DataFrame
+    high: pd.DataFrame
     n_rows: int
     n_events: int
     upper: float
     coverage: float
+    confidence: float
 
     def __repr__(self) -> str:
         return (
             f"Censored targets: {self.n_rows} rows, {self.n_events} observed, scores up to {self.upper:g}, "
-            f"coverage {self.coverage:g}\n\n{self.table.round(4)}"
+            f"coverage {self.coverage:g}{self._legend()}\n\n{self._lines().to_string()}"
         )
+
+    def _legend(self) -> str:
+        if self.low.isna().all(axis=None):
+            return ""
+        return f"\n{100 * self.confidence:g} % confidence intervals in brackets"
+
+    def _lines(self) -> pd.DataFrame:
+        """Return the values as text. The line below a value has its confidence interval."""
+        names, lines = [], []
+        columns = (self.table, self.low, self.high)
+        for name, *rows in zip(self.table.index, *(each.to_numpy() for each in columns), strict=True):
+            value, low, high = rows
+            names.append(name)
+            lines.append([f"{each:.4g}" for each in value.round(12)])
+            if np.isfinite(low).any():
+                names.append("")
+                lines.append([f"[{a:.3g}, {b:.3g}]" for a, b in zip(low, high, strict=True)])
+        return pd.DataFrame(lines, index=names, columns=self.table.columns).replace("[nan, nan]", "")
 
 
 def survival_report(
@@ -82,6 +121,9 @@ def survival_report(
     upper: float | None = None,
     coverage: float = DEFAULT_COVERAGE,
     sample_weight: ArrayLike | None = None,
+    n_resamples: int = 200,
+    confidence: float = 0.95,
+    random_state: int | np.random.RandomState | None = None,
 ) -> SurvivalReport:
     """Return scores and calibration of forecasts of right-censored targets.
 
@@ -100,11 +142,18 @@ def survival_report(
         all targets are observed.
     upper : float or None, default=None
         Largest time of the weighted CRPS (`~skuq.metrics.ipcw_crps_loss`), and time of the Brier score. None
-        means the 80 % quantile of y.
+        means the 80 % quantile of y, or the largest time after which rows are uncensored, if this time is
+        smaller.
     coverage : float, default=0.9
         Nominal coverage of the central interval. Strictly between 0 and 1.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
+    n_resamples : int, default=200
+        Number of bootstrap resamples of the rows for the confidence intervals. 0 means no intervals.
+    confidence : float, default=0.95
+        Nominal probability of the confidence intervals. Strictly between 0 and 1.
+    random_state : int, RandomState or None, default=None
+        Controls the resamples. Pass an int for reproducible output across calls.
 
     Returns
     -------
@@ -115,15 +164,31 @@ def survival_report(
         - "localized_crps": CRPS of each row up to its censoring time. The smaller the better.
         - "ipcw_brier": Brier score at the time `upper`. The smaller the better.
         - "nll": negative log-likelihood. The smaller the better. NaN if the forecast has no density.
-        - "concordance": concordance index. The larger the better.
+        - "concordance": Harrell's concordance index. The larger the better.
         - "calibration_error": mean distance of the calibration curve from the diagonal.
         - "coverage_low": smallest possible coverage of the central intervals.
         - "coverage_high": largest possible coverage of the central intervals.
         - "coverage": estimated coverage of the central intervals.
 
+        The attributes ``low`` and ``high`` have the bounds of the confidence intervals. The calibration error
+        has no interval, because resampling increases calibration errors.
+
+    Raises
+    ------
+    ValueError
+        If all targets are censored, if no row is uncensored at the time `upper`, or if a forecast has the
+        name "kaplan_meier".
+
     See Also
     --------
-    uncertainty_report : Report without censoring, with confidence intervals.
+    uncertainty_report : Report without censoring.
+
+    Notes
+    -----
+    The confidence intervals are quantiles of the resampled values. They describe the variation from the
+    choice of test rows, for given models. Each resample has its own censoring weights. Two parts are not
+    computed again. The localized CRPS keeps the distribution of unknown censoring times. The concordance is a
+    linear function of the resampled weights. Comparing all pairs costs O(n^2) time.
 
     Examples
     --------
@@ -140,46 +205,114 @@ def survival_report(
     coverage      0.90          0.90
     """
     nominal = check_single_coverage(coverage)
-    forecasts = y_pred if isinstance(y_pred, Mapping) else {"model": y_pred}
-    y = check_target(y_true)
-    weight = check_sample_weight(sample_weight, y.size)
-    mask = read_event(event, y.size)
-    require_events(mask, weight)
-    time = float(np.quantile(y, _TIME_LEVEL)) if upper is None else check_number(upper, "upper")
-    columns = {name: as_distribution(forecast) for name, forecast in forecasts.items()}
-    columns["kaplan_meier"] = _without_features(y, mask, weight)
-    table = {name: _properties(y, dist, mask, weight, time, nominal) for name, dist in columns.items()}
-    n_events = y.size if mask is None else int(mask.sum())
-    return SurvivalReport(pd.DataFrame(table), y.size, n_events, time, nominal)
+    level = check_single_coverage(confidence, "confidence")
+    check_integer(n_resamples, "n_resamples", 0)
+    seed = int(check_random_state(random_state).randint(MAX_SEED))
+    rows = Rows(y_true, sample_weight)
+    mask = read_event(event, rows.given)
+    if mask is not None and rows.keep is not None:
+        mask = read_event(mask[rows.keep], len(rows))
+    require_events(mask)
+    time = _check_time(rows.y, mask, upper)
+    properties = {
+        name: _properties(rows, dist, mask, time, nominal)
+        for name, dist in _forecasts(y_pred, rows, mask).items()
+    }
+    table = pd.DataFrame(
+        {name: {key: value(rows.weight) for key, value in each.items()} for name, each in properties.items()}
+    )
+    low, high = _intervals(properties, table, rows, n_resamples, level, seed)
+    n_events = len(rows) if mask is None else int(mask.sum())
+    return SurvivalReport(table, low, high, len(rows), n_events, time, nominal, level)
+
+
+def _forecasts(y_pred: Any, rows: Rows, event: BoolArray | None) -> dict[str, Distribution]:
+    forecasts = dict(y_pred) if isinstance(y_pred, Mapping) else {"model": y_pred}
+    if not forecasts or _REFERENCE in forecasts:
+        raise ValueError(
+            f"`y_pred` must hold at least one forecast, and none with the name {_REFERENCE!r}, got the names "
+            f"{list(forecasts)}."
+        )
+    columns = {name: rows.of(as_distribution(forecast)) for name, forecast in forecasts.items()}
+    return {**columns, _REFERENCE: _without_features(rows.y, event, rows.weight)}
+
+
+def _check_time(y: FloatArray, event: BoolArray | None, upper: float | None) -> float:
+    if upper is not None:
+        time = check_number(upper, "upper")
+        check_uncensored(y, event, time, "upper", after=True)
+        return time
+    earlier = y[y < y.max()]
+    time = float(np.quantile(y, _TIME_LEVEL))
+    return time if event is None or not earlier.size else min(time, float(earlier.max()))
 
 
 def _without_features(y: FloatArray, event: BoolArray | None, weight: FloatArray | None) -> Distribution:
-    """Return the Kaplan-Meier estimate for each row. Later times count as the last time."""
+    """Return the Kaplan-Meier estimate for each row. Later times count as slightly later than the last."""
     curve = product_limit(y, event, weight)
-    steps = -np.diff(np.concatenate([[1.0], curve.survival[:-1], [0.0]]))
+    times, steps = step_masses(curve.times, curve.survival)
     kept = steps > 0
-    return Empirical(np.tile(curve.times[kept], (y.size, 1)), steps[kept])
+    times, steps = times[kept], steps[kept]
+    if times.size <= _MOST_STEPS:
+        return Empirical(np.tile(times, (y.size, 1)), steps)
+    levels = (np.arange(_MOST_STEPS) + 0.5) / _MOST_STEPS
+    places = np.minimum(np.searchsorted(np.cumsum(steps), levels), times.size - 1)
+    return Empirical(np.tile(times[places], (y.size, 1)))
 
 
 def _properties(
-    y: FloatArray,
-    dist: Distribution,
-    event: BoolArray | None,
-    weight: FloatArray | None,
-    time: float,
-    coverage: float,
-) -> dict[str, float]:
-    given: dict[str, Any] = {"event": event, "sample_weight": weight}
-    curve = regression_calibration_curve(y, dist, **given)
-    bounds = interval_coverage_bounds(y, dist, coverage=coverage, **given)
+    rows: Rows, dist: Distribution, event: BoolArray | None, time: float, coverage: float
+) -> dict[str, WeightFunction]:
+    """Return the properties as functions of the weights of the rows."""
+    y, bounds = rows.y, Bounds.from_event(rows.y, event)
+    localized = localized_crps_rows(y, dist, event, rows.weight)
+    likelihood = np.full(y.size, np.nan)
+    if dist.has_density:
+        likelihood = nll_rows(y, dist) if event is None else censored_nll_rows(y, dist, bounds)
+    inside, possible = covered_rows(dist, bounds, coverage)
     return {
-        "ipcw_crps": ipcw_crps_loss(y, dist, upper=time, **given),
-        "localized_crps": localized_crps_loss(y, dist, **given),
-        "ipcw_brier": ipcw_brier_loss(y, dist, time=time, **given),
-        "nll": nll_loss(y, dist, **given) if dist.has_density else np.nan,
-        "concordance": concordance_score(y, dist, **given),
-        "calibration_error": float(np.abs(curve.observed - curve.levels).mean()),
-        "coverage_low": bounds.low,
-        "coverage_high": bounds.high,
-        "coverage": bounds.estimate,
+        "ipcw_crps": ipcw_crps_of_weights(y, dist, event, time),
+        "localized_crps": partial(weighted_mean, localized),
+        "ipcw_brier": ipcw_brier_of_weights(y, dist, event, time),
+        "nll": partial(weighted_mean, likelihood),
+        "concordance": partial(_linear_concordance, *pair_sums(y, dist.median(), event, rows.weight), rows),
+        "calibration_error": partial(_calibration_error, y, dist, event),
+        "coverage_low": partial(weighted_mean, inside),
+        "coverage_high": partial(weighted_mean, possible),
+        "coverage": coverage_of_weights(dist, bounds, coverage),
     }
+
+
+def _linear_concordance(
+    concordant: FloatArray, comparable: FloatArray, rows: Rows, weight: FloatArray | None
+) -> float:
+    """Return the concordance. Sums over pairs are replaced by linear functions of the weights."""
+    # A pair has two rows, so the derivative of a sum over pairs is twice the sum over the other rows.
+    linear = rows.repetitions if weight is None else 2 * weight - rows.repetitions
+    return float(linear @ concordant / (linear @ comparable))
+
+
+def _calibration_error(
+    y: FloatArray, dist: Distribution, event: BoolArray | None, weight: FloatArray | None
+) -> float:
+    curve = regression_calibration_curve(y, dist, event=event, sample_weight=weight)
+    return float(np.abs(curve.observed - curve.levels).mean())
+
+
+def _intervals(
+    properties: Mapping[str, Mapping[str, WeightFunction]],
+    table: pd.DataFrame,
+    rows: Rows,
+    n_resamples: int,
+    confidence: float,
+    seed: int,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    low, high = table * np.nan, table * np.nan
+    for name, each in properties.items() if n_resamples else ():
+        resampled = {key: value for key, value in each.items() if key != "calibration_error"}
+        weights = bootstrap_weights(rows, n_resamples, np.random.RandomState(seed))  # the same for all models
+        draws = [[value(weight) for value in resampled.values()] for block in weights for weight in block]
+        for key, values in zip(resampled, np.transpose(draws), strict=True):
+            ends = interval_of_draws(values, 0.0, 0.0, confidence, "percentile")
+            low.loc[key, name], high.loc[key, name] = ends
+    return low, high

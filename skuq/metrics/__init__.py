@@ -20,6 +20,7 @@ from skuq.metrics._censored_calibration import (
     survival_calibration_table,
 )
 from skuq.metrics._censored_scores import ipcw_brier_loss, ipcw_crps_loss, localized_crps_loss
+from skuq.metrics._class_scores import class_brier_loss, class_log_loss
 from skuq.metrics._conditional_coverage import conditional_coverage_error
 from skuq.metrics._decomposition.crps_parts import (
     crps_discrimination_score,
@@ -87,6 +88,8 @@ __all__ = [
     "auucc_gain_score",
     "auucc_loss",
     "calibration_score_loss",
+    "class_brier_loss",
+    "class_log_loss",
     "class_reliability_table",
     "compare_characteristics_curves",
     "concordance_score",

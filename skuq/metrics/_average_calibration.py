@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from skuq._censoring import event_weights, require_events
-from skuq._typing import ArrayLike, BoolArray, FloatArray
+from skuq._censoring import Bounds, require_events
+from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_right_censored
@@ -126,21 +126,9 @@ def regression_calibration_curve(
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
     if mask is None:
         return CalibrationCurve(grid, observed_proportions(y, dist, grid, kind, weight))
-    return CalibrationCurve(grid, _censored_proportions(y, dist, grid, kind, weight, mask))
-
-
-def _censored_proportions(
-    y: FloatArray,
-    dist: Distribution,
-    levels: FloatArray,
-    kind: str,
-    weight: FloatArray | None,
-    event: BoolArray,
-) -> FloatArray:
-    require_events(event)
-    pit = dist.cdf(y)
-    total = float(y.size if weight is None else weight.sum())
-    return censored_proportions(pit[event], event_weights(pit, event, weight)[event], total, levels, kind)
+    require_events(mask)
+    bounds = Bounds.from_event(y, mask)
+    return CalibrationCurve(grid, censored_proportions(dist, bounds, grid, kind)(weight))
 
 
 @functools.cache

@@ -6,21 +6,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr
 
-from skuq._censoring import Bounds, bound_scores, point_masses, product_limit, require_events
-from skuq._typing import ArrayLike, FloatArray
+from skuq._censoring import Bounds, product_limit, require_events
+from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_integer,
     check_n_bins,
     check_number,
+    check_option,
     check_single_coverage,
 )
-from skuq._weights import weighted_mean
+from skuq._weights import weighted_mean, weighted_sum
 from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_censored, check_right_censored
 from skuq.metrics._levels import censored_proportions
+from skuq.metrics._spec import WeightFunction
 
 _PAIRS = 1 << 22
 """Number of pairs of rows that are compared at once."""
@@ -88,7 +89,8 @@ def interval_coverage_bounds(
         The tuple ``(low, high, estimate)``, each in [0, 1]. The estimate uses the Kaplan-Meier distribution
         of the PIT values. It is the probability between ``(1 - coverage) / 2`` and ``(1 + coverage) / 2``. It
         assumes that the censoring does not depend on the PIT. The probability above the largest observed PIT
-        value is distributed uniformly up to 1.
+        value is distributed uniformly up to 1. The probability between two bounds is also distributed
+        uniformly.
 
     See Also
     --------
@@ -103,27 +105,29 @@ def interval_coverage_bounds(
     """
     nominal = check_single_coverage(coverage)
     y, dist, weight, known = check_censored(y_true, y_pred, sample_weight, event, lower, upper)
-    known = Bounds(y, y) if known is None else known
-    start, stop = dist.interval(nominal).T
-    observed = known.observed
-    inside = (start <= known.lower) & (known.upper <= stop)
-    # The lower bound of a censored target is not a possible value.
-    possible = np.where(observed, inside, (known.lower < stop) & (known.upper >= start))
-    if not np.isfinite(known.upper).any():
-        require_events(observed)
+    bounds = Bounds(y, y) if known is None else known
+    require_events(bounds.known)
+    inside, possible = covered_rows(dist, bounds, nominal)
     return CoverageBounds(
-        weighted_mean(inside.astype(np.float64), weight),
-        weighted_mean(possible.astype(np.float64), weight),
-        _estimated_coverage(dist, known, weight, nominal),
+        weighted_mean(inside, weight),
+        weighted_mean(possible, weight),
+        coverage_of_weights(dist, bounds, nominal)(weight),
     )
 
 
-def _estimated_coverage(
-    dist: Distribution, known: Bounds, weight: FloatArray | None, coverage: float
-) -> float:
-    points, masses = point_masses(bound_scores(dist, known), weight)
-    total = float(len(dist) if weight is None else weight.sum())
-    return float(censored_proportions(ndtr(points), masses, total, np.array([coverage]), "interval")[0])
+def covered_rows(dist: Distribution, bounds: Bounds, coverage: float) -> tuple[FloatArray, FloatArray]:
+    """Return whether each target is certainly in its interval, and whether it may be in its interval."""
+    start, stop = dist.interval(coverage).T
+    inside = (start <= bounds.lower) & (bounds.upper <= stop)
+    # The lower bound of a censored target is not a possible value.
+    possible = np.where(bounds.observed, inside, (bounds.lower < stop) & (bounds.upper >= start))
+    return inside.astype(np.float64), possible.astype(np.float64)
+
+
+def coverage_of_weights(dist: Distribution, bounds: Bounds, coverage: float) -> WeightFunction:
+    """Return a function of the weights that computes the estimated coverage."""
+    proportions = censored_proportions(dist, bounds, np.array([coverage]), "interval")
+    return lambda weight: float(proportions(weight)[0])
 
 
 def concordance_score(
@@ -131,6 +135,8 @@ def concordance_score(
     y_pred: Any,
     *,
     event: ArrayLike | None = None,
+    upper: float | None = None,
+    ipcw: bool = False,
     sample_weight: ArrayLike | None = None,
 ) -> float:
     r"""Return the concordance index: the share of comparable pairs of rows in the predicted order.
@@ -147,6 +153,13 @@ def concordance_score(
     event : array-like of bool, shape (n,), default=None
         True if the target is observed. False if the target is only known to be larger than y. None means that
         all targets are observed.
+    upper : float or None, default=None
+        Only pairs whose smaller y is below `upper` are compared, in the units of y. None means all pairs.
+    ipcw : bool, default=False
+        Whether the pairs have weights that correct for the censoring. False is Harrell's index [1]_, whose
+        expected value depends on the censoring. True is Uno's index [2]_. Its expected value does not depend
+        on the censoring, if `upper` is given and the censoring depends neither on the target nor on the
+        features.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
 
@@ -166,14 +179,19 @@ def concordance_score(
 
     Notes
     -----
-    Two rows are comparable if the row with the smaller y is observed [1]_. If both y are equal, an observed
-    row counts as smaller than a censored row. Two observed rows with equal y are not comparable. A pair with
-    equal predictions counts one half. The cost is O(n^2) time and O(n) memory.
+    Two rows are comparable if the row with the smaller y is observed. If both y are equal, an observed row
+    counts as smaller than a censored row. Two observed rows with equal y are not comparable. A pair with
+    equal predictions counts one half. With `ipcw`, the weight of a pair is :math:`1 / \hat G(y-)^2` for the
+    smaller y, with the Kaplan-Meier estimate :math:`\hat G` of the censoring times. The cost is O(n^2) time
+    and O(n) memory.
 
     References
     ----------
     .. [1] F. E. Harrell, K. L. Lee, D. B. Mark (1996), Multivariable prognostic models.
        https://doi.org/10.1002/(SICI)1097-0258(19960229)15:4<361::AID-SIM168>3.0.CO;2-4
+    .. [2] H. Uno, T. Cai, M. J. Pencina, R. B. D'Agostino, L. J. Wei (2011), On the C-statistics for
+       evaluating overall adequacy of risk prediction procedures with censored survival data.
+       https://doi.org/10.1002/sim.4154
 
     Examples
     --------
@@ -182,26 +200,47 @@ def concordance_score(
     0.6666666666666666
     """
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
+    bound = np.inf if upper is None else check_number(upper, "upper")
+    check_option(ipcw, "ipcw", (True, False))
     require_events(mask)
-    observed = np.ones(y.size, dtype=bool) if mask is None else mask
-    repeats = np.ones(y.size) if weight is None else weight
-    point = dist.median()
-    concordant = comparable = 0.0
-    events = np.flatnonzero(observed)
-    step = max(_PAIRS // y.size, 1)
-    for start in range(0, events.size, step):
-        rows = events[start : start + step, np.newaxis]
-        later = (y > y[rows]) | ((y == y[rows]) & ~observed)
-        in_order = (point > point[rows]) + 0.5 * (point == point[rows])
-        pairs = repeats[rows] * repeats * later
-        comparable += float(pairs.sum())
-        concordant += float((pairs * in_order).sum())
-    if comparable == 0:
+    concordant, comparable = pair_sums(y, dist.median(), mask, weight, upper=bound, ipcw=ipcw)
+    if not comparable.any():
+        below = "" if upper is None else f" and below `upper` = {bound:g}"
         raise ValueError(
             "no two rows are comparable. `event` must be True in at least one row whose `y` is smaller than "
-            "the `y` of another row."
+            f"the `y` of another row{below}."
         )
-    return concordant / comparable
+    return weighted_sum(concordant, weight) / weighted_sum(comparable, weight)
+
+
+def pair_sums(
+    y: FloatArray,
+    point: FloatArray,
+    event: BoolArray | None,
+    weight: FloatArray | None,
+    *,
+    upper: float = np.inf,
+    ipcw: bool = False,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the weights of the concordant and of the comparable pairs of each row with all other rows."""
+    observed = np.ones(y.size, dtype=bool) if event is None else event
+    repeats = np.ones(y.size) if weight is None else weight
+    pair_weight = np.ones(y.size)
+    if ipcw and event is not None:
+        pair_weight = product_limit(y, event, weight, of_censoring=True).before(y) ** -2.0
+    sums = np.zeros((2, y.size))
+    events = np.flatnonzero(observed & (y < upper))
+    step = max(_PAIRS // y.size, 1)
+    for first in range(0, events.size, step):
+        rows = events[first : first + step]
+        own, each = y[rows, np.newaxis], pair_weight[rows]
+        later = ((y > own) | ((y == own) & ~observed)).astype(np.float64)
+        guess = point[rows, np.newaxis]
+        in_order = later * ((point > guess) + 0.5 * (point == guess))
+        for place, pairs in enumerate((in_order, later)):
+            sums[place, rows] += each * (pairs @ repeats)
+            sums[place] += (each * repeats[rows]) @ pairs
+    return sums[0], sums[1]
 
 
 def survival_calibration_table(

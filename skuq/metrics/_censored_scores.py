@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from skuq._censoring import StepSurvival, product_limit, read_censoring_time
-from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import check_number
+from skuq._censoring import StepSurvival, inverse_weights, product_limit, read_censoring_time, read_event
+from skuq._typing import ArrayLike, BoolArray, FloatArray
+from skuq._validation import check_number, check_target
 from skuq._weights import weighted_mean
 from skuq.distributions import Distribution
-from skuq.metrics._inputs import check_right_censored
+from skuq.metrics._inputs import check_right_censored, counted
 from skuq.metrics._proper import crps_rows
+from skuq.metrics._spec import WeightFunction
 from skuq.metrics._weighted_scores import threshold_weighted_crps_rows
 
 _CENSORING_QUANTILES = 32
@@ -91,24 +93,37 @@ def ipcw_crps_loss(
     """
     bound = check_number(upper, "upper")
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
-    loss = threshold_weighted_crps_rows(y, dist, upper=bound)
-    if mask is None:
-        return weighted_mean(loss, weight)
-    known = np.flatnonzero(mask | (y >= bound))
-    censoring = product_limit(y, mask, weight, of_censoring=True)
-    probability = _probability_uncensored(censoring, np.minimum(y[known], bound), bound)
-    inverse = (1.0 if weight is None else weight[known]) / probability
-    return weighted_mean(loss[known], inverse)
+    check_uncensored(y, mask, bound, "upper", after=False)
+    return ipcw_crps_of_weights(y, dist, mask, bound)(weight)
 
 
-def _probability_uncensored(censoring: StepSurvival, times: FloatArray, upper: float) -> FloatArray:
-    """Check the largest time, and return the probability to be uncensored before each time."""
-    if censoring.before(np.asarray(upper)) <= 0:
-        raise ValueError(
-            f"`upper` must be a time at which rows are uncensored, got {upper:g}. The probability to be "
-            f"uncensored is 0 after time {censoring.times[-1]:g}. Pass a smaller time."
-        )
-    return censoring.before(times)
+def check_uncensored(y: FloatArray, event: BoolArray | None, time: float, name: str, *, after: bool) -> None:
+    """Check that the probability of being uncensored at a time, or directly after the time, is positive."""
+    last = float(y.max())
+    if time < last or (time == last and not after) or event is None or event[y == last].all():
+        return
+    place, reach = ("after", f"from time {last:g} on") if after else ("at", f"after time {last:g}")
+    raise ValueError(
+        f"`{name}` must be a time {place} which rows are uncensored, got {time:g}. The probability of being "
+        f"uncensored is 0 {reach}. Pass a smaller time."
+    )
+
+
+def ipcw_crps_of_weights(
+    y: FloatArray, dist: Distribution, event: BoolArray | None, upper: float
+) -> WeightFunction:
+    loss = threshold_weighted_crps_rows(y, dist, upper=upper)
+    if event is None:
+        return partial(weighted_mean, loss)
+    known = np.flatnonzero(event | (y >= upper))
+    times = np.minimum(y[known], upper)
+
+    def of_weights(weight: FloatArray | None) -> float:
+        censoring = product_limit(y, event, weight, of_censoring=True)
+        count = np.ones(known.size) if weight is None else weight[known]
+        return weighted_mean(loss[known], inverse_weights(count, censoring.before(times)))
+
+    return of_weights
 
 
 def localized_crps_loss(
@@ -165,7 +180,8 @@ def localized_crps_loss(
     with the censoring times :math:`c_i`. Each integral is the CRPS of the forecast clipped to :math:`c_i`. If
     a censoring time is unknown, its distribution is the Kaplan-Meier estimate of the censoring times, given
     that the censoring time is at least y. The score is the mean over 32 quantiles of this distribution. This
-    costs 32 evaluations of the CRPS per observed row.
+    costs 32 evaluations of the CRPS per observed row. If the largest y is observed, part of the censoring
+    times is infinite, and the score then depends on the whole upper tail of the forecasts.
 
     Examples
     --------
@@ -176,21 +192,25 @@ def localized_crps_loss(
     0.3112
     """
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
-    if censoring_time is not None:
-        ends = np.asarray(censoring_time)
-        # `check_right_censored` has removed the rows with weight 0.
-        if ends.shape == np.shape(y_true) and ends.size > y.size:
-            ends = ends[np.asarray(sample_weight) > 0]
-        ends = read_censoring_time(ends, y, mask)
-        return weighted_mean(_crps_up_to(y, dist, ends), weight)
-    if mask is None:
-        return weighted_mean(crps_rows(y, dist), weight)
+    if censoring_time is None:
+        return weighted_mean(localized_crps_rows(y, dist, mask, weight), weight)
+    everyone = check_target(y_true)
+    ends = read_censoring_time(censoring_time, everyone, read_event(event, everyone.size))
+    return weighted_mean(_crps_up_to(y, dist, counted(ends, sample_weight)), weight)
+
+
+def localized_crps_rows(
+    y: FloatArray, dist: Distribution, event: BoolArray | None, weight: FloatArray | None
+) -> FloatArray:
+    """Return the CRPS of each row up to its censoring time, whose distribution is estimated if unknown."""
+    if event is None:
+        return crps_rows(y, dist)
     loss = np.empty(y.size)
-    loss[~mask] = _crps_up_to(y[~mask], dist[~mask], y[~mask])
-    if mask.any():
-        censoring = product_limit(y, mask, weight, of_censoring=True)
-        loss[mask] = _mean_over_censoring(y[mask], dist[mask], censoring)
-    return weighted_mean(loss, weight)
+    loss[~event] = _crps_up_to(y[~event], dist[~event], y[~event])
+    if event.any():
+        censoring = product_limit(y, event, weight, of_censoring=True)
+        loss[event] = _mean_over_censoring(y[event], dist[event], censoring)
+    return loss
 
 
 def _crps_up_to(y: FloatArray, dist: Distribution, ends: FloatArray) -> FloatArray:
@@ -277,17 +297,24 @@ def ipcw_brier_loss(
     """
     t = check_number(time, "time")
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
-    probability = dist.cdf(np.full(y.size, t))
-    reached = y <= t
+    check_uncensored(y, mask, t, "time", after=True)
+    return ipcw_brier_of_weights(y, dist, mask, t)(weight)
+
+
+def ipcw_brier_of_weights(
+    y: FloatArray, dist: Distribution, event: BoolArray | None, time: float
+) -> WeightFunction:
+    probability = dist.cdf(np.full(y.size, time))
+    reached = y <= time
     squares = np.where(reached, 1 - probability, probability) ** 2
-    if mask is None:
-        return weighted_mean(squares, weight)
-    censoring = product_limit(y, mask, weight, of_censoring=True)
-    after = float(censoring.after(np.asarray(t)))
-    if after <= 0:
-        raise ValueError(
-            f"`time` must be a time after which rows are uncensored, got {t:g}. The probability to be "
-            f"uncensored is 0 from time {censoring.times[-1]:g} on. Pass a smaller time."
-        )
-    inverse = np.where(reached, mask / censoring.before(np.minimum(y, t)), 1 / after)
-    return weighted_mean(inverse * squares, weight)
+    if event is None:
+        return partial(weighted_mean, squares)
+
+    def of_weights(weight: FloatArray | None) -> float:
+        censoring = product_limit(y, event, weight, of_censoring=True)
+        uncensored = np.where(reached, censoring.before(y), censoring.after(np.asarray(time)))
+        count = np.ones(y.size) if weight is None else weight
+        inverse = inverse_weights(count * (event | ~reached), uncensored)
+        return float(inverse @ squares / count.sum())
+
+    return of_weights

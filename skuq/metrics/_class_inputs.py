@@ -94,7 +94,7 @@ def check_labels(
 ) -> tuple[IntArray, np.ndarray]:
     """Return the code of each target, and the label of each column."""
     y = check_class_target(y_true, n)
-    known = _sorted_classes(y) if labels is None else _as_labels(labels, "labels")
+    known = _sorted_classes(y) if labels is None else check_class_labels(labels)
     if labels is None and len(known) != n_classes:
         raise ValueError(
             f"`labels` must be given if `y_true` does not contain all {n_classes} classes, got None and a "
@@ -102,8 +102,6 @@ def check_labels(
         )
     if known.shape != (n_classes,):
         raise ValueError(f"`labels` must have shape ({n_classes},), one per column, got {known.shape}.")
-    if len(pd.unique(known)) < n_classes:
-        raise ValueError(f"`labels` must be distinct, got {known.tolist()}.")
     if isinstance(getattr(y_true, "dtype", None), pd.BooleanDtype) and kind_of(known) == "numbers":
         # scikit-learn's classifiers convert booleans in the same way, so their `classes_` are 0. and 1.
         y = y.astype(np.float64)
@@ -111,6 +109,16 @@ def check_labels(
         here, there = y[:1].tolist()[0], known[:1].tolist()[0]
         raise TypeError(f"`labels` must have the type of `y_true`, such as {here!r}, got {there!r}.")
     return pd.Index(known).get_indexer(pd.Index(y)).astype(np.intp), known
+
+
+def check_class_labels(labels: ArrayLike) -> np.ndarray:
+    """Return the label of each column. The labels are distinct."""
+    known = _as_labels(labels, "labels")
+    if known.ndim != 1 or not known.size:
+        raise ValueError(f"`labels` must have shape (K,), one per column, got {known.shape}.")
+    if len(pd.unique(known)) < len(known):
+        raise ValueError(f"`labels` must be distinct, got {known.tolist()}.")
+    return known
 
 
 def _sorted_classes(y: np.ndarray) -> np.ndarray:

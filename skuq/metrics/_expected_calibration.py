@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from skuq._prediction_sets import mass_tolerance
 from skuq._rounding import ROUNDING
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer, check_n_bins, check_option, effective_rows
 from skuq.metrics._binning import STRATEGIES, Bins, bin_means, make_bins
 from skuq.metrics._class_inputs import ClassForecast, check_class, check_classes
-from skuq.metrics._kernels import count_below
-from skuq.metrics._spec import FastPath, WeightFunction, metric
+from skuq.metrics._kernels import BinIndex, count_below
+from skuq.metrics._spec import FastPath, Merging, WeightFunction, metric
 
 NORMS = ("l1", "squared", "debiased")
 
@@ -36,13 +37,18 @@ def _bins(
     if strategy == "quantile":
         return make_bins(confidence, n_bins, strategy, weight)
     check_n_bins(n_bins, confidence.size)
-    edges = np.linspace(0, 1, n_bins + 1)
-    row_bin = count_below(edges[1:-1] + tolerance, confidence)
-    return Bins(n_bins, row_bin, [], edges, weight)
+    return Bins(
+        n_bins, _uniform_bin(confidence, tolerance, n_bins), [], np.linspace(0, 1, n_bins + 1), weight
+    )
 
 
-def _binned_error(confidence: FloatArray, hit: FloatArray, bins: Bins, norm: str) -> float:
-    total, (mean, share) = bin_means(bins, lambda rows: (confidence[rows], hit[rows]))
+def _uniform_bin(confidence: FloatArray, tolerance: float, n_bins: int) -> BinIndex:
+    """Return the bin of each row. A bin of equal width includes its upper edge."""
+    return count_below(np.linspace(0, 1, n_bins + 1)[1:-1] + tolerance, confidence)
+
+
+def _binned_error(total: FloatArray, mean: FloatArray, share: FloatArray, norm: str) -> float:
+    """Return the error from the weights of the bins, mean probabilities and observed shares, shape (b,)."""
     gap = np.abs(mean - share) if norm == "l1" else np.square(mean - share)
     if norm == "debiased":
         # The squared difference of the means is too large by the variance of the observed mean. With one row,
@@ -79,13 +85,82 @@ def ece_of_weights(
     def error(weight: FloatArray | None) -> float:
         if norm == "debiased":
             effective_rows(weight, len(codes))
-        errors = [
-            _binned_error(confidence, hit, _bins(confidence, tolerance, n_bins, strategy, weight), norm)
-            for confidence, hit in pairs
-        ]
+        errors = []
+        for confidence, hit in pairs:
+            bins = _bins(confidence, tolerance, n_bins, strategy, weight)
+            errors.append(_binned_error(*_means(confidence, hit, bins), norm))
         return float(np.mean(errors))
 
     return error
+
+
+def _means(confidence: FloatArray, hit: FloatArray, bins: Bins) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return weights, mean probabilities and observed shares of the non-empty bins, each of shape (b,)."""
+    total, (mean, share) = bin_means(bins, lambda rows: (confidence[rows], hit[rows]))
+    return total, mean, share
+
+
+def class_bin_rows(
+    codes: IntArray, proba: ClassForecast, *, n_bins: int = 15, classwise: bool = False, **_: Any
+) -> Any:
+    """Return 1, the probability and the hit of each row, in the columns of its bin.
+
+    The result is sparse and has the shape (n, 3 * n_bins), or (n, 3 * n_bins * K) for the bins of each class.
+    """
+    n, blocks = len(codes), []
+    for column in range(proba.shape[1]) if classwise else [None]:
+        confidence, hit = _confidence(codes, proba, column)
+        place = _uniform_bin(confidence, _edge_tolerance(proba), n_bins).astype(np.intp)
+        index = place[:, np.newaxis] + n_bins * np.arange(3)
+        values = np.column_stack([np.ones(n), confidence, hit])
+        blocks.append(
+            sparse.csr_array((values.ravel(), index.ravel(), 3 * np.arange(n + 1)), shape=(n, 3 * n_bins))
+        )
+    return sparse.hstack(blocks, format="csr")
+
+
+def _tables(sums: FloatArray, n_bins: int) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
+    """Return the tables of `_means` from sums of `class_bin_rows`, one per column of probabilities."""
+    tables = []
+    for total, *sums_of_bins in sums.reshape(-1, 3, n_bins):
+        occupied = total > 0
+        mean, share = (each[occupied] / total[occupied] for each in sums_of_bins)
+        tables.append((total[occupied], mean, share))
+    return tables
+
+
+def ece_of_means(means: FloatArray, *, n_bins: int, norm: str, **_: Any) -> float:
+    return float(np.mean([_binned_error(*table, norm) for table in _tables(means, n_bins)]))
+
+
+def calibrated_ece_of_means(means: FloatArray, *, n: float, n_bins: int, norm: str, **_: Any) -> float:
+    """Return the expected error if the share of each bin is normal around its mean probability."""
+    errors = []
+    for total, mean, _share in _tables(means, n_bins):
+        variance = mean * (1 - mean) / (n * total)
+        errors.append(total @ (np.sqrt(2 / np.pi * variance) if norm == "l1" else variance))
+    return float(np.mean(errors))
+
+
+def class_table_of_sums(sums: FloatArray, *, n_bins: int) -> pd.DataFrame:
+    """Return `class_reliability_table` of the most probable class from the sums of `class_bin_rows`."""
+    (table,) = _tables(sums, n_bins)
+    return _reliability_table(*table, np.linspace(0, 1, n_bins + 1), sums[:n_bins] > 0)
+
+
+def _reliability_table(
+    total: FloatArray, predicted: FloatArray, observed: FloatArray, edges: FloatArray, occupied: BoolArray
+) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "lower": edges[:-1][occupied],
+            "upper": edges[1:][occupied],
+            "n": total,
+            "predicted": predicted,
+            "observed": observed,
+            "standard_error": np.sqrt(predicted * (1 - predicted) / total),
+        }
+    )
 
 
 @metric(
@@ -101,6 +176,13 @@ def ece_of_weights(
     source="Guo et al. 2017, eq. 3; Nixon et al. 2019; Kumar et al. 2019, definition 5.2",
     meaning="the probabilities are off by {value} on average",
     fast=FastPath(of_weights=ece_of_weights),
+    merging=Merging(
+        needs=("means",),
+        value=ece_of_means,
+        rows=class_bin_rows,
+        requires={"strategy": ("uniform",), "norm": ("l1", "squared")},
+        calibrated=calibrated_ece_of_means,
+    ),
     check=check_ece,
 )
 def expected_calibration_error(
@@ -289,15 +371,4 @@ def class_reliability_table(
     column = None if of_class is None else check_class(of_class, "of_class", given.labels)
     confidence, hit = _confidence(given.codes, given.forecast, column)
     bins = _bins(confidence, _edge_tolerance(given.forecast), n_bins, strategy, given.weight)
-    total, (predicted, observed) = bin_means(bins, lambda rows: (confidence[rows], hit[rows]))
-    occupied = bins.totals() > 0
-    return pd.DataFrame(
-        {
-            "lower": bins.edges[:-1][occupied],
-            "upper": bins.edges[1:][occupied],
-            "n": total,
-            "predicted": predicted,
-            "observed": observed,
-            "standard_error": np.sqrt(predicted * (1 - predicted) / total),
-        }
-    )
+    return _reliability_table(*_means(confidence, hit, bins), bins.edges, bins.totals() > 0)

@@ -47,9 +47,7 @@ def check_right_censored(
     if event is None:
         return y, dist, weight, None
     mask = read_event(event, np.shape(y_true)[0])
-    if mask is not None and mask.size > y.size:  # rows with weight 0 are left out
-        mask = read_event(mask[np.asarray(sample_weight) > 0], y.size)
-    return y, dist, weight, mask
+    return y, dist, weight, None if mask is None else read_event(counted(mask, sample_weight), y.size)
 
 
 def check_censored(
@@ -60,8 +58,8 @@ def check_censored(
     if event is None and lower is None and upper is None:
         return y, dist, weight, None
     bounds = read_bounds(check_target(y_true), event, lower, upper)
-    if bounds is not None and bounds.lower.size > y.size:  # rows with weight 0 are left out
-        bounds = bounds.take(np.flatnonzero(np.asarray(sample_weight) > 0))
+    if bounds is not None:
+        bounds = bounds.take(counted(np.arange(bounds.lower.size), sample_weight))
     return y, dist, weight, bounds
 
 
@@ -96,9 +94,7 @@ def check_covered(
     nominal = check_single_coverage(coverage)
     y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
     n = np.shape(y_true)[0]
-    features, _ = rows_with_weight(
-        check_features(X, n, allow_nan=allow_nan), check_sample_weight(sample_weight, n)
-    )
+    features = counted(check_features(X, n, allow_nan=allow_nan), sample_weight)
     lower, upper = interval_bounds(y, forecast, nominal).T
     return covered(y, lower, upper), features, weight
 
@@ -119,7 +115,7 @@ def check_features(X: Any, n: int, *, allow_nan: bool) -> FloatArray:
     except TypeError as error:
         if sparse.issparse(X):
             raise
-        raise TypeError(f"{error} Encode text as numbers, for example by a `ColumnTransformer`.") from error
+        raise TypeError(f"{error} Encode text as numbers, for example with a `ColumnTransformer`.") from error
     if array.ndim != 2 or array.shape[1] == 0:
         raise ValueError(
             f"`X` must have shape (n, d) with at least one row and one feature, got {array.shape}. Pass one "
@@ -133,7 +129,7 @@ def check_features(X: Any, n: int, *, allow_nan: bool) -> FloatArray:
         row, column = np.argwhere(missing)[0]
         raise ValueError(
             f"`X` must not contain NaN, got NaN at row {row}, column {column}. Impute missing "
-            "values, for example by a `SimpleImputer`."
+            "values, for example with a `SimpleImputer`."
         )
     return array
 
@@ -152,6 +148,11 @@ def rows_with_weight(values: Any, weight: FloatArray | None) -> tuple[Any, Float
         return values, weight
     keep = weight > 0
     return values[keep], weight[keep]
+
+
+def counted(values: Any, sample_weight: ArrayLike | None) -> Any:
+    """Return the values of the rows with positive weight."""
+    return rows_with_weight(values, check_sample_weight(sample_weight, len(values)))[0]
 
 
 def finite_mean(dist: Distribution) -> FloatArray:

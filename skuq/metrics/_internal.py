@@ -5,10 +5,19 @@ Recalibrators that use a single formula import it from its own module.
 
 from skuq.metrics._average_calibration import curve_rows
 from skuq.metrics._binning import Binning
+from skuq.metrics._censored_calibration import coverage_of_weights, covered_rows, pair_sums
+from skuq.metrics._censored_scores import (
+    check_uncensored,
+    ipcw_brier_of_weights,
+    ipcw_crps_of_weights,
+    localized_crps_rows,
+)
 from skuq.metrics._class_inputs import (
     ClassForecast,
     check_class,
     check_class_forecast,
+    check_class_labels,
+    check_classes,
     check_labels,
     claimed_mass,
     draw_codes,
@@ -25,6 +34,7 @@ from skuq.metrics._decomposition.sections import (
     Sections,
     ThresholdSections,
 )
+from skuq.metrics._expected_calibration import class_table_of_sums
 from skuq.metrics._group_calibration import RowGroups, Squares
 from skuq.metrics._inputs import (
     Forecast,
@@ -41,6 +51,8 @@ from skuq.metrics._intervals import coverage_rows, width_rows
 from skuq.metrics._kernels import BLOCK, covered, level_grid
 from skuq.metrics._levels import proportions_of_means
 from skuq.metrics._make_scorer import check_options, require_spec
+from skuq.metrics._prediction_sets import set_mass_rows
+from skuq.metrics._proper import censored_nll_rows, nll_rows
 from skuq.metrics._scorer import DistributionScorer, MetricScorer
 from skuq.metrics._spec import (
     MetricFunction,
@@ -73,17 +85,24 @@ __all__ = [
     "ThresholdSections",
     "WeightFunction",
     "all_specs",
+    "censored_nll_rows",
     "check_class",
     "check_class_forecast",
+    "check_class_labels",
+    "check_classes",
     "check_forecast",
     "check_forecast_or_bounds",
     "check_interval_bounds",
     "check_labels",
     "check_options",
+    "check_uncensored",
     "claimed_mass",
+    "class_table_of_sums",
+    "coverage_of_weights",
     "coverage_risk",
     "coverage_rows",
     "covered",
+    "covered_rows",
     "critical_scales",
     "crps_levels",
     "crps_sections",
@@ -94,12 +113,18 @@ __all__ = [
     "finite_std",
     "has_no_rows",
     "intervals_around",
+    "ipcw_brier_of_weights",
+    "ipcw_crps_of_weights",
     "is_bounds",
     "is_in_set",
     "kind_of",
     "level_grid",
+    "localized_crps_rows",
+    "nll_rows",
+    "pair_sums",
     "proportions_of_means",
     "require_spec",
+    "set_mass_rows",
     "sets_of",
     "warn_of_small_report",
     "width_rows",

@@ -16,11 +16,12 @@ import numpy as np
 from scipy import sparse
 from scipy.special import ndtr
 
+from skuq._censoring import Bounds
 from skuq._rounding import ROUNDING, reaches
 from skuq._typing import FloatArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution, Quantiles
-from skuq.distributions._pit import pit_scores
+from skuq.distributions._pit import censored_pit_scores, pit_scores
 from skuq.metrics._binning import Bins
 from skuq.metrics._kernels import BinIndex, central_bounds, count_below, location_scale, standardized
 
@@ -50,7 +51,12 @@ def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
     """
     check_option(kind, "kind", KINDS)
     lower, upper = pit_scores(dist, y)
-    start, stop, whole = ndtr(lower), ndtr(upper), np.ones(len(y))
+    return _entries_between(ndtr(lower), ndtr(upper), kind)
+
+
+def _entries_between(start: FloatArray, stop: FloatArray, kind: str) -> list[Entry]:
+    """Return the levels at which a target becomes covered whose PIT is uniform between two values."""
+    whole = np.ones(start.size)
     if kind == "quantile":
         return [Entry(start, stop, whole)]
     near, far = np.abs(2 * start - 1), np.abs(2 * stop - 1)
@@ -62,7 +68,7 @@ def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
     innermost = np.where(folded, 0.0, np.minimum(near, far))
     return [
         Entry(innermost, np.where(folded, far, np.maximum(near, far)), whole - below),
-        Entry(np.zeros(len(y)), np.where(folded, near, 0.0), below),
+        Entry(np.zeros(start.size), np.where(folded, near, 0.0), below),
     ]
 
 
@@ -148,25 +154,28 @@ def observed_proportions(
 
 
 def censored_proportions(
-    pit: FloatArray, masses: FloatArray, total: float, levels: FloatArray, kind: str
-) -> FloatArray:
-    """Return the observed proportions from the masses of the known PIT values.
+    dist: Distribution, bounds: Bounds, levels: FloatArray, kind: str
+) -> Callable[[FloatArray | None], FloatArray]:
+    """Return a function of the weights that computes the observed proportions of censored targets.
 
-    The rest of the total is spread evenly over the levels above the largest known PIT.
+    Mass above the largest known PIT value is spread evenly up to a PIT value of 1.
     """
     check_option(kind, "kind", KINDS)
-    low, high = (
-        (np.zeros(levels.size), levels) if kind == "quantile" else ((1 - levels) / 2, (1 + levels) / 2)
-    )
-    order = np.argsort(pit)
-    reached = np.concatenate([[0.0], np.cumsum(masses[order])])
-    inside = reached[np.searchsorted(pit[order], high, side="right")]
-    if kind == "interval":
-        inside = inside - reached[np.searchsorted(pit[order], low, side="left")]
-    last, rest = float(pit.max()), max(total - float(masses.sum()), 0.0)
-    if last < 1:
-        inside = inside + rest * np.maximum(high - np.maximum(low, last), 0.0) / (1 - last)
-    return np.asarray(inside / total)
+    low, high, masses_of = censored_pit_scores(dist, bounds)
+    start, stop = ndtr(low), ndtr(high)
+    ordered, place = np.unique(levels, return_inverse=True)
+    gains = sum(_entry_rows(part, ordered) for part in _entries_between(start, stop, kind))
+
+    def of_weights(weight: FloatArray | None) -> FloatArray:
+        total = float(len(dist) if weight is None else weight.sum())
+        masses = masses_of(weight)
+        reached = np.cumsum(masses @ gains)[:-1]
+        last = stop[masses > 0].max(keepdims=True)
+        for part in _entries_between(last, np.ones(1), kind):
+            reached = reached + max(total - float(masses.sum()), 0.0) * part.reached(ordered)
+        return np.asarray(reached[place.ravel()] / total, dtype=np.float64)
+
+    return of_weights
 
 
 def observed_uniform(entry: FloatArray, levels: FloatArray) -> FloatArray:

@@ -199,11 +199,20 @@ def mean_set_size(
     return weighted_mean(*rows_with_weight(set_size_rows(None, forecast, coverage=coverage), weight))
 
 
+def set_mass_rows(
+    codes: IntArray, proba: ClassForecast, *, coverage: float = DEFAULT_COVERAGE
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return whether each label is in its set, the probability of this event, and its variance."""
+    sets = sets_of(proba, coverage)
+    mass = claimed_mass(proba, sets)
+    return is_in_set(codes, sets), mass, mass * (1 - mass)
+
+
 def set_excess_rows(
     codes: IntArray, proba: ClassForecast, *, coverage: float = DEFAULT_COVERAGE, signed: bool = False
 ) -> FloatArray:
-    sets = sets_of(proba, coverage)
-    return is_in_set(codes, sets) - claimed_mass(proba, sets)
+    inside, mass, _ = set_mass_rows(codes, proba, coverage=coverage)
+    return inside - mass
 
 
 def check_set_error(*, coverage: Any = DEFAULT_COVERAGE, signed: bool = False) -> None:

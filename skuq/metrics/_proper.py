@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from skuq._censoring import Bounds, bound_scores, log_mass
+from skuq._censoring import Bounds, log_mass
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq._weights import weighted_mean
 from skuq.distributions import Concatenated, Distribution, Empirical
+from skuq.distributions._pit import bound_scores
 from skuq.metrics._inputs import check_censored, check_forecast
 from skuq.metrics._spec import FastPath, metric
 
@@ -159,8 +160,8 @@ def nll_loss(
     r"""Return the negative log-likelihood (NLL): the mean negative log density at the targets.
 
     The smaller the better, without a minimum. The score is strictly proper. It depends only on the density at
-    the target. A single target far in a thin tail can dominate the mean. Prefer `crps_loss` for targets with
-    outliers and for distributions without a density.
+    the target. A single target far out in a thin tail can dominate the mean. Prefer `crps_loss` for targets
+    with outliers and for distributions without a density.
 
     For discrete forecasts, such as counts, the probability of the target replaces the density, and the
     minimum is 0. Do not compare the log score of a discrete forecast with the log score of a density.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, ParamSpec
 
 import numpy as np
@@ -102,12 +102,19 @@ class Merging:
     exact : bool or callable
         Whether the value is exact up to rounding, or a function ``exact(**options)`` that returns whether it
         is exact.
+    requires : mapping of str to tuple
+        Options with the values for which the metric can be computed from sums.
+    calibrated : callable or None
+        ``calibrated(*statistics, n=n, **options)`` returns the approximate expected value for a calibrated
+        forecast of n rows.
     """
 
     needs: tuple[str, ...]
     value: Callable[..., float]
     rows: Callable[..., RowValues] | None = None
     exact: bool | Callable[..., bool] = True
+    requires: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    calibrated: Callable[..., float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,6 +269,8 @@ ORDER = (
     "set_coverage",
     "set_size",
     "set_coverage_error",
+    "class_log_loss",
+    "class_brier",
     "crps",
     "crps_miscalibration",
     "crps_discrimination",
@@ -357,7 +366,7 @@ def _warn_if_small(name: str, y_true: ArrayLike, sample_weight: ArrayLike | None
         warn_user(
             f"`{name}` was computed from {rows:g} rows. With fewer than {SMALL_SAMPLE} rows, calibration "
             "metrics vary as much by chance as by miscalibration (Wibbeke et al. 2025, section 4.5). "
-            "Compare models by `crps_loss`, or compare the value with the value of a calibrated forecast "
-            "of as many rows.",
+            "Compare models by `crps_loss`, or compare the value with the value of a calibrated "
+            "forecast with the same number of rows.",
             SmallSampleWarning,
         )

@@ -8,13 +8,13 @@ from typing import Literal, Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skuq._censoring import Bounds, bound_scores, point_masses, read_bounds
+from skuq._censoring import Bounds, read_bounds, require_events
 from skuq._conformal.residuals import outside_share
 from skuq._few_rows import repeated_rows, warn_of_few_rows
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option, check_sample_weight, check_target, effective_rows
 from skuq.distributions import Distribution, LevelMap, Recalibrated
-from skuq.distributions._pit import pit_scores, spread_atoms
+from skuq.distributions._pit import censored_pit_scores, pit_scores, spread_atoms
 from skuq.recalibration._base import BaseRecalibrator, check_dist
 
 _DECIMALS = 12
@@ -58,7 +58,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
         intervals are as good as with "auto", but the density is rough, and the time to compute moments is
         proportional to n.
     smooth : bool, default=False
-        With True, the map is estimated by a kernel instead of at ranks. The density is then smooth and has
+        With True, the map is estimated with a kernel instead of at ranks. The density is then smooth and has
         half the estimation error. With more than a few thousand rows, the difference is small. Use False if
         the distribution of the targets has an abrupt edge, because a kernel blurs the edge. For example,
         waiting times have an abrupt edge at 0.
@@ -102,9 +102,9 @@ class IsotonicRecalibrator(BaseRecalibrator):
     If a target equals an atom in single precision, the row is distributed evenly over the levels from
     :math:`F(y-)` to :math:`F(y)`. This is the expected distribution of the randomized PIT [3]_.
 
-    If targets are censored, the ranks are replaced by the Kaplan-Meier estimate of the PIT values, or by the
-    estimate of Turnbull [4]_ for rows with two bounds. The map is estimated up to the largest observed PIT
-    value.
+    If targets are censored, the ranks are replaced with the Kaplan-Meier estimate of the PIT values, or with
+    the estimate of Turnbull [4]_ for rows with two bounds. The map is estimated up to the largest observed
+    PIT value.
 
     With ``smooth=True``, :math:`R` is the distribution function of the normal scores, estimated by a Gaussian
     kernel with the bandwidth :math:`0.8 \, s \, n^{-1/5}`, where s is the standard deviation of the scores.
@@ -210,16 +210,13 @@ class IsotonicRecalibrator(BaseRecalibrator):
         return self
 
     def _fit_censored(self, dist: Distribution, bounds: Bounds, weight: FloatArray | None) -> None:
-        known = np.isfinite(bounds.upper)
-        if not known.any():
-            raise ValueError(
-                f"`event` must be True in at least one row, but all {known.size} targets are censored."
-            )
-        n = effective_rows(weight, len(known))
-        points, masses = point_masses(bound_scores(dist, bounds), weight)
-        self.outside_share_ = outside_share(points, points, masses, n, type(self).__name__)
-        self._fit_scores(points, points, masses, n, light_tails=dist._light_tails)
-        counted = np.flatnonzero(known)
+        require_events(bounds.known)
+        n = effective_rows(weight, len(dist))
+        low, high, masses_of = censored_pit_scores(dist, bounds)
+        masses = masses_of(weight)
+        self.outside_share_ = outside_share(low, high, masses, n, type(self).__name__)
+        self._fit_scores(low, high, masses, n, light_tails=dist._light_tails)
+        counted = np.flatnonzero(bounds.known)
         warn_of_few_rows(repeated_rows(None if weight is None else weight[counted], len(counted)))
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:

@@ -128,7 +128,7 @@ class OnlineRecalibrator(BaseRecalibrator):
     such bound. On the electricity prices of [3]_ (8760 hours), the share of targets below each of the 41
     quantiles differed from its level by at most 0.012. The CRPS was compared with the CRPS of forecasts that
     use the quantiles of all earlier residuals. It was 2 % lower with a forest, and 0.5 % lower with a ridge
-    regression. On a simulated autoregressive series with a shift, the CRPS was 28 % lower.
+    regression. On simulated autoregressive series with a shift, the CRPS was 26 % lower.
 
     The density of the forecast is rough, because the tracked levels move independently. Use the CRPS rather
     than the likelihood to compare forecasts.
@@ -194,7 +194,7 @@ class OnlineRecalibrator(BaseRecalibrator):
         Parameters
         ----------
         dist : Distribution of m rows, or array-like of shape (m, 2)
-            Predictions that were made before their targets were observed, in the order of time. Pass the
+            Predictions that were made before their targets were observed, in chronological order. Pass the
             predictions before recalibration.
         y : array-like of shape (m,)
             Observed targets, in the units of the predictions.

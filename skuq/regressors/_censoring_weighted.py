@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone
 
 from skuq._censoring import product_limit
 from skuq._fitting.censored import BaseCensoredRegressor
@@ -18,10 +17,14 @@ from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import safe_indexing, slice_fit_params
 from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import check_number, check_random_state
+from skuq._warnings import warn_user
 from skuq.distributions import Distribution
-from skuq.exceptions import NotProbabilisticError
+from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
 from skuq.prediction import predict_dist, supports_dist
 from skuq.regressors._method_rules import is_calibrated
+
+_LEAST_REPRESENTED = 0.8
+"""Smallest share of the rows that the weighted observed rows represent without a warning."""
 
 
 class CensoringWeightedRegressor(BaseCensoredRegressor):
@@ -42,7 +45,7 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
         `fit_transform` must predict each row out of fold, such as `CensoredBoostingRegressor`. None means the
         Kaplan-Meier estimate. This estimate is valid if the censoring does not depend on X.
     floor : float, default=0.05
-        Lower limit of the estimated probability to be uncensored, in [0, 1]. Smaller probabilities are
+        Lower limit of the estimated probability of being uncensored, in [0, 1]. Smaller probabilities are
         replaced by this value, so that weights are at most ``1 / floor``. A larger value decreases the
         variance and increases the bias.
     random_state : int, RandomState instance or None, default=None
@@ -54,14 +57,14 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
         The fitted regressor.
     censoring_weight_ : ndarray of shape (n,)
         Censoring weights of the rows passed to `fit`, not multiplied by ``sample_weight``. 0 for censored
-        rows.
+        rows and for rows of weight 0.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     Raises
     ------
     ValueError
-        If all targets are censored, or if the probability to be uncensored is 0 and ``floor`` is 0.
+        If all targets are censored, or if the probability of being uncensored is 0 and ``floor`` is 0.
 
     See Also
     --------
@@ -74,7 +77,8 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
     The weight of an observed row is :math:`1 / \max(\hat G(y- \mid x), \mathrm{floor})`, where :math:`\hat G`
     is the probability that the censoring time is at least y [1]_. If all targets are observed, the forecasts
     equal the forecasts of the wrapped regressor. If the largest y is censored, no row represents larger
-    targets. The upper tail of the forecasts is then too short.
+    targets. The upper tail of the forecasts is then too short. If the observed rows represent less than 80 %
+    of the rows, a `SmallSampleWarning` is issued.
 
     References
     ----------
@@ -196,9 +200,10 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
         rows = np.arange(len(data))
         self.censoring_weight_ = np.ones(len(data))
         if bounds is not None:
-            event = bounds.observed
+            event = bounds.observed & (data.repetitions > 0)
             self.censoring_weight_ = event / self._probability_uncensored(data, event, seeds[1])
             weight = data.repetitions * self.censoring_weight_
+            _warn_of_missing_tail(weight.sum() / data.repetitions.sum())
             rows = np.flatnonzero(weight)
             weight = weight[rows]
         params = {
@@ -217,7 +222,7 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
             censoring = product_limit(data.y, event, data.sample_weight, of_censoring=True)
             probability = censoring.before(data.y)
         else:
-            model = seeded_clone(clone(self.censoring_estimator), seed, self.random_state)
+            model = seeded_clone(self.censoring_estimator, seed, self.random_state)
             weights = weights_for(model, data.sample_weight, "censoring_estimator")
             dist = model.fit_transform(data.X, data.y, event=~event, **weights)
             probability = 1 - dist.cdf(data.y)
@@ -226,7 +231,7 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
         if zero.any():
             row = int(np.argmax(zero))
             raise ValueError(
-                "the probability to be uncensored must be positive at each observed target, got 0 at "
+                "the probability of being uncensored must be positive at each observed target, got 0 at "
                 f"y = {data.y[row]:g} in row {row}. Pass a positive `floor`."
             )
         return np.where(event, probability, 1.0)
@@ -236,3 +241,12 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
 
     def _predict_dist(self, X: Any) -> Distribution:
         return predict_dist(self.estimator_, X)
+
+
+def _warn_of_missing_tail(represented: float) -> None:
+    if represented < _LEAST_REPRESENTED:
+        warn_user(
+            f"the weighted observed rows represent only {represented:.0%} of all rows, because the largest "
+            "targets are censored. The forecasts are too small. Use CensoredBoostingRegressor.",
+            SmallSampleWarning,
+        )

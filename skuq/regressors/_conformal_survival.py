@@ -6,7 +6,7 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ShuffleSplit
 from sklearn.utils import Tags, get_tags, indexable
@@ -68,7 +68,7 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
     estimator_ : estimator
         The fitted regressor.
     censoring_estimator_ : estimator or None
-        The fitted model of the censoring times.
+        The fitted model of the censoring times. None if no row can be censored.
     threshold_ : float
         The threshold in use.
     conformal_ : ConformalRegressor
@@ -143,7 +143,7 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         event: ArrayLike | None = None,
         censoring_time: ArrayLike | None = None,
     ) -> Self:
-        """Fit the estimators to a part of the rows, and calibrate the bound on the other rows.
+        """Fit the estimators to some of the rows, and calibrate the bound on the other rows.
 
         Parameters
         ----------
@@ -206,7 +206,14 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         self, y: FloatArray, mask: BoolArray | None, censoring_time: ArrayLike | None
     ) -> FloatArray:
         if censoring_time is not None:
-            return read_censoring_time(censoring_time, y, mask)
+            ends = read_censoring_time(censoring_time, y, mask)
+            infinite = np.isinf(ends)
+            if self.censoring_estimator is not None and infinite.any() and not infinite.all():
+                raise ValueError(
+                    "`censoring_time` must be finite if `censoring_estimator` is given, got inf at row "
+                    f"{int(np.argmax(infinite))}. Pass the end of the study, or no `censoring_estimator`."
+                )
+            return ends
         if mask is None:
             return np.full(y.size, np.inf)
         raise ValueError(
@@ -233,10 +240,9 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         self.estimator_ = seeded_clone(self.estimator, seeds[0], self.random_state)
         self.estimator_.fit(rows, y[train], **params)
         self.censoring_estimator_ = None
-        if self.censoring_estimator is not None:
-            finite = np.flatnonzero(np.isfinite(ends[train]))
-            model = seeded_clone(clone(self.censoring_estimator), seeds[1], self.random_state)
-            self.censoring_estimator_ = model.fit(safe_indexing(rows, finite), ends[train][finite])
+        if self.censoring_estimator is not None and np.isfinite(ends).all():
+            model = seeded_clone(self.censoring_estimator, seeds[1], self.random_state)
+            self.censoring_estimator_ = model.fit(rows, ends[train])
 
     def _choose_threshold(self, X: Any, y: FloatArray, ends: FloatArray, coverage: float) -> float:
         """Return the candidate with the largest mean bound. The calibration rows have no influence."""
@@ -330,7 +336,8 @@ class _DensityRatio:
         if not (probability > 0).all():
             row = int(np.argmin(probability))
             raise ValueError(
-                f"the probability to be uncensored at `threshold` = {self.threshold:g} must be positive, got "
+                f"the probability of being uncensored at `threshold` = {self.threshold:g} must be "
+                "positive, got "
                 f"0 at row {row}. Pass a smaller `threshold`."
             )
         return np.asarray(1 / probability)

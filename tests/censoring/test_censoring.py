@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skuq._censoring import Bounds, point_masses, read_bounds, read_event
+from skuq._censoring import Bounds, interval_masses, read_bounds, read_event
 from skuq.censoring import censoring_weights, from_survival, kaplan_meier_curve
 from tests.censoring.worlds import waiting_times
 
@@ -67,6 +67,13 @@ def test_weights_are_the_jumps_of_the_curve():
     np.testing.assert_array_equal(censoring_weights(Y, sample_weight=2 * np.ones(6)), 2 * np.ones(6))
 
 
+def test_rows_of_weight_zero_have_the_weight_zero():
+    given = [1, 1, 0]
+    for event, expected in (([True, False, True], [1, 0, 0]), ([True, False, False], [1, 0, 0])):
+        weight = censoring_weights([1.0, 2.0, 3.0], event, sample_weight=given)
+        np.testing.assert_array_equal(weight, expected)
+
+
 def test_weighted_events_represent_all_times():
     world = waiting_times(20_000, 0)
     weight = censoring_weights(world.y, world.event)
@@ -79,7 +86,9 @@ def test_masses_of_intervals_are_those_of_lifelines():
     rng = np.random.default_rng(1)
     lower = rng.uniform(0, 10, size=40)
     upper = lower + rng.uniform(0.5, 5, size=40)
-    points, masses = point_masses(Bounds(lower, upper), None)
+    cells, masses_of = interval_masses(Bounds(lower, upper))
+    masses = masses_of(None)
+    points = (cells.lower + cells.upper) / 2
     peer = lifelines.KaplanMeierFitter().fit_interval_censoring(lower, upper, tol=1e-9)
     at = np.array([2.0, 4.0, 6.0, 8.0, 10.0])
     ours = [masses[points > t].sum() / 40 for t in at]
@@ -95,13 +104,10 @@ def test_masses_of_intervals_are_those_of_lifelines():
 def test_right_censoring_as_bounds_gives_the_kaplan_meier_masses():
     rng = np.random.default_rng(2)
     y, event = rng.exponential(size=30), rng.random(30) < 0.6
-    upper = np.where(event, y, np.inf)
-    points, masses = point_masses(Bounds(y, upper), None)
-    # One interval that excludes nothing makes the general algorithm run.
-    general = point_masses(Bounds(np.append(y, -np.inf), np.append(upper, 1e9)), np.append(np.ones(30), 1e-9))
-    np.testing.assert_allclose(np.sort(masses), np.sort(censoring_weights(y, event)[event]))
-    order = np.argsort(points)
-    np.testing.assert_allclose(general[1][: len(points)], masses[order], atol=1e-3)
+    cells, masses_of = interval_masses(Bounds(y, np.where(event, y, np.inf)))
+    np.testing.assert_array_equal(cells.lower, np.sort(y[event]))
+    order = np.argsort(y[event])
+    np.testing.assert_allclose(masses_of(None), censoring_weights(y, event)[event][order], atol=1e-3)
 
 
 def test_structured_targets_are_converted(gbsg2):
@@ -117,6 +123,11 @@ def test_structured_targets_are_converted(gbsg2):
 def test_other_arrays_are_refused(y):
     with pytest.raises(TypeError, match="one boolean field"):
         from_survival(y)
+
+
+def test_a_structured_target_names_its_conversion(gbsg2):
+    with pytest.raises(TypeError, match=r"`y` must hold real numbers.*skuq.censoring.from_survival"):
+        kaplan_meier_curve(gbsg2)
 
 
 def test_negative_times_are_refused():

@@ -21,6 +21,7 @@ from skuq.metrics import (
     set_coverage_score,
 )
 from skuq.metrics._class_inputs import draw_codes
+from skuq.monitoring import ClassMetricAccumulator
 from skuq.prediction import prediction_set
 
 X, Y = load_iris(return_X_y=True)
@@ -164,6 +165,17 @@ def test_the_distance_from_the_diagonal_is_the_metric(forecast):
     x, share = display.line_.get_xydata().T
     error = np.average(np.abs(x - share), weights=display.table["n"])
     assert error == pytest.approx(expected_calibration_error(y, proba, n_bins=6))
+
+
+def test_accumulated_rows_give_the_picture_of_the_rows(forecast):
+    y, proba = forecast
+    accumulator = ClassMetricAccumulator(labels=range(4))
+    for rows in (slice(300), slice(300, 900)):
+        accumulator.update(y[rows], proba[rows])
+    drawn = ClassReliabilityDisplay.from_accumulator(accumulator, name="model")
+    expected = ClassReliabilityDisplay.from_predictions(y, proba, name="model")
+    assert_allclose(drawn.line_.get_xydata(), expected.line_.get_xydata(), rtol=1e-12)
+    assert drawn.line_.get_label() == "model"
 
 
 def test_a_class_of_ones_own():

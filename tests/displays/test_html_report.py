@@ -18,7 +18,7 @@ from sklearn.naive_bayes import GaussianNB
 from skuq.displays import HTMLReport
 from skuq.distributions import Empirical, Normal
 from skuq.evaluation import uncertainty_report
-from skuq.monitoring import MetricAccumulator
+from skuq.monitoring import ClassMetricAccumulator, MetricAccumulator
 
 pytest.importorskip("jinja2")
 
@@ -122,12 +122,62 @@ def test_groups_that_fail_in_opposite_directions_are_the_first_finding():
     assert re.fullmatch(pattern, first.words)
     assert any("With the forecasts alone" in tool.when for tool in first.tools)
     by_title = {each.title: each for each in others}
-    assert "Follow the first finding" in by_title["The intervals are too narrow"].remedy
+    assert "Act on the first finding" in by_title["The intervals are too narrow"].remedy
     assert by_title["The intervals are too narrow"].tools == ()
     assert "by chance" not in by_title["The forecasts are too high"].words
     assert "The coverage does not depend on time" in by_title
     assert ">too narrow</td>" in report.html
     assert ">too wide</td>" in report.html
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_fault_of_one_group_is_the_first_finding():
+    y, loc, scale = rows(2000, seed=1)
+    group = np.array(["North", "South", "West", "West"])[np.arange(2000) % 4]
+    report = of_normals(y, loc, np.where(group == "North", 4, 1) * scale, groups=group)
+    first, *others = report.findings["model"]
+    assert first.title == "The coverage depends on group"
+    assert first.words.startswith("Too wide in North (100 of 100; 90 expected)")
+    assert first.words.endswith("The other rows are right.")
+    (wide,) = (each for each in others if each.title == "The intervals are too wide")
+    assert wide.tools == ()
+    assert "only some of the rows need this change" in wide.remedy
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_bias_that_causes_a_low_coverage_is_the_first_finding():
+    y, loc, scale = rows(2000, seed=1)
+    bias, width, *_ = of_normals(y, loc + 0.5, scale).findings["model"]
+    assert (bias.title, width.title) == ("The forecasts are too high", "The intervals are too narrow")
+    assert "also corrects the width" in width.remedy
+    assert width.tools == ()
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize(("df", "found"), [(3, True), (1000, False)])
+def test_heavy_tails_are_named(df, found):
+    rng = np.random.default_rng(0)
+    loc, scale = 3 * rng.normal(size=5000), rng.uniform(0.5, 2.0, size=5000)
+    report = of_normals(loc + scale * rng.standard_t(df, size=5000) * np.sqrt((df - 2) / df), loc, scale)
+    assert ("Large errors are more frequent than predicted" in titles(report)) == found
+    if found:
+        tails, width = report.findings["model"][:2]
+        assert "No single factor corrects both." in tails.words
+        assert width.title == "The intervals are too wide"
+        assert width.tools == ()
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_only_errors_that_do_not_grow_with_the_uncertainty_are_named():
+    title = "The uncertainty does not show which rows are uncertain"
+    y, loc, scale = rows(2000, seed=1)
+    assert title in titles(of_normals(y, loc, 3 - scale))
+    for biased in (loc, loc + 1.0):
+        assert title not in titles(of_normals(y, biased, scale))
+        whole = MetricAccumulator().update(y, (biased, scale))
+        assert title not in titles(HTMLReport.from_accumulator(whole, created="2024"))
+    whole = MetricAccumulator().update(y, (loc, 3 - scale))
+    assert title in titles(HTMLReport.from_accumulator(whole, created="2024"))
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -273,6 +323,34 @@ def test_from_accumulator_equals_from_predictions():
     pd.testing.assert_frame_equal(page.slices["region"]["model"], direct, check_names=False)
 
 
+def test_from_accumulator_of_classes_equals_from_predictions():
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(3), size=900)
+    y = (rng.random((900, 1)) > proba.cumsum(axis=1)).sum(axis=1)
+    sharp = proba**2 / (proba**2).sum(axis=1, keepdims=True)
+    region = pd.Series(np.repeat(["north", "south"], 450), name="region")
+    direct = HTMLReport.from_predictions(y, sharp, groups=region, **FEW)
+    parts = {
+        name: ClassMetricAccumulator("set_coverage", labels=range(3)).update(
+            y[region == name], sharp[region == name]
+        )
+        for name in ("north", "south")
+    }
+    whole = ClassMetricAccumulator(labels=range(3)).update(y, sharp)
+    page = HTMLReport.from_accumulator(whole, slices={"region": parts}, created="2024")
+    assert titles(page) == titles(direct)
+    assert titles(page)[0] == "The classifier is too certain"
+    pd.testing.assert_frame_equal(
+        page.slices["region"]["model"], direct.slices["region"]["model"], check_names=False
+    )
+    assert [figure.title for figure in page.figures] == [
+        "Reliability diagram of the most probable class",
+        "Coverage by region",
+    ]
+    assert page.figures[0].alt == direct.figures[0].alt
+    assert page.facts["Classes"] == "0, 1, 2"
+
+
 @pytest.mark.usefixtures("no_figures")
 def test_weights_repeat_rows():
     y, loc, scale = rows(60)
@@ -288,16 +366,16 @@ def test_weights_repeat_rows():
 def test_bounds_sets_and_forecasts_without_moments_have_a_page():
     y, loc, scale = rows(60)
     bounds = HTMLReport.from_predictions(y, np.column_stack([loc - scale, loc + scale]), **FEW)
-    assert [figure.title for figure in bounds.figures] == ["Intervals of single rows"]
+    assert [figure.title for figure in bounds.figures] == ["Intervals of individual rows"]
     labels = (loc > 0).astype(int)
     sets = np.column_stack([loc < 0.2, loc > 1.0])
     report = HTMLReport.from_predictions(labels, sets, labels=[0, 1], **FEW)
-    assert titles(report)[0] == "The sets contain too few labels"
+    assert titles(report)[0] == "The sets contain the label too rarely"
     from scipy.stats import cauchy
 
     page = HTMLReport.from_predictions(y, cauchy(loc, scale), **FEW)
     reasons = {figure.title: figure.caption for figure in page.figures if not figure.svg}
-    assert set(reasons) == {"Reliability diagram", "Sharpness", "Intervals of single rows"}
+    assert set(reasons) == {"Reliability diagram", "Sharpness", "Intervals of individual rows"}
     assert all(reason.startswith("Not drawn: ") for reason in reasons.values())
     assert page.html
 

@@ -32,6 +32,20 @@ def test_the_curves_are_means_quantiles_and_kaplan_meier(world):
     assert labels == ["truth", "Curves of 90 % of the rows", "95 % confidence band", "Kaplan-Meier"]
 
 
+def test_weights_count_repetitions(world):
+    weight = np.arange(200) % 3
+    rows = np.repeat(np.arange(200), weight)
+    y, dist, times = np.log(world.y), world.log_truth, [0.0, 1.0]
+    weighted, repeated = (
+        SurvivalCurveDisplay.from_predictions(
+            y[r], dist[r], event=world.event[r], times=times, sample_weight=w
+        )
+        for r, w in ((slice(None), weight), (rows, np.ones(len(rows))))
+    )
+    for name in ("predicted", "low", "high"):
+        np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name))
+
+
 def test_times_begin_at_0_and_bands_can_be_left_out(world):
     display = SurvivalCurveDisplay.from_predictions(world.y, world.log_truth, event=world.event)
     assert display.times[0] == 0

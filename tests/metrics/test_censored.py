@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 import sklearn
+from scipy.special import ndtr
+from sklearn.model_selection import cross_val_score
 
+from skuq._censoring import step_masses
+from skuq.censoring import kaplan_meier_curve
 from skuq.distributions import Empirical, Normal, Transformed
+from skuq.evaluation import bootstrap_interval
 from skuq.metrics import (
     concordance_score,
     crps_loss,
@@ -20,7 +25,7 @@ from skuq.metrics import (
     survival_calibration_table,
     threshold_weighted_crps_loss,
 )
-from skuq.regressors import LeastSquaresRegressor
+from skuq.regressors import CensoringWeightedRegressor, LeastSquaresRegressor
 from tests.censoring.worlds import waiting_times
 
 FACTORS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0])
@@ -67,6 +72,17 @@ def test_the_survival_crps_would_not_be_proper(world):
     assert FACTORS[np.argmin([survival_crps(factor) for factor in FACTORS])] == 0.9
 
 
+def test_the_best_scale_of_the_survival_crps_is_the_number_of_the_guide():
+    """The simulation of docs/guides/how_to/waiting_times.py."""
+    rng = np.random.default_rng(0)
+    time = rng.normal(size=20000)
+    end = rng.exponential(0.9, size=20000) - 0.8
+    y, event, factors = np.minimum(time, end), time <= end, np.arange(0.5, 1.55, 0.05)
+    forecasts = [Normal(np.zeros(20000), factor) for factor in factors]
+    values = [np.mean(np.where(event, dist.crps(y), dist.clip(upper=y).crps(y))) for dist in forecasts]
+    assert factors[np.argmin(values)] == pytest.approx(0.85)
+
+
 def test_ipcw_crps_estimates_the_score_of_uncensored_targets(world):
     dist = world.log_truth
     uncensored = threshold_weighted_crps_loss(np.log(world.time), dist, upper=UPPER)
@@ -96,6 +112,18 @@ def test_without_censored_rows_metrics_are_the_usual_ones(event):
             regression_calibration_curve(Y, DIST, **both).observed,
             regression_calibration_curve(Y, DIST, **given).observed,
         )
+        below = (1 - DIST.cdf(np.full(6, 2.2)) - (Y > 2.2)) ** 2
+        assert ipcw_brier_loss(Y, DIST, time=2.2, **both) == pytest.approx(
+            np.average(below, weights=given.get("sample_weight"))
+        )
+        for function, options in (
+            (ipcw_brier_loss, {"time": 2.2}),
+            (concordance_score, {}),
+            (concordance_score, {"ipcw": True, "upper": 3.0}),
+            (survival_calibration_table, {"time": 2.2, "n_bins": 2}),
+        ):
+            values = (function(Y, DIST, **each, **options) for each in (both, given))
+            np.testing.assert_array_equal(*values)
 
 
 def test_weights_count_repetitions():
@@ -157,6 +185,29 @@ def test_brier_and_concordance_are_those_of_scikit_survival():
     assert concordance_score(rounded, dist, event=event) == pytest.approx(theirs, rel=1e-12)
 
 
+def test_weighted_concordance_is_that_of_scikit_survival():
+    peer = pytest.importorskip("sksurv.metrics")
+    util = pytest.importorskip("sksurv.util")
+    world = waiting_times(300, 3)
+    dist, y, event = Normal(world.loc, 0.8), world.y, world.event
+    target = util.Surv.from_arrays(event, y)
+    for upper in (4.0, None):
+        last = y.max() + 1 if upper is None else upper
+        theirs = peer.concordance_index_ipcw(target, target, -world.loc, tau=upper)[0]
+        ours = concordance_score(y, dist, event=event, ipcw=True, upper=last)
+        assert ours == pytest.approx(theirs, rel=1e-12)
+
+
+def test_weighted_concordance_does_not_depend_on_the_censoring(world):
+    rows = slice(4000)
+    time, dist = world.time[rows], world.log_truth[rows]
+    uncensored = concordance_score(time, dist, upper=5.0)
+    ends = np.random.default_rng(0).exponential(1.5, size=4000) + 0.5  # Most long times are censored.
+    y, event = np.minimum(time, ends), time <= ends
+    harrell, uno = (concordance_score(y, dist, event=event, ipcw=ipcw, upper=5.0) for ipcw in (False, True))
+    assert abs(uno - uncensored) < 0.012 < harrell - uncensored
+
+
 def test_concordance_is_that_of_lifelines():
     utils = pytest.importorskip("lifelines.utils")
     rng = np.random.default_rng(0)
@@ -177,6 +228,66 @@ def test_true_forecasts_are_calibrated(world):
     table = survival_calibration_table(y, dist, event=event, time=1.0, n_bins=5)
     np.testing.assert_allclose(table["predicted"], table["observed"], atol=0.03)
     assert ((table["low"] <= table["observed"]) & (table["observed"] <= table["high"])).all()
+
+
+def test_the_curve_of_its_own_rows_is_calibrated():
+    """The Kaplan-Meier curve has atoms, and an unknown tail if the last time is censored."""
+    rng = np.random.default_rng(0)
+    time, ends = rng.integers(1, 40, size=300), rng.integers(10, 30, size=300)
+    y, event = np.minimum(time, ends).astype(float), time <= ends
+    for known in (event, event | (y == y.max())):
+        times, steps = step_masses(*(getattr(kaplan_meier_curve(y, known), a) for a in ("times", "survival")))
+        dist = Empirical(np.tile(times, (300, 1)), steps)
+        curve = regression_calibration_curve(y, dist, event=known, levels=[0.1, 0.3, 0.5, 0.7, 0.9])
+        np.testing.assert_allclose(curve.observed, curve.levels, atol=1e-12)
+        assert interval_coverage_bounds(y, dist, event=known).estimate == pytest.approx(0.9)
+
+
+def test_coverage_of_left_censored_targets():
+    """Values below a limit of detection: their PIT values are spread evenly up to the limit."""
+    time = np.random.default_rng(0).normal(size=4000)
+    limit = -0.5
+    low, high = np.where(time < limit, -np.inf, time), np.where(time < limit, limit, time)
+    known = 0.999 - ndtr(limit)  # the share of the targets between the limit and the upper bound
+    for scale, expected in ((1.0, 0.9), (2.0, known + ndtr(limit) * (1 - 0.05 / ndtr(limit / 2)))):
+        dist = Normal(np.zeros(4000), scale)
+        estimate = interval_coverage_bounds(high, dist, lower=low, upper=high).estimate
+        assert estimate == pytest.approx(expected, abs=0.02)
+
+
+def test_a_resampling_of_censored_rows():
+    score = bootstrap_interval(
+        Y, DIST, ipcw_crps_loss, options={"event": EVENT, "upper": 3.0}, n_resamples=50, random_state=0
+    )
+    assert score.value == ipcw_crps_loss(Y, DIST, event=EVENT, upper=3.0)
+    assert score.low < score.value < score.high
+
+
+@pytest.mark.parametrize(
+    ("metric", "options"),
+    [
+        (ipcw_crps_loss, {"upper": 1.5}),
+        (ipcw_brier_loss, {"time": 1.0}),
+        (localized_crps_loss, {}),
+        (concordance_score, {"upper": 1.5, "ipcw": True}),
+    ],
+)
+def test_censored_scores_are_scorers_of_searches(metric, options):
+    small = waiting_times(90, 0)
+    y = np.log(small.y)
+    sign = 1 if metric is concordance_score else -1
+    scorer = make_scorer(metric, greater_is_better=sign > 0, **options)
+    with sklearn.config_context(enable_metadata_routing=True):
+        values = cross_val_score(
+            CensoringWeightedRegressor(LeastSquaresRegressor().set_fit_request(sample_weight=True))
+            .set_fit_request(event=True, sample_weight=False),
+            small.X, y, scoring=scorer.set_score_request(event=True), cv=3,
+            params={"event": small.event}, error_score="raise",
+        )  # fmt: skip
+    model = CensoringWeightedRegressor(LeastSquaresRegressor())
+    model.fit(small.X[30:], y[30:], event=small.event[30:])
+    expected = metric(y[:30], model.predict_dist(small.X[:30]), event=small.event[:30], **options)
+    assert values[0] == pytest.approx(sign * expected)
 
 
 def test_scorers_take_events_by_metadata_routing():
@@ -232,6 +343,10 @@ def test_times_without_uncensored_rows_are_refused():
         survival_calibration_table(Y, DIST, event=event, time=9.0, n_bins=1)
     with pytest.raises(ValueError, match="no two rows are comparable"):
         concordance_score(Y, DIST, event=Y == 4)
+    with pytest.raises(ValueError, match=r"no two rows are comparable.*below `upper` = 1"):
+        concordance_score(Y, DIST, event=EVENT, upper=1.0)
+    with pytest.raises(ValueError, match="`ipcw` must be one of"):
+        concordance_score(Y, DIST, event=EVENT, ipcw="uno")
 
 
 @pytest.mark.parametrize(

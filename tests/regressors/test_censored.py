@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
@@ -12,16 +13,21 @@ from sklearn.preprocessing import StandardScaler
 
 from skuq.censoring import censoring_weights, from_survival
 from skuq.distributions import Normal, Transformed
-from skuq.exceptions import NotProbabilisticError
+from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
 from skuq.metrics import concordance_score, crps_loss, get_scorer, interval_coverage_bounds, ipcw_crps_loss
 from skuq.prediction import predict_dist, supports_dist
 from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator
 from skuq.regressors import (
+    BootstrapRegressor,
     CensoredBoostingRegressor,
     CensoringWeightedRegressor,
+    ConformalRegressor,
     ConformalSurvivalRegressor,
+    CrossConformalRegressor,
+    FunctionalRegressor,
     LeastSquaresRegressor,
     RecalibratedRegressor,
+    UncertaintyRegressor,
 )
 from tests.censoring.worlds import waiting_times
 
@@ -73,6 +79,42 @@ def test_boosting_is_close_to_the_truth(fitted, new):
     assert relative_crps(dist, new) < 1.14
     assert 0.88 <= covered(dist, new.time) <= 0.93
     assert (dist.interval(0.99) > 0).all()
+
+
+@pytest.mark.parametrize("engine", ["lightgbm", "sklearn"])
+def test_features_that_no_tree_can_split_are_allowed(few, engine):
+    pytest.importorskip("lightgbm")
+    model = CensoredBoostingRegressor(engine=engine, random_state=0)
+    for X, n in ((few.X, 30), (np.ones((150, 1)), 150)):
+        intervals = model.fit(X[:n], few.y[:n], event=few.event[:n]).predict_interval(X[:5])
+        np.testing.assert_allclose(intervals, np.tile(intervals[0], (5, 1)))
+
+
+def test_engines_are_equally_good(fitted, world, new):
+    slow = CensoredBoostingRegressor(engine="sklearn", random_state=0).fit(
+        world.X, world.y, event=world.event
+    )
+    scores = [relative_crps(model.predict_dist(new.X), new) for model in (fitted, slow)]
+    assert scores[1] == pytest.approx(scores[0], rel=0.02)
+    assert 0.88 <= covered(slow.predict_dist(new.X), new.time) <= 0.93
+
+
+def test_folds_may_test_rows_several_times(few):
+    rows = np.arange(150)
+    model = CensoredBoostingRegressor(engine="sklearn", **{**SMALL, "cv": [(rows[:75], rows[75:])] * 3})
+    assert model.fit(few.X, few.y, few.time * 0 + 3, event=few.event).scale_factor_ == 1.0
+
+
+def test_a_limit_of_detection(new):
+    """Thirty percent of the values are only known to be below a limit."""
+    world = waiting_times(800, 4)
+    value = np.log(world.time)
+    limit = np.quantile(value, 0.3)
+    low, high = np.where(value < limit, -np.inf, value), np.maximum(value, limit)
+    dist = boosting(family="normal").fit(world.X, high, lower=low, upper=high).predict_dist(new.X)
+    target = np.log(new.time)
+    assert crps_loss(target, dist) < 1.2 * crps_loss(target, new.log_truth)
+    assert 0.87 <= covered(dist, target) <= 0.94
 
 
 def test_the_trees_of_scikit_learn_are_an_engine(world, new):
@@ -231,6 +273,48 @@ def test_events_are_routed_through_searches_and_pipelines(few):
     np.testing.assert_array_equal(routed.predict(few.X), plain.predict(few.X))
 
 
+def test_events_and_censoring_times_are_routed_to_lower_bounds(few):
+    model = ConformalSurvivalRegressor(
+        CensoringWeightedRegressor(LeastSquaresRegressor()), threshold=3.0, random_state=0
+    )
+    given = {"event": few.event, "censoring_time": few.censoring}
+    expected = clone(model).fit(few.X, few.y, **given).predict(few.X)
+    with sklearn.config_context(enable_metadata_routing=True):
+        inner = LeastSquaresRegressor().set_fit_request(sample_weight=True)
+        weighted = CensoringWeightedRegressor(inner).set_fit_request(event=True, sample_weight=False)
+        routed = clone(model).set_params(estimator=weighted)
+        pipeline = make_pipeline("passthrough", routed.set_fit_request(event=True, censoring_time=True))
+        np.testing.assert_array_equal(pipeline.fit(few.X, few.y, **given).predict(few.X), expected)
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        UncertaintyRegressor,
+        ConformalRegressor,
+        CrossConformalRegressor,
+        lambda estimator: BootstrapRegressor(estimator, 10),
+    ],
+)
+def test_wrappers_that_would_ignore_the_censoring_are_refused(few, wrapper):
+    model = wrapper(CensoredBoostingRegressor(engine="sklearn", **SMALL))
+    with pytest.raises(ValueError, match=r"would treat censored targets as observed.*RecalibratedRegressor"):
+        model.fit(few.X, few.y, event=few.event)
+    every = np.ones(150, dtype=bool)
+    observed, plain = (
+        clone(model).set_params(random_state=0).fit(few.X, few.time, **given).predict_interval(few.X[:9])
+        for given in ({"event": every}, {})
+    )
+    np.testing.assert_array_equal(observed, plain)
+
+
+def test_point_predictions_of_functionals_keep_the_events(few):
+    base = CensoredBoostingRegressor(engine="sklearn", **SMALL)
+    median = FunctionalRegressor(base, "median").fit(few.X, few.y, event=few.event).predict(few.X)
+    expected = base.fit(few.X, few.y, event=few.event).predict_dist(few.X).median()
+    np.testing.assert_array_equal(median, expected)
+
+
 def test_recalibrated_regressors_pass_events_to_both(few):
     base = CensoredBoostingRegressor(engine="sklearn", recalibrate=False, **SMALL)
     model = RecalibratedRegressor(base, IsotonicRecalibrator(), cv=KFold(2), random_state=0)
@@ -239,6 +323,12 @@ def test_recalibrated_regressors_pass_events_to_both(few):
     assert model.recalibrators_[0].level_map_(np.array([0.5])) < ignoring.level_map_(np.array([0.5]))
     with pytest.raises(ValueError, match=r"StdScalingRecalibrator does not take it.*IsotonicRecalibrator"):
         RecalibratedRegressor(base, StdScalingRecalibrator(), cv=2).fit(few.X, few.y, event=few.event)
+    scaling = RecalibratedRegressor(base, StdScalingRecalibrator(), cv=2, random_state=0)
+    plain, observed = (
+        scaling.fit(few.X, few.time, **given).predict_interval(few.X)
+        for given in ({}, {"event": np.ones(150, dtype=bool)})
+    )
+    np.testing.assert_array_equal(plain, observed)
 
 
 def test_events_of_data_frames_and_weights(few):
@@ -308,6 +398,22 @@ def test_bad_input_of_lower_bounds(dependent):
         model.set_params(threshold=99.0).fit(X, y, event=event, censoring_time=ends)
     with pytest.raises(NotProbabilisticError, match="`estimator` must give"):
         ConformalSurvivalRegressor(LinearRegression()).fit(X, y)
+    partly = np.where(event & (np.arange(60) % 2 == 0), np.inf, ends)
+    both = ConformalSurvivalRegressor(
+        CensoringWeightedRegressor(LeastSquaresRegressor()), LeastSquaresRegressor(), random_state=0
+    )
+    with pytest.raises(ValueError, match="`censoring_time` must be finite if `censoring_estimator` is given"):
+        both.fit(X, y, event=event, censoring_time=partly)
+
+
+def test_lower_bounds_without_any_censoring_need_no_model_of_the_censoring(dependent):
+    X, time, _ = dependent(200, 3)
+    with_model, without = (
+        ConformalSurvivalRegressor(LeastSquaresRegressor(), model, random_state=0).fit(X, time, **given)
+        for model, given in ((LeastSquaresRegressor(), {"event": np.ones(200, dtype=bool)}), (None, {}))
+    )
+    assert with_model.censoring_estimator_ is None
+    np.testing.assert_array_equal(with_model.predict(X), without.predict(X))
 
 
 # ---------------------------------------------------------------------------------------------- real data
@@ -335,12 +441,11 @@ def test_boosting_and_cox_regression_on_breast_cancer(gbsg2):
     cox = linear.CoxPHSurvivalAnalysis().fit(X, y)
     assert supports_dist(cox)
     steps = predict_dist(cox, X_new)
-    expected = cox.predict_survival_function(X_new, return_array=True)
-    np.testing.assert_allclose(
-        1 - steps.cdf(np.full(len(X_new), 1000.0)),
-        [function(1000.0) for function in cox.predict_survival_function(X_new)],
-    )
-    assert expected.shape[0] == len(steps)
+    functions = cox.predict_survival_function(X_new)
+    for t in (1000.0, functions[0].x[-1]):  # The probability of later times is not before the last time.
+        np.testing.assert_allclose(
+            1 - steps.cdf(np.full(len(X_new), t)), [function(t) for function in functions], atol=1e-12
+        )
     dist = boosting(cv=3).fit(X, time, event=event).predict_dist(X_new)
     scores = [ipcw_crps_loss(new_time, one, event=new_event, upper=2000.0) for one in (dist, steps)]
     assert scores[0] < 1.03 * scores[1]
@@ -430,6 +535,40 @@ def test_a_fold_without_events_is_refused(few):
         )
 
 
+def test_weights_of_the_boosting_count_repetitions(few):
+    weight = np.arange(150) % 3
+    rows = np.repeat(np.arange(150), weight)
+    fold = np.arange(150) % 3 == np.arange(150) // 50
+    splits = [
+        [np.flatnonzero(~fold), np.flatnonzero(fold)],
+        [np.flatnonzero(~fold[rows]), np.flatnonzero(fold[rows])],
+    ]
+    # Later rounds differ in a few rows, because rounding decides between equally good splits.
+    settings = {**SMALL, "min_samples_leaf": 1, "n_estimators": 1}
+    weighted, repeated = (
+        CensoredBoostingRegressor(engine="sklearn", **{**settings, "cv": [split]})
+        .fit(few.X[taken], few.y[taken], count, event=few.event[taken])
+        .predict_interval(few.X)
+        for split, taken, count in zip(splits, (slice(None), rows), (weight, None), strict=True)
+    )
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-12)
+
+
+def test_a_missing_tail_gives_a_warning(few):
+    event = few.event & (few.y < 1.5)
+    with pytest.warns(SmallSampleWarning, match=r"represent only \d+% of all rows.*CensoredBoosting"):
+        CensoringWeightedRegressor(LeastSquaresRegressor()).fit(few.X, few.y, event=event)
+
+
+def test_rows_of_weight_zero_do_not_count(few):
+    weight = np.r_[np.ones(140), np.zeros(10)]
+    y = np.r_[few.y[:140], np.full(10, 99.0)]
+    model = CensoringWeightedRegressor(LeastSquaresRegressor(), floor=0.0)
+    weighted = model.fit(few.X, y, weight, event=few.event).predict(few.X)
+    fewer = model.fit(few.X[:140], y[:140], event=few.event[:140]).predict(few.X)
+    np.testing.assert_allclose(weighted, fewer)
+
+
 def test_a_weight_of_infinity_is_refused(few):
     """The model of the censoring is certain that rows are censored before y."""
 
@@ -438,7 +577,7 @@ def test_a_weight_of_infinity_is_refused(few):
             return Normal(y - 100.0, 1.0)
 
     model = CensoringWeightedRegressor(LeastSquaresRegressor(), Early(), floor=0.0, random_state=0)
-    with pytest.raises(ValueError, match="the probability to be uncensored must be positive"):
+    with pytest.raises(ValueError, match="the probability of being uncensored must be positive"):
         model.fit(few.X, few.y, event=few.event)
     with pytest.raises(ValueError, match=r"`floor` must lie in \[0, 1\], got 2"):
         model.set_params(floor=2).fit(few.X, few.y, event=few.event)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
-from skuq.displays._html_report.measure import is_high, is_low, is_of_periods, part_label, sides
+from skuq.displays._html_report.evidence import Evidence
+from skuq.displays._html_report.measure import (
+    INNER,
+    OUTER,
+    is_high,
+    is_low,
+    is_of_periods,
+    part_label,
+    sides,
+)
 from skuq.evaluation._internal import bias_words
 
 Severity = Literal["wrong", "note", "good"]
@@ -19,8 +28,6 @@ SMALL_GAP = 0.01
 
 LARGE_RELATIVE_ERROR = 0.05
 FEW_ROWS = 200
-MOST_TIMES_CALIBRATED = 3.0
-"""Without simulations, an error is large if it is this number of times the average of a calibrated model."""
 
 
 @dataclass(frozen=True)
@@ -43,36 +50,6 @@ class Finding:
     tools: tuple[Tool, ...] = ()
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """Numbers of one model: its shares, its rows of the report and its coverage of parts of the rows."""
-
-    headline: Mapping[str, Any]
-    table: pd.DataFrame
-    rows: float
-    of_classes: bool
-    parts: Mapping[str, pd.DataFrame]
-
-    @property
-    def opposite(self) -> list[str]:
-        """Names of the parts of the rows whose coverage is too low in some parts and too high in others."""
-        return [name for name, table in self.parts.items() if is_low(table).any() and is_high(table).any()]
-
-    @property
-    def gap(self) -> float:
-        return float(self.headline["inside"] - self.headline["claimed"])
-
-    def number(self, metric: str, column: str = "value") -> float:
-        return float(self.table[column].get(metric, math.nan))
-
-    def is_beyond(self, metric: str, least: float) -> bool:
-        """Return whether an error exceeds the errors of calibrated models and a smallest size."""
-        value, high = self.number(metric), self.number(metric, "calibrated_high")
-        if math.isnan(high):
-            high = MOST_TIMES_CALIBRATED * self.number(metric, "calibrated")
-        return value > max(high, least)
-
-
 MODEL, FORECASTS = "If you can train the model again", "With the forecasts alone"
 RECALIBRATED = Tool(MODEL, "skuq.RecalibratedRegressor", "RecalibratedRegressor(model).fit(X, y)")
 ISOTONIC = Tool(
@@ -92,13 +69,13 @@ CONFORMAL_CLASSIFIER = Tool(
 ONE_CALL = RESIDUAL, CALIBRATED_CLASSIFIER
 """Calls that repair all faults for which they are recommended."""
 
-HELD_OUT = "Use rows that the model was not trained on, and check the result on other rows again."
+HELD_OUT = "Use rows that the model was not trained on, and check the result on a third set of rows."
 PARTS_FIRST = (
-    "Follow the first finding, and write the report again. Do not change all rows by one factor: the groups "
-    "fail in opposite directions."
+    "Act on the first finding, and create the report again. Do not change all rows by the same factor: "
+    "only some of the rows need this change."
 )
 MOST_NAMED = 5
-"""Largest number of parts that a sentence names."""
+"""Maximum number of parts that a sentence names."""
 
 
 def of_forecasts(name: str) -> Tool:
@@ -171,8 +148,12 @@ def _coverage(evidence: Evidence) -> Iterator[Finding]:
     if small:
         yield Finding("note", f"{title}, by a small amount", words)
         return
-    if evidence.opposite:
+    if evidence.local:
         yield Finding("wrong", title, words, PARTS_FIRST)
+        return
+    if evidence.has_heavy_tails:
+        repaired = "The correction of the large errors above also corrects the width of the intervals."
+        yield Finding("wrong", title, words, repaired)
         return
     verb = "Widen" if narrow else "Narrow"
     remedy = f"{verb} the intervals by a factor that is learned from past errors. {HELD_OUT}"
@@ -189,13 +170,37 @@ def _bias(evidence: Evidence) -> Iterator[Finding]:
         yield Finding("note", f"The forecasts are slightly too {side}", words)
         return
     remedy = f"Shift the forecasts by a correction that is learned from past errors. {HELD_OUT}"
-    if evidence.opposite:
-        remedy = f"Follow the first finding first. {remedy}"
+    if evidence.local:
+        remedy = f"Act on the first finding first. {remedy}"
     wrong_width = evidence.headline["verdict"] != "calibrated" and abs(evidence.gap) >= SMALL_GAP
-    if wrong_width and not evidence.opposite:
+    if wrong_width and not evidence.local:
         remedy += " This also corrects the width of the intervals: one call repairs both."
     tools = ISOTONIC, of_forecasts("IsotonicRecalibrator")
     yield Finding("wrong", f"The forecasts are too {side}", words, remedy, tools)
+
+
+def _location_and_width(evidence: Evidence) -> Iterator[Finding]:
+    """Yield the larger one of both faults first. A bias also makes the coverage too small."""
+    bias, width = list(_bias(evidence)), list(_coverage(evidence))
+    is_larger = bool(bias) and abs(evidence.headline["below"] - 0.5) > abs(evidence.gap)
+    if is_larger and not evidence.local:
+        words = "The shift of the forecasts also corrects the width of the intervals."
+        width = [replace(each, remedy=words, tools=()) if each.remedy else each for each in width]
+    yield from [*bias, *width] if is_larger else [*width, *bias]
+
+
+def _tails(evidence: Evidence) -> Iterator[Finding]:
+    if not evidence.has_heavy_tails or evidence.local:
+        return
+    inner, outer = evidence.diagnostics.inner, 1 - evidence.diagnostics.outer
+    words = (
+        f"Of 100 observed values, {in_hundred(inner)[0]} lie in the {100 * INNER:g} % intervals, so these "
+        f"intervals are too wide. But {100 * outer:.1f} lie outside the {100 * OUTER:g} % intervals, and "
+        f"{100 * (1 - OUTER):.1f} should. No single factor corrects both."
+    )
+    tools = ISOTONIC, of_forecasts("IsotonicRecalibrator")
+    remedy = f"Map the predicted probabilities to observed frequencies. {HELD_OUT}"
+    yield Finding("wrong", "Large errors are more frequent than predicted", words, remedy, tools)
 
 
 def _shape(evidence: Evidence) -> Iterator[Finding]:
@@ -203,7 +208,7 @@ def _shape(evidence: Evidence) -> Iterator[Finding]:
     if plain and evidence.is_beyond("mace", SMALL_GAP):
         (off,) = in_hundred(evidence.number("mace"))
         words = (
-            "The width of the intervals of this report is right, but probabilities of other statements are "
+            "The width of the intervals in this report is right, but other predicted probabilities are "
             f"wrong: predicted and observed frequencies differ by {off} percentage points on average. "
             "The calibration curve shows the levels at which they differ."
         )
@@ -230,7 +235,7 @@ def _uneven(evidence: Evidence) -> Iterator[Finding]:
         tools = RESIDUAL, of_forecasts("BinnedScalingRecalibrator")
         yield Finding(
             "wrong",
-            "The uncertainty of single rows is wrong",
+            "The uncertainty of individual rows is wrong",
             words,
             "Model the size of the errors, or correct small and large uncertainties by different factors.",
             tools,
@@ -238,16 +243,16 @@ def _uneven(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _order(evidence: Evidence) -> Iterator[Finding]:
-    if evidence.number("auucc_gain", "high") < 0:
+    if evidence.errors_do_not_grow:
         words = (
-            "Rows with wide intervals do not have larger errors. Intervals of one width for all rows would "
-            "be better."
+            "Rows with wide intervals do not have larger errors than rows with narrow intervals. Intervals "
+            "with the same width for all rows would be better."
         )
         title = "The uncertainty does not show which rows are uncertain"
-        if evidence.opposite:
+        if evidence.local:
             yield Finding("wrong", title, words, PARTS_FIRST)
         else:
-            remedy = "Predict the size of the errors with a model of its own."
+            remedy = "Predict the size of the errors with a separate model."
             yield Finding("wrong", title, words, remedy, (RESIDUAL,))
 
 
@@ -255,8 +260,8 @@ def _skill(evidence: Evidence) -> Iterator[Finding]:
     score, constant = evidence.number("crps"), evidence.number("crps_uncertainty")
     if score >= constant:
         words = (
-            "One forecast for all rows, the distribution of the observed values of this report, has smaller "
-            "errors than the model."
+            "The distribution of the observed values in this report, used as the forecast for every row, "
+            "has smaller errors than the model."
         )
         tool = Tool("To compare methods", "skuq.UncertaintyRegressor", "UncertaintyRegressor().fit(X, y)")
         yield Finding(
@@ -276,8 +281,9 @@ def _probabilities(evidence: Evidence) -> Iterator[Finding]:
         inside, claimed = in_hundred(evidence.headline["inside"], evidence.headline["claimed"])
         sure = "too certain" if verdict == "overconfident" else "not certain enough"
         words = (
-            f"According to its probabilities, {claimed} of 100 sets should contain the label. {inside} do. "
-            f"The predicted probabilities are {sure}."
+            "The most probable classes of a row form its set. According to the probabilities, "
+            f"{claimed} of 100 sets should contain the observed class. {inside} do. The predicted "
+            f"probabilities are {sure}."
         )
         remedy = f"Correct the probabilities with past labels. {HELD_OUT}"
         title = f"The classifier is {sure}"
@@ -308,45 +314,46 @@ def _sets(evidence: Evidence) -> Iterator[Finding]:
         words = f"Of 100 sets, at least {goal} should contain the label. Only {inside} do."
         yield Finding(
             "wrong",
-            "The sets contain too few labels",
+            "The sets contain the label too rarely",
             words,
             f"Calibrate the sets on held-out rows. {HELD_OUT}",
             (CONFORMAL_CLASSIFIER,),
         )
 
 
-def _opposite_parts(evidence: Evidence) -> Iterator[Finding]:
-    for name in evidence.opposite:
-        table = evidence.parts[name]
+def _local_parts(evidence: Evidence) -> Iterator[Finding]:
+    for name in evidence.local:
+        table, opposite = evidence.parts[name], name in evidence.opposite
+        flagged = table[table["flag"] & (opposite | evidence.differs(table))]
         yield _of_parts(
             evidence,
             table,
-            f"The coverage depends on {name}, in opposite directions",
-            f"{_directions(table[table['flag']], evidence.of_classes)}.",
-            f"Do not change all rows by one factor: correct each group by itself first. {HELD_OUT}",
+            f"The coverage depends on {name}{', in opposite directions' if opposite else ''}",
+            f"{_directions(flagged, evidence.of_classes)}.{'' if opposite else ' The other rows are right.'}",
+            f"Do not change all rows by the same factor: first correct each group separately. {HELD_OUT}",
         )
 
 
 def _parts(evidence: Evidence) -> Iterator[Finding]:
     for name, table in evidence.parts.items():
-        if name in evidence.opposite or not table["flag"].any():
+        if name in evidence.local or not table["flag"].any():
             continue
-        flagged = table[table["flag"] & (_differs(table, evidence) | (abs(evidence.gap) < SMALL_GAP))]
+        flagged = table[table["flag"] & (evidence.differs(table) | (abs(evidence.gap) < SMALL_GAP))]
         if flagged.empty:
             yield from _alike(name, table)
             continue
         words = (
             f"{_directions(flagged, evidence.of_classes)}. "
-            f"The coverage is wrong in {len(flagged)} of {len(table)} parts of the rows by {name}."
+            f"The coverage is wrong in {len(flagged)} of the {len(table)} parts by {name}."
         )
-        remedy = f"Correct each group by itself. {HELD_OUT}"
+        remedy = f"Correct each group separately. {HELD_OUT}"
         yield _of_parts(evidence, table, f"The coverage depends on {name}", words, remedy)
 
 
 def _of_parts(evidence: Evidence, table: pd.DataFrame, title: str, words: str, remedy: str) -> Finding:
     if not is_of_periods(table):
         return Finding("wrong", title, words, remedy, _tools_for_groups(evidence.of_classes))
-    remedy = "Calibrate again with recent rows, and watch the coverage of new rows."
+    remedy = "Recalibrate with recent rows, and monitor the coverage of new rows."
     return Finding("wrong", title, words, remedy, (Tool(FORECASTS, "skuq.monitoring.CoverageMonitor"),))
 
 
@@ -354,7 +361,7 @@ def _alike(name: str, table: pd.DataFrame) -> Iterator[Finding]:
     if len(table) > 1:
         low, high = in_hundred(float(table["coverage"].min()), float(table["coverage"].max()))
         words = (
-            f"The coverage is {low} to {high} of 100 in the {len(table)} parts of the rows by {name}. These "
+            f"The coverage is {low} to {high} of 100 in the {len(table)} parts by {name}. These "
             "differences may be due to chance. The fault concerns all rows."
         )
         yield Finding("note", f"The coverage does not depend on {name}", words)
@@ -389,13 +396,6 @@ def _named_parts(table: pd.DataFrame, one_goal: bool) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def _differs(table: pd.DataFrame, evidence: Evidence) -> pd.Series[bool]:
-    """Return which parts have another coverage than all rows together."""
-    inside = evidence.headline["inside"]
-    differs: pd.Series[bool] = (table["high"] < inside) | (table["low"] > inside)
-    return differs
-
-
 def _tools_for_groups(of_classes: bool) -> tuple[Tool, ...]:
     kind = "classifiers.ConformalClassifier" if of_classes else "regressors.ConformalRegressor"
     name = kind.split(".")[1]
@@ -410,24 +410,24 @@ def _tools_for_groups(of_classes: bool) -> tuple[Tool, ...]:
 def _few_rows(evidence: Evidence) -> Iterator[Finding]:
     if evidence.rows < FEW_ROWS:
         words = (
-            f"The report has {evidence.rows:g} rows. So few rows show only large faults, and the numbers of "
-            "another sample may differ much from these numbers."
+            f"The report has {evidence.rows:g} rows. This small sample shows only large faults, and "
+            "another sample may give very different numbers."
         )
         tool = Tool("To use all rows", "skuq.model_selection.cross_val_predict_dist")
         tools = () if evidence.of_classes else (tool,)
-        yield Finding("note", "Few rows", words, "Use more rows that were not trained on.", tools)
+        yield Finding("note", "Few rows", words, "Use more rows that the model was not trained on.", tools)
 
 
 Rule = Callable[[Evidence], Iterator[Finding]]
 REGRESSION_RULES: Sequence[Rule] = (
-    _opposite_parts,
+    _local_parts,
     _skill,
-    _coverage,
-    _bias,
+    _tails,
+    _location_and_width,
     _shape,
     _uneven,
     _order,
     _parts,
     _few_rows,
 )
-CLASS_RULES: Sequence[Rule] = (_opposite_parts, _probabilities, _sets, _parts, _few_rows)
+CLASS_RULES: Sequence[Rule] = (_local_parts, _probabilities, _sets, _parts, _few_rows)

@@ -13,10 +13,12 @@ from typing import Any
 import pandas as pd
 
 from skuq._versioned import installed_versions
-from skuq.displays._html_report.advice import Evidence, Finding, findings
+from skuq.displays._html_report.advice import Finding, findings
+from skuq.displays._html_report.evidence import Evidence
 from skuq.displays._html_report.figures import Figure
 from skuq.displays._html_report.files import write_together
-from skuq.displays._html_report.page import check_jinja2, models_of, render, to_json, values_of
+from skuq.displays._html_report.measure import Diagnostics
+from skuq.displays._html_report.page import check_jinja2, models_of, render, summaries_of, to_json, values_of
 from skuq.evaluation import UncertaintyReport
 
 Parts = Mapping[str, Mapping[str, pd.DataFrame]]
@@ -29,6 +31,7 @@ class Page:
     report: UncertaintyReport
     figures: Sequence[Figure] = ()
     slices: Parts = field(default_factory=dict)
+    diagnostics: Mapping[str, Diagnostics] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     origin: Mapping[str, str] = field(default_factory=dict)
     title: str = "Uncertainty report"
@@ -42,10 +45,18 @@ class Page:
             name: findings(self._evidence(name, table)) for name, table in models_of(self.report).items()
         }
 
+    @property
+    def summaries(self) -> dict[str, str]:
+        """Sentence about each model, without a period."""
+        return summaries_of(self.report)
+
     def _evidence(self, name: str, table: pd.DataFrame) -> Evidence:
         parts = {by: tables[name] for by, tables in self.slices.items()}
         attrs = self.report.attrs
-        return Evidence(attrs["headlines"][name], table, attrs["rows"], attrs["of_classes"], parts)
+        diagnostics = self.diagnostics.get(name, Diagnostics())
+        return Evidence(
+            attrs["headlines"][name], table, attrs["rows"], attrs["of_classes"], parts, diagnostics
+        )
 
     @property
     def html(self) -> str:
@@ -86,7 +97,7 @@ class Page:
         )
 
     def save(self, path: str | os.PathLike[str], *, json: bool = True) -> Path:
-        """Write the page, and the same values as JSON beside it.
+        """Write the page, and a JSON file with the same values next to it.
 
         Each file is complete or absent: it is written under another name and then renamed.
 

@@ -17,13 +17,13 @@ from skuq.displays._calibration_curve import CalibrationCurveDisplay
 from skuq.displays._calibration_drift import CalibrationDriftDisplay
 from skuq.displays._class_reliability import ClassReliabilityDisplay
 from skuq.displays._drawing import check_matplotlib
-from skuq.displays._html_report.measure import Forecasts, sides
+from skuq.displays._html_report.measure import Accumulator, Forecasts, sides
 from skuq.displays._interval import IntervalDisplay
 from skuq.displays._pit_histogram import PITHistogramDisplay
 from skuq.displays._reliability import ReliabilityDisplay
 from skuq.displays._sharpness import SharpnessDisplay
 from skuq.distributions import Distribution
-from skuq.monitoring import MetricAccumulator
+from skuq.monitoring import ClassMetricAccumulator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,12 +116,12 @@ class Plot:
             }
         )
 
-    def of_accumulators(self, models: Mapping[str, MetricAccumulator]) -> list[Figure]:
+    def of_accumulators(self, models: Mapping[str, Accumulator]) -> list[Figure]:
         return self._draw(
             {
                 name: partial(self.display.from_accumulator, each)
                 for name, each in models.items()
-                if self.curve in each.curves
+                if isinstance(each, ClassMetricAccumulator) or self.curve in each.curves
             }
         )
 
@@ -143,9 +143,11 @@ def figures_of(forecasts: Forecasts) -> list[Figure]:
     return curves + [_intervals(forecasts, name) for name in shown]
 
 
-def figures_of_accumulators(models: Mapping[str, MetricAccumulator]) -> list[Figure]:
+def figures_of_accumulators(models: Mapping[str, Accumulator]) -> list[Figure]:
     """Return the figures of accumulated rows."""
     shown = dict(list(models.items())[:MOST_CURVES])
+    if any(isinstance(each, ClassMetricAccumulator) for each in shown.values()):
+        return CLASSES.of_accumulators(shown)
     return [figure for plot in PLOTS if plot.curve for figure in plot.of_accumulators(shown)]
 
 
@@ -171,7 +173,7 @@ def _intervals(forecasts: Forecasts, name: str) -> Figure:
 
     of_model = f" of {name}" if len(forecasts.models) > 1 else ""
     caption = "Red intervals do not contain their observed value."
-    return draw(f"Intervals of single rows{of_model}", caption, plot)
+    return draw(f"Intervals of individual rows{of_model}", caption, plot)
 
 
 def figure_of_parts(by: str, tables: Mapping[str, pd.DataFrame], of_classes: bool) -> Figure:
@@ -208,7 +210,10 @@ def _alt_calibration(display: CalibrationCurveDisplay) -> str:
 def _alt_pit(display: PITHistogramDisplay) -> str:
     low, high = 100 * display.proportions.min(), 100 * display.proportions.max()
     flat = 100 / len(display.proportions)
-    return f"The bars are {low:.1f} % to {high:.1f} % of the rows high; calibrated bars have {flat:.1f} %."
+    return (
+        f"The bars contain {low:.1f} % to {high:.1f} % of the rows; calibrated bars would contain "
+        f"{flat:.1f} %."
+    )
 
 
 def _alt_reliability(display: ReliabilityDisplay) -> str:

@@ -14,7 +14,8 @@ from scipy.stats import beta
 from skuq._periods import as_times, period_starts, periods
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_array, check_sample_weight, effective_rows
-from skuq.distributions import Distribution, as_distribution
+from skuq.distributions import Distribution, Quantiles, as_distribution
+from skuq.metrics import prediction_interval_coverage, reliability_table
 from skuq.metrics._internal import (
     check_class_forecast,
     check_interval_bounds,
@@ -25,13 +26,20 @@ from skuq.metrics._internal import (
     is_in_set,
     sets_of,
 )
-from skuq.monitoring import MetricAccumulator
+from skuq.monitoring import ClassMetricAccumulator, MetricAccumulator
+
+Accumulator = MetricAccumulator | ClassMetricAccumulator
 
 FALSE_ALARM = 0.01
 """Largest probability that any part of the rows of a calibrated model is flagged."""
 
+INNER, OUTER = 0.5, 0.99
+
 MOST_GROUPS = 100
 OTHERS = "other groups"
+
+MOST_LISTED = 20
+"""Largest number of classes in the description of the rows."""
 
 
 @dataclass(frozen=True)
@@ -137,9 +145,7 @@ def facts_of(forecasts: Forecasts) -> dict[str, str]:
         low, middle, high = np.quantile(y, [0, 0.5, 1])
         facts["Observed values"] = f"{low:.4g} to {high:.4g}, median {middle:.4g}"
     else:
-        shown = [str(label) for label in forecasts.labels[:20]]
-        rest = len(forecasts.labels) - len(shown)
-        facts["Classes"] = ", ".join(shown) + (f" and {rest} more" if rest else "")
+        facts["Classes"] = _listed(forecasts.labels)
     facts["Nominal coverage"] = f"{100 * forecasts.coverage:g} %"
     kinds = {name: _kind(forecasts, forecast) for name, forecast in forecasts.models.items()}
     if len(set(kinds.values())) == 1:
@@ -147,6 +153,25 @@ def facts_of(forecasts: Forecasts) -> dict[str, str]:
     else:
         facts |= {f"Forecasts of {name}": kind for name, kind in kinds.items()}
     return facts
+
+
+def _listed(labels: np.ndarray) -> str:
+    shown = [str(label) for label in labels[:MOST_LISTED]]
+    rest = len(labels) - len(shown)
+    return ", ".join(shown) + (f" and {rest} more" if rest else "")
+
+
+def facts_of_accumulator(accumulator: Accumulator) -> dict[str, str]:
+    """Describe accumulated rows in words."""
+    facts = {"Rows": f"{accumulator.n_rows}"}
+    if accumulator.total_weight != accumulator.n_rows:
+        facts["Sum of the weights"] = f"{accumulator.total_weight:g}"
+    if isinstance(accumulator, ClassMetricAccumulator):
+        facts["Classes"] = _listed(accumulator.labels)
+    facts["Nominal coverage"] = f"{100 * accumulator.coverage:g} %"
+    names = [name for name, exact in accumulator.exact.items() if not exact]
+    how = f"computed from histograms: {', '.join(names)}" if names else "all metrics are exact"
+    return {**facts, "Computation": f"sums over blocks of rows; {how}"}
 
 
 def _kind(forecasts: Forecasts, forecast: Any) -> str:
@@ -168,18 +193,55 @@ def coverage_of_parts(forecasts: Forecasts, name: str, parts: pd.Series[Any]) ->
     return with_flags(sums, may_cover_more=forecasts.may_cover_more(name))
 
 
-def coverage_of_accumulators(parts: Mapping[Any, MetricAccumulator]) -> pd.DataFrame:
+def coverage_of_accumulators(parts: Mapping[Any, Accumulator]) -> pd.DataFrame:
     """Return the coverage of accumulated parts of the rows."""
     filled = {label: each for label, each in parts.items() if each.n_rows}
-    table = pd.DataFrame(
-        {
-            "n": [each.total_weight for each in filled.values()],
-            "coverage": [each.result()["picp"] for each in filled.values()],
-            "nominal": [each.coverage for each in filled.values()],
-        },
-        index=pd.Index(list(filled)),
-    )
-    return with_flags(table, may_cover_more=any(each.has_atoms for each in filled.values()))
+    shares = [_accumulated_shares(each) for each in filled.values()]
+    table = pd.DataFrame(shares, columns=["coverage", "nominal"], index=pd.Index(list(filled)))
+    table.insert(0, "n", [each.total_weight for each in filled.values()])
+    atoms = (each.has_atoms for each in filled.values() if isinstance(each, MetricAccumulator))
+    return with_flags(table, may_cover_more=any(atoms))
+
+
+def _accumulated_shares(accumulator: Accumulator) -> tuple[float, float]:
+    """Return the observed and the expected coverage."""
+    if isinstance(accumulator, MetricAccumulator):
+        return accumulator.result()["picp"], accumulator.coverage
+    return accumulator.result()["set_coverage"], accumulator.expected_coverage
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """Errors of one model in bins of the predicted uncertainty, and its coverage at two other levels."""
+
+    bins: pd.DataFrame | None = None
+    inner: float = np.nan
+    """Share of observed values in the central interval with the nominal coverage `INNER`."""
+    outer: float = np.nan
+    """Share of observed values in the central interval with the nominal coverage `OUTER`."""
+
+
+def diagnostics_of(forecasts: Forecasts, name: str) -> Diagnostics:
+    forecast, y, weight = forecasts.models[name], forecasts.y, forecasts.weight
+    if not isinstance(forecast, Distribution):
+        return Diagnostics()
+    try:
+        bins = reliability_table(y, forecast, sample_weight=weight)
+    except ValueError:  # Some distributions have no standard deviation.
+        bins = None
+    if isinstance(forecast, Quantiles) or not forecast.has_density:
+        return Diagnostics(bins)  # Levels between or beyond the given ones are not a fault of the forecast.
+    shares = [
+        prediction_interval_coverage(y, forecast, sample_weight=weight, coverage=level)
+        for level in (INNER, OUTER)
+    ]
+    return Diagnostics(bins, *shares)
+
+
+def diagnostics_of_accumulator(accumulator: Accumulator) -> Diagnostics:
+    if isinstance(accumulator, MetricAccumulator) and "reliability" in accumulator.curves:
+        return Diagnostics(accumulator.reliability_table())
+    return Diagnostics()
 
 
 def with_flags(table: pd.DataFrame, *, may_cover_more: bool) -> pd.DataFrame:

@@ -25,8 +25,8 @@ from skuq.evaluation._internal import RowFormat, won_by
 MARKS = {"wrong": "Wrong", "note": "Note", "good": "Good"}
 NUMBERS = ("value", "low", "high", "calibrated", "calibrated_low", "calibrated_high")
 HEADLINES = ("picp", "mpiw", "mace", "crps", "interval_score", "auucc_gain")
-CLASS_HEADLINES = ("ece", "set_coverage", "set_size", "set_coverage_error")
-REST = "The findings above use this table; you need not read it."
+CLASS_HEADLINES = ("ece", "set_coverage", "set_size", "set_coverage_error", "class_log_loss", "class_brier")
+REST = "The findings above are based on this table. You do not need to read it."
 SLICES = (
     "The coverage is the share of observed values inside their interval, or of classes inside their set. The "
     "99 % intervals are valid for all parts together: with a probability of 99 %, they contain the coverage "
@@ -65,7 +65,7 @@ def render(
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     models = models_of(report)
-    named = len(models) > 1
+    named, summaries = len(models) > 1, summaries_of(report)
     script = _resource("sort.js")
     return environment.from_string(_resource("page.html.jinja")).render(
         title=title,
@@ -73,10 +73,7 @@ def render(
         version=__version__,
         named=named,
         marks=MARKS,
-        models=[
-            {"name": name, "summary": _sentence(report.attrs["summary"][name]), "findings": findings[name]}
-            for name in models
-        ],
+        models=[{"name": name, "summary": summaries[name], "findings": findings[name]} for name in models],
         facts=facts,
         explanation=_explanation(report),
         tables=_metric_tables(report, models),
@@ -97,26 +94,29 @@ def _resource(name: str) -> str:
 
 
 def _hash_of(script: str) -> str:
-    """Return the hash by which the page allows its own script and no other."""
+    """Return the hash with which the page allows its own script and no other."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def _sentence(words: str) -> str:
-    return _words(words[:1].upper() + words[1:])
+def summaries_of(report: UncertaintyReport) -> dict[str, str]:
+    """Return the summary of each model with the words of the page, without a period."""
+    summaries: dict[str, str] = report.attrs["summary"]
+    return {name: _words(words[:1].upper() + words[1:]) for name, words in summaries.items()}
 
 
 def _explanation(report: UncertaintyReport) -> str:
     percent = f"{100 * report.attrs['confidence']:g} %"
     words = (
         f"Each value has a {percent} confidence interval. The column Calibrated shows the value that this "
-        "metric would have if the forecasts were right. "
+        "metric would have if the forecasts were correct. "
     )
     if report["calibrated_low"].notna().any():
         words += (
-            "A value outside the range beside it is a fault. By chance, "
-            f"{100 * (1 - report.attrs['confidence']):.2g} % of the values of right forecasts are outside. "
+            "A value outside the range next to it indicates a fault. By chance, "
+            f"{100 * (1 - report.attrs['confidence']):.2g} % of the values of correct forecasts are "
+            "outside. "
         )
-    words += "An empty cell means that the number is not known. Select a column name to sort the table."
+    words += "An empty cell means that the number is unknown. Select a column name to sort the table."
     if len(report.attrs["summary"]) > 1:
         words += " An asterisk marks the best value of a row; its lead may be due to chance."
     return words
@@ -255,13 +255,14 @@ def values_of(
     trace: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return all values of the page as plain Python objects. NaN becomes None, and infinity a text."""
-    models = {}
+    models, summaries = {}, summaries_of(report)
     for name, table in models_of(report).items():
+        metrics = table.assign(reading=table["reading"].map(_words)).rename_axis("metric").reset_index()
         models[name] = {
-            "summary": report.attrs["summary"][name],
+            "summary": summaries[name],
             "shares": report.attrs["headlines"][name],
             "findings": [asdict(finding) for finding in findings[name]],
-            "metrics": table.rename_axis("metric").reset_index().to_dict("records"),
+            "metrics": metrics.to_dict("records"),
             "parts": {
                 by: tables[name].rename_axis("part").reset_index().to_dict("records")
                 for by, tables in slices.items()

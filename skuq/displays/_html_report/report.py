@@ -29,11 +29,15 @@ from skuq.displays._html_report.figures import (
     figures_of_accumulators,
 )
 from skuq.displays._html_report.measure import (
+    Accumulator,
     checked_forecasts,
     coverage_of_accumulators,
     coverage_of_parts,
     data_hash,
+    diagnostics_of,
+    diagnostics_of_accumulator,
     facts_of,
+    facts_of_accumulator,
     groups_of,
     periods_of,
 )
@@ -41,7 +45,6 @@ from skuq.displays._html_report.page import check_jinja2
 from skuq.displays._html_report.sources import (
     call_text,
     check_report,
-    describe_accumulator,
     joined,
     parameters_of,
     predictions_of,
@@ -49,19 +52,18 @@ from skuq.displays._html_report.sources import (
 )
 from skuq.distributions import Distribution, concat
 from skuq.evaluation import UncertaintyReport, uncertainty_report
-from skuq.monitoring import MetricAccumulator
 
 MOST_DRAWN_ROWS = 100_000_000
-"""Largest number of rows times resamples, if the number of resamples is not given."""
+"""Maximum number of rows times resamples, if the number of resamples is not given."""
 
 
 class HTMLReport(Page):
     """Report of one or several models as one HTML page, with findings in plain words.
 
     The page states what was measured on which rows, what is wrong with each model, and which class corrects
-    the fault. A table has all metrics with their meaning, interval and value of a calibrated model. The
-    displays are part of the page, so that the file can be sent without other files, and opening it causes no
-    request. `save` also writes the same values as JSON.
+    the fault. A table shows all metrics with their meaning, their interval and the value for a calibrated
+    model. The page contains all figures, so you can send it as a single file, and it loads nothing from the
+    internet. `save` also writes the same values as JSON.
 
     Create the report with `from_estimator`, `from_predictions`, `from_cv_results`, `from_reports` or
     `from_accumulator`. The page needs Jinja2 and matplotlib (the extra ``report``).
@@ -75,6 +77,8 @@ class HTMLReport(Page):
     slices : mapping, default={}
         Coverage of parts of the rows: a mapping from the name of the groups to a mapping from models to
         tables.
+    diagnostics : mapping, default={}
+        Further numbers of each model, from which findings follow.
     facts : mapping of str to str, default={}
         Description of the rows and forecasts.
     origin : mapping of str to str, default={}
@@ -89,6 +93,8 @@ class HTMLReport(Page):
     findings : dict of str to list
         Findings of each model, the faults first. Each finding has a severity ("wrong", "note" or "good"), a
         title, a description, a next step, and classes that correct the fault.
+    summaries : dict of str to str
+        Sentence about the coverage and the bias of each model, without a period.
     html : str
         The page.
     values : dict
@@ -222,6 +228,7 @@ class HTMLReport(Page):
             report=report,
             figures=[*figures_of(forecasts), *_figures_of_parts(slices, forecasts.of_classes)],
             slices=slices,
+            diagnostics={name: diagnostics_of(forecasts, name) for name in forecasts.models},
             facts=facts_of(forecasts),
             origin=trace,
             title=title,
@@ -376,9 +383,9 @@ class HTMLReport(Page):
     @classmethod
     def from_accumulator(
         cls,
-        accumulator: MetricAccumulator | Mapping[str, MetricAccumulator],
+        accumulator: Accumulator | Mapping[str, Accumulator],
         *,
-        slices: Mapping[str, Mapping[Any, MetricAccumulator]] | None = None,
+        slices: Mapping[str, Mapping[Any, Accumulator]] | None = None,
         random_state: int | None = 0,
         title: str = "Uncertainty report",
         created: datetime | str | None = None,
@@ -388,11 +395,12 @@ class HTMLReport(Page):
 
         Parameters
         ----------
-        accumulator : MetricAccumulator or mapping of str to MetricAccumulator
+        accumulator : MetricAccumulator, ClassMetricAccumulator, or mapping of str to accumulator
             Accumulator of all rows, or the accumulators of several models.
         slices : mapping of str to mapping, default=None
             Accumulators of parts of the rows of a single model, such as
-            ``{"region": {"north": north, "south": south}}``. They need the metric "picp".
+            ``{"region": {"north": north, "south": south}}``. They need the metric "picp", or "set_coverage"
+            for classes.
         random_state : int or None, default=0
             Seed of the intervals of metrics that are functions of several means.
         title : str, default="Uncertainty report"
@@ -420,10 +428,6 @@ class HTMLReport(Page):
             str(by): {name: coverage_of_accumulators(parts) for name in models}
             for by, parts in (slices or {}).items()
         }
-        facts = {"Rows": f"{first.n_rows}", "Nominal coverage": f"{100 * first.coverage:g} %"}
-        if first.total_weight != first.n_rows:
-            facts["Sum of the weights"] = f"{first.total_weight:g}"
-        facts["Computation"] = "sums over blocks of rows; " + describe_accumulator(first)
         trace = {
             "Call": call_text("from_accumulator", "accumulator", {"random_state": random_state}),
             **(origin or {}),
@@ -431,9 +435,13 @@ class HTMLReport(Page):
         }
         return cls(
             report=report,
-            figures=[*figures_of_accumulators(models), *_figures_of_parts(tables, of_classes=False)],
+            figures=[
+                *figures_of_accumulators(models),
+                *_figures_of_parts(tables, report.attrs["of_classes"]),
+            ],
             slices=tables,
-            facts=facts,
+            diagnostics={name: diagnostics_of_accumulator(each) for name, each in models.items()},
+            facts=facts_of_accumulator(first),
             origin=trace,
             title=title,
             created=created,

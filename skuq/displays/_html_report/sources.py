@@ -11,7 +11,6 @@ import pandas as pd
 from skuq._sklearn_compat import is_classifying, safe_indexing
 from skuq.displays._html_report.page import models_of
 from skuq.evaluation import UncertaintyReport
-from skuq.monitoring import MetricAccumulator
 from skuq.prediction import predict_dist
 from skuq.prediction._predict_set import class_proba
 
@@ -72,8 +71,3 @@ def joined(reports: Mapping[str, UncertaintyReport]) -> UncertaintyReport:
     whole = UncertaintyReport(pd.concat(tables, names=["model", "metric"]).swaplevel())
     whole.attrs.update(attrs)
     return whole
-
-
-def describe_accumulator(accumulator: MetricAccumulator) -> str:
-    names = [name for name, exact in accumulator.exact.items() if not exact]
-    return f"computed from histograms: {', '.join(names)}" if names else "all metrics are exact"

@@ -136,6 +136,8 @@ def unit_of(spec: MetricSpec) -> str:
 def describe(result: Result) -> str:
     if result.error:
         return "not defined: " + result.error.split(". ")[0].rstrip(".")
+    if not math.isfinite(result.value) and result.spec.of_classes:
+        return "infinite: some observed classes have a predicted probability of 0"
     if not math.isfinite(result.value):
         size = "infinite" if result.value > 0 else "minus infinite"
         return f"{size}: some rows have extreme values or infinite quantiles"
@@ -209,8 +211,13 @@ def headline_of_classes(rows: Rows, forecast: ClassForecast, coverage: float) ->
     if forecast.dtype == np.bool_:
         return Headline(f"the sets contain {percent(inside)} of the labels", inside, math.nan, math.nan, "")
     mass = claimed_mass(forecast, sets)
-    claimed = weighted_mean(mass, rows.weight)
-    chance = _half_width_of(weighted_mean(mass * (1 - mass), rows.weight), rows.total, 0.95)
+    claimed, variance = (weighted_mean(each, rows.weight) for each in (mass, mass * (1 - mass)))
+    return class_headline_words(inside, claimed, variance, rows.total)
+
+
+def class_headline_words(inside: float, claimed: float, variance: float, n: float) -> Headline:
+    """Return the summary from the means of `set_mass_rows`."""
+    chance = _half_width_of(variance, n, 0.95)
     word = _verdict(inside, claimed, chance)
     predicted = f"with a predicted probability of {percent(claimed)}"
     words = f"{word}: the sets contain {percent(inside)} of the labels, {predicted}"
@@ -264,7 +271,7 @@ def _compare_with_null(result: Result) -> str:
     if result.is_calibration_error:
         return f"no worse than a calibrated model, {ordinary}"
     # Some metrics that are not proper do not depend on the scale of the forecasts.
-    too_wide = "; some rows have too wide forecasts" if spec.proper else ""
+    too_wide = "; the forecasts of some rows are too wide" if spec.proper else ""
     return f"{'higher' if above else 'lower'} than if the forecasts were right, {ordinary}{too_wide}"
 
 

@@ -37,6 +37,9 @@ CLOSED_FORM: dict[str, Any] = {
 }
 """With these options, the area is a product of two means (proposition 1), so that no sort is needed."""
 
+PLAIN_BANDS = {name: (CLOSED_FORM[name],) for name in ("bands", "vary", "zero_band")}
+"""Options of the curves that can be computed from a histogram."""
+
 
 def check_auucc(
     *,
@@ -121,7 +124,7 @@ def gain_of_curves(
     source="Navratil et al. 2023, section 2.2.3 and proposition 1",
     meaning="the half width is {value}, averaged over all miss rates",
     fast=FastPath(rows=auucc_rows, combine=auucc_of_means),
-    merging=Merging(needs=("characteristics",), value=area_of_curve, exact=False),
+    merging=Merging(needs=("characteristics",), value=area_of_curve, exact=False, requires=PLAIN_BANDS),
     check=check_auucc,
 )
 def auucc_loss(
@@ -157,7 +160,7 @@ def auucc_loss(
         Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target. Mean and standard deviation must be finite. For bounds with point
-        predictions use ``uncertainty_characteristics_curve(...).area()``.
+        predictions, use ``uncertainty_characteristics_curve(...).area()``.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     x_axis : {"bandwidth", "excess"}, default="bandwidth"
@@ -181,7 +184,7 @@ def auucc_loss(
         Whether the bands are multiplied by a factor ("scale"), or a number is added to the bands ("bias").
     zero_band : {"keep", "min"}, default="keep"
         Treatment of bands of width 0. "keep" leaves these bands unchanged, so their width is 0 at every
-        factor. "min" replaces these bands by the smallest positive band, as in UQ360.
+        factor. "min" replaces these bands with the smallest positive band, as in UQ360.
 
     Returns
     -------
@@ -262,6 +265,7 @@ def _closed_form(options: dict[str, Any]) -> bool:
         needs=("characteristics", "constant_characteristics"),
         value=gain_of_curves,
         exact=False,
+        requires=PLAIN_BANDS,
     ),
     check=check_gain,
 )

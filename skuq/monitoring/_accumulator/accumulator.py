@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
-import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -18,34 +16,29 @@ from skuq._validation import (
     check_mapping,
     check_option,
     check_probabilities,
-    check_random_state,
-    check_repetitions,
     check_single_coverage,
 )
-from skuq._versioned import __version__, warn_of_other_version
-from skuq.evaluation import UncertaintyReport
-from skuq.evaluation._internal import headline_words
+from skuq.evaluation._internal import Headline, headline_words
 from skuq.metrics import CalibrationCurve, UncertaintyCharacteristicsCurve
-from skuq.metrics._internal import MetricFunction, has_no_rows, is_bounds, level_grid, warn_of_small_report
+from skuq.metrics._internal import MetricFunction, has_no_rows, is_bounds, level_grid
 from skuq.monitoring._accumulator.arguments import (
     CURVES,
     DEFAULTS,
     check_accuracy,
     check_curves,
-    plans_of_metrics,
     plans_of_tables,
 )
+from skuq.monitoring._accumulator.base import BaseAccumulator
 from skuq.monitoring._accumulator.block import Block
 from skuq.monitoring._accumulator.histogram import bin_width
 from skuq.monitoring._accumulator.plans import Plan
-from skuq.monitoring._accumulator.report import ReportEntry, report_of
-from skuq.monitoring._accumulator.statistics import SquaresHistogram, Statistic, same
+from skuq.monitoring._accumulator.statistics import SquaresHistogram
 
 MOST_SHOWN = 6
 """The string representation contains the names of at most this number of metrics."""
 
 
-class MetricAccumulator:
+class MetricAccumulator(BaseAccumulator):
     """Metrics of any number of rows, computed block by block.
 
     Use the accumulator if there are more rows than fit into memory, if the rows are on several machines or in
@@ -103,6 +96,7 @@ class MetricAccumulator:
     See Also
     --------
     uncertainty_report : Metrics of rows that fit into memory, with bootstrap confidence intervals.
+    ClassMetricAccumulator : Metrics of class probabilities.
     calibration_drift : Calibration in several periods.
     CoverageMonitor : Sequential test of the coverage.
 
@@ -145,6 +139,9 @@ class MetricAccumulator:
     {'crps': True, 'picp': True, 'ence': False}
     """
 
+    _of_classes = False
+    _defaults = DEFAULTS
+
     def __init__(
         self,
         *metrics: str | MetricFunction,
@@ -157,7 +154,7 @@ class MetricAccumulator:
     ) -> None:
         level_grid(levels, closed=True)  # This call raises an error for invalid levels.
         # The arguments are copied, because all later rows must use the same arguments.
-        self._arguments: dict[str, Any] = {
+        arguments = {
             "levels": copy.deepcopy(levels),
             "n_bins": check_integer(n_bins, "n_bins"),
             "accuracy": check_accuracy(accuracy),
@@ -165,25 +162,7 @@ class MetricAccumulator:
             "curves": check_curves(curves),
             "options": None if options is None else copy.deepcopy(check_mapping(options, "options")),
         }
-        self._version = __version__
-        self._specs, self._options, self._plans = plans_of_metrics(metrics, self._arguments)
-        self._tables = plans_of_tables(self._arguments)
-        # Statistics that several metrics need are stored once.
-        self._statistics: list[Statistic] = []
-        for plan in [*self._plans.values(), *self._tables.values()]:
-            self._statistics += [each for each in plan.statistics if each not in self._statistics]
-        self._values: list[Any] | None = None
-        self._rows, self._total = 0, 0.0
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Abbreviations of the metrics."""
-        return tuple(self._plans)
-
-    @property
-    def coverage(self) -> float:
-        """Nominal coverage of the central interval."""
-        return float(self._arguments["coverage"])
+        self._start(metrics, arguments, plans_of_tables(arguments))
 
     @property
     def curves(self) -> tuple[str, ...]:
@@ -191,24 +170,9 @@ class MetricAccumulator:
         return tuple(self._arguments["curves"])
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows so far. Rows of weight 0 are not counted."""
-        return self._rows
-
-    @property
-    def total_weight(self) -> float:
-        """Sum of the weights of the rows so far."""
-        return self._total
-
-    @property
     def has_atoms(self) -> bool:
         """Whether any forecast so far has atoms (point masses)."""
         return self._values is not None and bool(self._value(self._tables["atoms"]))
-
-    @property
-    def exact(self) -> dict[str, bool]:
-        """Whether the value of each metric is exact up to rounding."""
-        return {name: plan.exact for name, plan in self._plans.items()}
 
     def update(self, y: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Add a block of rows.
@@ -244,74 +208,7 @@ class MetricAccumulator:
             # error.
             for options in self._options.values():
                 check_single_coverage(options.get("coverage", DEFAULT_COVERAGE))
-        # The state changes only after all values are computed, so that an error leaves it unchanged.
-        pieces = ([statistic.of(piece) for statistic in self._statistics] for piece in block.pieces())
-        self._add(functools.reduce(_added, pieces), len(block), block.total)
-        return self
-
-    def merge(self, other: MetricAccumulator) -> Self:
-        """Add the rows of another accumulator.
-
-        Parameters
-        ----------
-        other : MetricAccumulator
-            Accumulator with the same arguments, from the same version of skuq. `other` does not change.
-
-        Returns
-        -------
-        self : MetricAccumulator
-            The accumulator.
-        """
-        if not isinstance(other, MetricAccumulator):
-            raise TypeError(f"`other` must be a MetricAccumulator, got {type(other).__name__}.")
-        if self._version != other._version:
-            raise ValueError(
-                f"`other` must be from version {self._version} of skuq like this accumulator, got version "
-                f"{other._version}. The definitions of metrics may differ between versions. Compute both "
-                "accumulators with the same version."
-            )
-        for name in ("metrics", *self._arguments):
-            mine, theirs = self._setting(name), other._setting(name)
-            if not same(mine, theirs):
-                raise ValueError(
-                    f"`other` must have the same `{name}` as this accumulator ({mine!r}), got {theirs!r}."
-                )
-        if other._values is not None:
-            self._add(other._values, other._rows, other._total)
-        return self
-
-    def __add__(self, other: MetricAccumulator) -> Self:
-        if not isinstance(other, MetricAccumulator):
-            return NotImplemented
-        return self.__copy__().merge(other)
-
-    def __radd__(self, other: object) -> Self:
-        return self.__copy__() if same(other, 0) else NotImplemented  # `sum` begins with 0.
-
-    def result(self) -> dict[str, float]:
-        """Return the metrics of all rows so far.
-
-        Returns
-        -------
-        values : dict of str to float
-            Values of the metrics. The keys are their abbreviations.
-        """
-        return {name: float(self._value(plan)) for name, plan in self._plans.items()}
-
-    def standard_errors(self) -> dict[str, float]:
-        """Return the standard errors of the metrics that are means of one number per row.
-
-        Returns
-        -------
-        errors : dict of str to float
-            Standard errors of the metrics. The keys are the abbreviations of the metrics. The standard errors
-            are valid for independent rows. They are NaN for infinite metrics and for metrics that are not
-            means of one number per row.
-        """
-        n = check_repetitions(self._total, self._rows)
-        return {
-            name: entry.standard_error(n) for name, entry in zip(self._plans, self._entries(), strict=True)
-        }
+        return self._update(block)
 
     def calibration_curve(self) -> CalibrationCurve:
         """Return the calibration curve: the observed share of targets at each nominal level.
@@ -372,75 +269,6 @@ class MetricAccumulator:
         squares: SquaresHistogram = self._state(self._table("reliability", "table"))[0]
         return squares.histogram.quantile(p, bin_width(self._arguments["accuracy"]))
 
-    def report(
-        self,
-        *,
-        confidence: float = 0.95,
-        n_resamples: int = 1000,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> UncertaintyReport:
-        """Return the metrics with intervals and explanations.
-
-        Parameters
-        ----------
-        confidence : float, default=0.95
-            Nominal coverage of the confidence intervals.
-        n_resamples : int, default=1000
-            Number of draws for the intervals of metrics that are functions of several means. The means are
-            drawn from their normal distribution. 0 omits these intervals.
-        random_state : int, RandomState instance or None, default=None
-            Controls the draws. Pass an int for reproducible output across calls.
-
-        Returns
-        -------
-        report : UncertaintyReport
-            Report as returned by `uncertainty_report`. The value of a calibrated forecast is given only if a
-            formula for it is known. Metrics that are not functions of means over rows have no interval.
-
-        Warns
-        -----
-        SmallSampleWarning
-            If there are fewer than 50 rows.
-        """
-        n = check_repetitions(self._total, self._rows)
-        inside = self._value(self._tables["inside"])
-        below = self._value(self._tables["below"]) if "below" in self._tables else None
-        warn_of_small_report(n)
-        return report_of(
-            self._entries(),
-            n,
-            headline_words(inside, below, self._arguments["coverage"], self._total),
-            confidence=check_single_coverage(confidence, "confidence"),
-            n_resamples=check_integer(n_resamples, "n_resamples", 0),
-            rng=check_random_state(random_state),
-        )
-
-    def _entries(self) -> list[ReportEntry]:
-        return [
-            ReportEntry(self._specs[name], self._options[name], plan.value, self._state(plan))
-            for name, plan in self._plans.items()
-        ]
-
-    def _setting(self, name: str) -> Any:
-        if name == "metrics":
-            return self.metrics
-        if name == "options":
-            return self._options
-        value = self._arguments[name]
-        return level_grid(value, closed=True) if name == "levels" else value
-
-    def _add(self, values: list[Any], rows: int, total: float) -> None:
-        self._values = values if self._values is None else _added(self._values, values)
-        self._rows, self._total = self._rows + rows, self._total + total
-
-    def _state(self, plan: Plan) -> list[Any]:
-        if self._values is None:
-            raise ValueError("there are no rows yet: call `update` or `merge` first.")
-        return [self._values[self._statistics.index(each)] for each in plan.statistics]
-
-    def _value(self, plan: Plan) -> Any:
-        return plan.value(*self._state(plan))
-
     def _table(self, curve: str, name: str) -> Plan:
         if curve not in self._arguments["curves"]:
             raise ValueError(
@@ -449,42 +277,11 @@ class MetricAccumulator:
             )
         return self._tables[f"{curve} {name}"]
 
-    def __repr__(self) -> str:
-        few = len(self._plans) <= MOST_SHOWN
-        shown = [repr(name) for name in self._plans] if few else [f"{len(self._plans)} metrics"]
-        shown += [
-            f"{key}={reprlib.repr(value)}"
-            for key, value in self._arguments.items()
-            if not same(value, DEFAULTS[key])
-        ]
-        return f"MetricAccumulator({', '.join([*shown, f'{self._rows} rows'])})"
+    def _setting(self, name: str) -> Any:
+        setting = super()._setting(name)
+        return level_grid(setting, closed=True) if name == "levels" else setting
 
-    def __copy__(self) -> Self:
-        copied = type(self).__new__(type(self))
-        # The copy may share plans and statistics, because updates replace statistics and do not modify them.
-        copied.__dict__.update(self.__dict__)
-        return copied
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Plans contain functions that pickle may not support, so they are made again from the arguments.
-        return {
-            "version": self._version,
-            "metrics": tuple(self._plans),
-            "arguments": self._arguments,
-            "values": None if self._values is None else list(self._values),
-            "rows": self._rows,
-            "total": self._total,
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        if state["version"] != __version__:
-            warn_of_other_version(
-                type(self).__name__, state["version"], "give other numbers", "accumulate the rows again"
-            )
-        self.__init__(*state["metrics"], **state["arguments"])  # type: ignore[misc]
-        self._version, self._values = state["version"], state["values"]
-        self._rows, self._total = state["rows"], state["total"]
-
-
-def _added(first: list[Any], second: list[Any]) -> list[Any]:
-    return [one + other for one, other in zip(first, second, strict=True)]
+    def _headline(self) -> Headline:
+        inside = self._value(self._tables["inside"])
+        below = self._value(self._tables["below"]) if "below" in self._tables else None
+        return headline_words(inside, below, self.coverage, self._total)

@@ -13,11 +13,13 @@ from skuq.metrics._internal import (
     all_specs,
     coverage_rows,
     require_spec,
+    set_mass_rows,
 )
 from skuq.monitoring._accumulator.plans import (
     Plan,
     calibration_plan,
     characteristics_plan,
+    class_reliability_plan,
     means_plan,
     plan_of,
     reliability_plan,
@@ -38,6 +40,8 @@ DEFAULTS: dict[str, Any] = {
     "curves": CURVES,
     "options": None,
 }
+
+CLASS_DEFAULTS: dict[str, Any] = {"n_bins": 15, "coverage": DEFAULT_COVERAGE, "options": None}
 
 LEAST_ACCURACY, MOST_ACCURACY = 1e-5, 0.1
 
@@ -66,7 +70,11 @@ def _chosen(metrics: Sequence[str | MetricFunction]) -> list[MetricSpec]:
 
 
 def plans_of_metrics(
-    metrics: Sequence[str | MetricFunction], arguments: Mapping[str, Any]
+    metrics: Sequence[str | MetricFunction],
+    arguments: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+    *,
+    of_classes: bool,
 ) -> tuple[dict[str, MetricSpec], dict[str, dict[str, Any]], dict[str, Plan]]:
     """Return the records, the options and the plans of the metrics."""
     given = {
@@ -76,17 +84,18 @@ def plans_of_metrics(
     ready = [
         spec
         for spec in all_specs().values()
-        if (spec.ready_made and not spec.of_classes) or spec.abbreviation in given
+        if (spec.ready_made and spec.of_classes == of_classes) or spec.abbreviation in given
     ]
     specs: dict[str, MetricSpec] = {}
     options: dict[str, dict[str, Any]] = {}
     plans: dict[str, Plan] = {}
     for spec in _chosen(metrics) if metrics else ready:
         name = spec.abbreviation
-        common = {key: arguments[key] for key in COMMON if _has_default(spec, key)}
+        common = {key: arguments[key] for key in COMMON if _has_default(spec, key, defaults)}
         options[name] = {**common, **given.get(name, {})}
         try:
-            plans[name] = plan_of(spec, options[name], arguments["accuracy"])
+            _check_kind(spec, of_classes)
+            plans[name] = plan_of(spec, options[name], arguments.get("accuracy", DEFAULTS["accuracy"]))
         except ValueError:
             if metrics or name in given:
                 raise
@@ -98,9 +107,20 @@ def plans_of_metrics(
     return specs, {name: options[name] for name in specs}, plans
 
 
-def _has_default(spec: MetricSpec, key: str) -> bool:
+def _check_kind(spec: MetricSpec, of_classes: bool) -> None:
+    if spec.of_classes != of_classes:
+        kind = "classes" if of_classes else "distributions or intervals"
+        other = "MetricAccumulator" if of_classes else "ClassMetricAccumulator"
+        what = "the classification metric" if spec.of_classes else "the metric"
+        raise ValueError(
+            f"`metrics` must be metrics of {kind}, got {what} {spec.abbreviation!r}. Use {other} for this "
+            "metric."
+        )
+
+
+def _has_default(spec: MetricSpec, key: str, defaults: Mapping[str, Any]) -> bool:
     default = spec.options.get(key)
-    return isinstance(default, int | float) and default == DEFAULTS[key]
+    return isinstance(default, int | float) and default == defaults.get(key)
 
 
 def _first(means: FloatArray) -> float:
@@ -124,3 +144,10 @@ def plans_of_tables(arguments: Mapping[str, Any]) -> dict[str, Plan]:
             f"characteristics {bands}": characteristics_plan(bands, accuracy) for bands in ("std", "constant")
         }
     return plans
+
+
+def plans_of_class_tables(arguments: Mapping[str, Any]) -> dict[str, Plan]:
+    return {
+        "sets": means_plan(set_mass_rows, {"coverage": arguments["coverage"]}),
+        "reliability": class_reliability_plan(arguments["n_bins"]),
+    }

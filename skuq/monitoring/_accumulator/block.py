@@ -12,6 +12,7 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq.metrics._internal import (
     BLOCK,
     Forecast,
+    check_classes,
     check_forecast,
     check_forecast_or_bounds,
     critical_scales,
@@ -22,7 +23,7 @@ from skuq.monitoring._accumulator.histogram import Slots
 
 
 class Block:
-    """Targets, forecasts and weights of the rows with positive weight."""
+    """Targets, forecasts and weights of the rows with positive weight. Classes have codes as targets."""
 
     def __init__(self, y: FloatArray, forecast: Forecast, weight: FloatArray | None) -> None:
         self.y, self.forecast, self.weight = y, forecast, weight
@@ -34,6 +35,14 @@ class Block:
     ) -> Block:
         check: Any = check_forecast_or_bounds if takes_bounds else check_forecast
         return cls(*check(y_true, y_pred, sample_weight))
+
+    @classmethod
+    def of_classes(
+        cls, y_true: ArrayLike, y_pred: Any, labels: np.ndarray, sample_weight: ArrayLike | None
+    ) -> Block:
+        given = check_classes(y_true, y_pred, labels, sample_weight, needs_proba=True)
+        codes: Any = given.codes
+        return cls(codes, given.forecast, given.weight)
 
     def pieces(self) -> Iterator[Block]:
         """Yield parts of the rows that are small enough for the cache of the processor."""

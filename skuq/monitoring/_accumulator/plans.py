@@ -22,8 +22,10 @@ from skuq.metrics._internal import (
     Binning,
     MetricSpec,
     check_options,
+    class_table_of_sums,
     coverage_rows,
     curve_rows,
+    find_spec,
     level_grid,
     proportions_of_means,
 )
@@ -47,6 +49,8 @@ class Plan:
     statistics: tuple[Statistic, ...]
     value: Callable[..., Any]
     exact: bool = True
+    calibrated: Callable[..., float] = lambda n, *states: np.nan
+    """``calibrated(n, *states)`` returns the expected value of a calibrated forecast of n rows."""
 
     def then(self, value: Callable[[Any], Any]) -> Plan:
         return replace(self, value=lambda *states: value(self.value(*states)))
@@ -54,12 +58,6 @@ class Plan:
 
 def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Plan:
     name = spec.abbreviation
-    if spec.of_classes:
-        raise ValueError(
-            "`metrics` must be metrics of distributions or intervals, got the classification metric "
-            f"{name!r}. Compute it for each block and average the values with weights, or compute it for a "
-            "sample of the rows."
-        )
     if spec.of_targets:
         raise ValueError(
             f"`metrics` must be metrics of one target, got {name!r}. This metric is a score of joint "
@@ -69,8 +67,8 @@ def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Pl
     _check_reference(spec, options)
     if _is_mean(spec, options):
         means = means_plan(spec.fast.rows, options)  # type: ignore[arg-type]
-        return means.then(lambda found: float(value_of_means(spec, options, found)))
-    if spec.merging is None:
+        plan = means.then(lambda found: float(value_of_means(spec, options, found)))
+    elif spec.merging is None:
         reason = "it needs all rows at once"
         if spec.needs_X:
             reason = "it depends on the features of all rows"
@@ -80,7 +78,12 @@ def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Pl
             f"`metrics` must be computable from blocks of rows, got {name!r}. This metric cannot be computed "
             f"from blocks, because {reason}. Compute it for a sample of the rows."
         )
-    return _plan_of_merging(spec, {**spec.options, **options}, accuracy)
+    else:
+        plan = _plan_of_merging(spec, {**spec.options, **options}, accuracy)
+    formula = spec.calibrated
+    if formula is None:
+        return plan
+    return replace(plan, calibrated=lambda n, *states: float(formula(n, **options)))
 
 
 def _check_reference(spec: MetricSpec, options: Mapping[str, Any]) -> None:
@@ -94,8 +97,8 @@ def _check_reference(spec: MetricSpec, options: Mapping[str, Any]) -> None:
 
 
 def _is_mean(spec: MetricSpec, options: Mapping[str, Any]) -> bool:
-    if spec.fast.rows is None:
-        return False
+    if spec.fast.rows is None or spec.of_classes:
+        return spec.fast.rows is not None
     with np.errstate(all="ignore"):  # The squares of these targets overflow.
         rows = spec.fast.rows(np.array([-1e200, 0.0, 1e200]), Normal(np.zeros(3), 1e200), **options)
     return rows is not None
@@ -109,9 +112,20 @@ def value_of_means(spec: MetricSpec, options: Mapping[str, Any], means: FloatArr
 
 def _plan_of_merging(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Plan:
     merging: Any = spec.merging
+    for name, allowed in merging.requires.items():
+        if options[name] not in allowed:
+            raise ValueError(
+                f"`options` of {spec.abbreviation!r} must have {name}={' or '.join(map(repr, allowed))}, got "
+                f"{options[name]!r}. With this value, the metric needs all rows at once. Compute the metric "
+                "for a sample of the rows."
+            )
     plans = [_PLANS[need](spec, options, accuracy) for need in merging.needs]
     exact = merging.exact(**options) if callable(merging.exact) else merging.exact
-    return joined(plans, lambda *found: float(merging.value(*found, **options)), exact)
+    plan = joined(plans, lambda *found: float(merging.value(*found, **options)), exact)
+    if merging.calibrated is None:
+        return plan
+    expected = joined(plans, lambda *found: partial(merging.calibrated, *found, **options), exact)
+    return replace(plan, calibrated=lambda n, *states: float(expected.value(*states)(n=n)))
 
 
 def joined(plans: list[Plan], value: Callable[..., Any], exact: bool) -> Plan:
@@ -138,6 +152,14 @@ def calibration_plan(levels: Any, kind: str = "quantile", accuracy: float = 1e-3
 
 def _group_means_plan(rows: Callable[..., Any], options: Mapping[str, Any], accuracy: float) -> Plan:
     return Plan((RowsByStd(bin_width(accuracy), rows, options),), lambda histogram: histogram.means)
+
+
+def class_reliability_plan(n_bins: int) -> Plan:
+    spec: Any = find_spec("ece")
+    # The expected calibration error uses the same statistic, so the statistic is stored only once.
+    options = {**spec.options, "n_bins": n_bins}
+    table = partial(class_table_of_sums, n_bins=n_bins)
+    return Plan((RowSums(spec.merging.rows, options),), lambda sums: table(sums.sums))
 
 
 def reliability_plan(n_bins: int, coverage: float, accuracy: float) -> Plan:
@@ -169,19 +191,6 @@ def characteristics_plan(bands: str, accuracy: float) -> Plan:
     return Plan((BandsByScale(bin_width(accuracy), bands), TargetMoments()), value, exact=False)
 
 
-def _checked_characteristics_plan(
-    bands: str, spec: MetricSpec, options: Mapping[str, Any], accuracy: float
-) -> Plan:
-    for name, plain in {"bands": "std", "vary": "scale", "zero_band": "keep"}.items():
-        if options[name] != plain:
-            raise ValueError(
-                f"`options` of {spec.abbreviation!r} must have {name}={plain!r}, got {options[name]!r}. The "
-                "curve of other bands cannot be computed from blocks of rows. Compute the metric for a "
-                "sample of the rows."
-            )
-    return characteristics_plan(bands, accuracy)
-
-
 _PLANS: dict[str, Callable[[Any, Mapping[str, Any], float], Plan]] = {
     "means": lambda spec, options, accuracy: means_plan(spec.merging.rows, options),
     "targets": lambda spec, options, accuracy: Plan((TargetMoments(),), lambda moments: moments),
@@ -192,7 +201,7 @@ _PLANS: dict[str, Callable[[Any, Mapping[str, Any], float], Plan]] = {
         (SquaresByStd(bin_width(accuracy)),), lambda squares: squares.groups
     ),
     "group_means": lambda spec, options, accuracy: _group_means_plan(spec.merging.rows, options, accuracy),
-    "characteristics": partial(_checked_characteristics_plan, "std"),
-    "constant_characteristics": partial(_checked_characteristics_plan, "constant"),
+    "characteristics": lambda spec, options, accuracy: characteristics_plan("std", accuracy),
+    "constant_characteristics": lambda spec, options, accuracy: characteristics_plan("constant", accuracy),
 }
 """Function that returns the plan of a statistic, for each statistic that a record needs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,11 @@ from scipy.special import ndtri
 from skuq._typing import FloatArray
 from skuq.evaluation import UncertaintyReport
 from skuq.evaluation._internal import Headline, assemble, interval_of_draws, record
-from skuq.metrics._internal import MetricSpec
-from skuq.monitoring._accumulator.plans import value_of_means
+from skuq.metrics._internal import MetricSpec, warn_of_small_report
+from skuq.monitoring._accumulator.plans import Plan, value_of_means
 from skuq.monitoring._accumulator.statistics import Sums
+
+__all__ = ["Headline", "ReportEntry", "report_of"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class ReportEntry:
 
     spec: MetricSpec
     options: Mapping[str, Any]
-    value: Callable[..., float]
+    plan: Plan
     state: Sequence[Any]
 
     @property
@@ -57,7 +59,7 @@ class ReportEntry:
         if not values.size or not np.isfinite(values).all():
             return np.nan, np.nan
         # The draws of a nonlinear metric are biased, and the BCa interval corrects this bias.
-        return interval_of_draws(values, float(self.value(sums)), 0.0, confidence, "bca")
+        return interval_of_draws(values, float(self.plan.value(sums)), 0.0, confidence, "bca")
 
 
 def _covariance(sums: Sums) -> FloatArray:
@@ -94,15 +96,15 @@ def report_of(
     n_resamples: int,
     rng: np.random.RandomState,
 ) -> UncertaintyReport:
+    warn_of_small_report(n)
     records = []
     for entry in entries:
         low, high = entry.interval(n, confidence, n_resamples, rng)
-        formula = entry.spec.calibrated
         numbers = {
-            "value": float(entry.value(*entry.state)),
+            "value": float(entry.plan.value(*entry.state)),
             "low": low,
             "high": high,
-            "calibrated": np.nan if formula is None else float(formula(n, **entry.options)),
+            "calibrated": entry.plan.calibrated(n, *entry.state),
             "calibrated_low": np.nan,
             "calibrated_high": np.nan,
         }

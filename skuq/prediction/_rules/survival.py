@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from skuq._censoring import step_masses
 from skuq.distributions import Empirical
 from skuq.prediction._failures import check_predictions
 from skuq.prediction._registry import Adapter
@@ -19,12 +20,10 @@ def _supports(estimator: Any) -> bool:
 
 
 def _steps_dist(estimator: Any, X: Any) -> Empirical:
-    """Return the steps of the survival functions. The last time has the probability of all later times."""
+    """Return the steps of the survival functions. Later times count as slightly later than the last time."""
     functions = estimator.predict_survival_function(X)
-    times = np.asarray(functions[0].x, dtype=np.float64)
     survival = check_predictions(np.stack([function.y for function in functions]), estimator)
-    ends = np.zeros((len(survival), 1))
-    steps = -np.diff(np.column_stack([np.ones(len(survival)), survival[:, :-1], ends]), axis=1)
+    times, steps = step_masses(np.asarray(functions[0].x, dtype=np.float64), survival)
     return Empirical(np.tile(times, (len(steps), 1)), np.maximum(steps, 0.0))
 
 

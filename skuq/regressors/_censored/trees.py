@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.tree import DecisionTreeRegressor
 
 from skuq._censoring import Bounds
-from skuq._typing import FloatArray
+from skuq._typing import FloatArray, IntArray
 from skuq.regressors._censored.likelihood import constant_fit, derivatives, loss
 
 SLOWER_SCALE = 0.25
@@ -26,6 +26,11 @@ class Rows(NamedTuple):
     X: FloatArray
     bounds: Bounds
     weight: FloatArray
+
+    def take(self, part: IntArray) -> Rows:
+        """Return the rows of a part that have a positive weight."""
+        kept = part[self.weight[part] > 0]
+        return Rows(self.X[kept], self.bounds.take(kept), self.weight[kept])
 
 
 @dataclass(frozen=True)
@@ -47,12 +52,12 @@ def mean_loss(rows: Rows, theta: FloatArray) -> float:
     return float(rows.weight @ loss(rows.bounds, theta) / rows.weight.sum())
 
 
-def slowed_derivatives(
-    bounds: Bounds, theta: FloatArray, weight: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    gradient, curvature = derivatives(bounds, theta)
+def slowed_derivatives(rows: Rows, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the gradient and the curvature of the weighted loss, with slower steps of the log-scale."""
+    gradient, curvature = derivatives(rows.bounds, theta)
     gradient[:, 1] *= SLOWER_SCALE
-    return weight[:, np.newaxis] * gradient, weight[:, np.newaxis] * curvature
+    weight = rows.weight[:, np.newaxis]
+    return weight * gradient, weight * curvature
 
 
 class LightGBMTrees:
@@ -62,10 +67,11 @@ class LightGBMTrees:
         import lightgbm
 
         # LightGBM does not use the label here, but the label must be finite.
-        train_set, valid_set = (lightgbm.Dataset(rows.X, rows.weight) for rows in (train, held_out))
+        train_set = lightgbm.Dataset(train.X, train.weight)
+        valid_set = train_set.create_valid(held_out.X, held_out.weight)
 
         def objective(theta: FloatArray, _: Any) -> tuple[FloatArray, FloatArray]:
-            return slowed_derivatives(train.bounds, theta.reshape(-1, 2), train.weight)
+            return slowed_derivatives(train, theta.reshape(-1, 2))
 
         def score(theta: FloatArray, _: Any) -> tuple[str, float, bool]:
             return "nll", mean_loss(held_out, theta.reshape(-1, 2)), False
@@ -76,6 +82,7 @@ class LightGBMTrees:
             "learning_rate": options.learning_rate,
             "num_leaves": options.max_leaf_nodes,
             "min_data_in_leaf": options.min_samples_leaf,
+            "feature_pre_filter": False,  # Without any feature, LightGBM stops with an error.
             "boost_from_average": False,
             "metric": "None",
             "seed": options.seed,
@@ -103,7 +110,7 @@ class SklearnTrees:
         rng = np.random.RandomState(options.seed)
         best, best_round = mean_loss(held_out, held_theta), 0
         for round_ in range(1, options.n_estimators + 1):
-            gradient, curvature = slowed_derivatives(train.bounds, theta, train.weight)
+            gradient, curvature = slowed_derivatives(train, theta)
             trees = [
                 DecisionTreeRegressor(
                     max_leaf_nodes=options.max_leaf_nodes,

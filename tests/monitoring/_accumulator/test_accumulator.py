@@ -24,7 +24,7 @@ from skuq.metrics import (
 )
 from skuq.metrics._spec import _ABBREVIATIONS, _SPECS, FastPath, Merging, all_specs, metric
 from skuq.monitoring import MetricAccumulator
-from skuq.monitoring._accumulator import accumulator as module
+from skuq.monitoring._accumulator import base as module
 from tests.metrics.options import required
 
 MERGING = [

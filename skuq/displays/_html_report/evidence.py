@@ -1,0 +1,95 @@
+"""Numbers of one model from which the findings follow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from skuq.displays._html_report.measure import INNER, OUTER, Diagnostics, is_high, is_low
+
+MOST_TIMES_CALIBRATED = 3.0
+"""Without simulations, an error is large if it is this number of times the average of a calibrated model."""
+
+STANDARD_ERRORS = 3.0
+"""A difference of more than this number of standard errors is not due to chance."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Numbers of one model: its shares, its rows of the report and its coverage of parts of the rows."""
+
+    headline: Mapping[str, Any]
+    table: pd.DataFrame
+    rows: float
+    of_classes: bool
+    parts: Mapping[str, pd.DataFrame]
+    diagnostics: Diagnostics
+
+    @property
+    def local(self) -> list[str]:
+        """Names of the parts of the rows such that only some parts are faulty, or in opposite directions."""
+        return [name for name, table in self.parts.items() if name in self.opposite or self._is_local(table)]
+
+    def _is_local(self, table: pd.DataFrame) -> bool:
+        return bool((table["flag"] & self.differs(table)).any()) and _rest_is_right(table)
+
+    def differs(self, table: pd.DataFrame) -> pd.Series[bool]:
+        """Return which parts have another coverage than all rows together."""
+        inside = self.headline["inside"]
+        differs: pd.Series[bool] = (table["high"] < inside) | (table["low"] > inside)
+        return differs
+
+    @property
+    def has_heavy_tails(self) -> bool:
+        """Return whether inner intervals contain too many and outer intervals too few observed values."""
+        inner, outer = self.diagnostics.inner, self.diagnostics.outer
+        chances = [STANDARD_ERRORS * math.sqrt(p * (1 - p) / self.rows) for p in (INNER, OUTER)]
+        return inner - INNER > chances[0] and OUTER - outer > chances[1]
+
+    @property
+    def errors_do_not_grow(self) -> bool:
+        """Return whether the rows with larger predicted uncertainty do not have larger errors."""
+        bins = self.diagnostics.bins
+        if bins is None or len(bins) < 2:
+            return False
+        halves = bins.iloc[: len(bins) // 2], bins.iloc[len(bins) // 2 :]
+        (low, high), (small, large) = (
+            [math.sqrt(float((each["n"] * each[column] ** 2).sum() / each["n"].sum())) for each in halves]
+            for column in ("rmv", "rmse")
+        )
+        # The standard error of the logarithm of a root mean square of m normal errors is 1 / sqrt(2 m).
+        chance = STANDARD_ERRORS * math.sqrt(sum(0.5 / float(each["n"].sum()) for each in halves))
+        return large <= small and low > 0 and math.log(high / low) > chance
+
+    @property
+    def opposite(self) -> list[str]:
+        """Names of the parts of the rows whose coverage is too low in some parts and too high in others."""
+        return [name for name, table in self.parts.items() if is_low(table).any() and is_high(table).any()]
+
+    @property
+    def gap(self) -> float:
+        return float(self.headline["inside"] - self.headline["claimed"])
+
+    def number(self, metric: str, column: str = "value") -> float:
+        return float(self.table[column].get(metric, math.nan))
+
+    def is_beyond(self, metric: str, least: float) -> bool:
+        """Return whether an error exceeds the errors of calibrated models and a smallest size."""
+        value, high = self.number(metric), self.number(metric, "calibrated_high")
+        if math.isnan(high):
+            high = MOST_TIMES_CALIBRATED * self.number(metric, "calibrated")
+        return value > max(high, least)
+
+
+def _rest_is_right(table: pd.DataFrame) -> bool:
+    """Return whether the parts without a flag have the right coverage together."""
+    rest = table.loc[~table["flag"], ["n", "coverage", "nominal"]]
+    n = float(rest["n"].sum())
+    if n == 0:
+        return False
+    inside, goal = (float((rest["n"] * rest[column]).sum() / n) for column in ("coverage", "nominal"))
+    return abs(inside - goal) < STANDARD_ERRORS * math.sqrt(goal * (1 - goal) / n)
