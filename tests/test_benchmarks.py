@@ -171,3 +171,15 @@ def test_quantiles_beside_other_networks_have_the_same_levels(monkeypatch):
     table = tables.table(results)
     assert table.loc["made", "true"] == 1.0
     assert table.loc["geometric mean", "wide"] > 2
+
+
+def test_every_network_has_a_line_on_the_gpu():
+    pytest.importorskip("torch")
+    pytest.importorskip("skorch")
+    from tests.neural.estimators import CLASSIFIERS, ESTIMATORS
+
+    (gpu,) = loaded("gpu")
+    assert set(gpu.NAMES) == {cls.__name__ for cls in (*ESTIMATORS, *CLASSIFIERS)}
+    X, y = gpu.data(100)
+    times = gpu.best(gpu.networks()["PNNRegressor"].set_params(max_epochs=1), X, y, ("cpu",), 1)
+    assert times.shape == (1, 2)
