@@ -238,10 +238,10 @@ class Binned(Distribution):
         return np.where(lower, self._lower(p), np.where((count == m) | (q == 0), self._upper(q), inside))
 
     def _lower(self, p: FloatArray) -> FloatArray:
-        return self._knots[0] + self._scales[0] * self._tail_score(p, self._below[:, 0])
+        return np.asarray(self._knots[0] + self._scales[0] * self._tail_score(p, self._below[:, 0]))
 
     def _upper(self, q: FloatArray) -> FloatArray:
-        return self._knots[-1] - self._scales[1] * self._tail_score(q, self._above[:, -1])
+        return np.asarray(self._knots[-1] - self._scales[1] * self._tail_score(q, self._above[:, -1]))
 
     def _tail_score(self, p: FloatArray, mass: FloatArray) -> FloatArray:
         if not self.tails:

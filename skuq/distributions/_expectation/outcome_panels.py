@@ -222,7 +222,7 @@ class ValuePanels(_RowPanels):
         cdf, sf = ([level(end) for end in (start, stop)] for level in (self._dist._cdf, self._dist._sf))
         mass = np.where(cdf[0] < sf[1], cdf[1] - cdf[0], sf[0] - sf[1])
         kept = (mass > _LEAST_PANEL) & (total > 0)
-        return np.divide(mass, total, out=np.ones_like(mass), where=kept)
+        return np.asarray(np.divide(mass, total, out=np.ones_like(mass), where=kept))
 
 
 class SumPanels(_RowPanels):

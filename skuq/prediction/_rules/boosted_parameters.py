@@ -18,9 +18,7 @@ from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._failures import check_predictions
 from skuq.prediction._registry import Adapter
 from skuq.prediction._rules.no_distribution import not_fitted
-
-_LEVELS = [level / 200 for level in range(1, 200)]
-"""A family without a closed form is represented by its quantiles at these levels."""
+from skuq.prediction._rules.quantile_estimators import FINE_LEVELS
 
 Build = Callable[..., Distribution]
 
@@ -37,8 +35,8 @@ def _xgboostlss_dist(estimator: Any, X: Any) -> Distribution:
         )
     build = _FAMILIES.get(family)
     if build is None:
-        table = estimator.predict(data, pred_type="quantiles", quantiles=_LEVELS)
-        return Quantiles(_LEVELS, check_predictions(np.asarray(table, dtype=np.float64), estimator))
+        table = estimator.predict(data, pred_type="quantiles", quantiles=FINE_LEVELS)
+        return Quantiles(FINE_LEVELS, check_predictions(np.asarray(table, dtype=np.float64), estimator))
     table = estimator.predict(data, pred_type="parameters")
     columns = check_predictions(np.asarray(table, dtype=np.float64), estimator)
     return build(**dict(zip(map(str, table.columns), columns.T, strict=True)))
