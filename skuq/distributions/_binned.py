@@ -14,7 +14,7 @@ from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_increasing, check_option
 from skuq.distributions._base import Distribution
 from skuq.distributions._normal import LOG_SQRT_2PI
-from skuq.distributions._numerics.linear_pieces import (
+from skuq.distributions._numerics.piecewise_cdf import (
     Average,
     linear_integrals,
     mean_of_line,

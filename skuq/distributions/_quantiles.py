@@ -16,7 +16,7 @@ from skuq.distributions._location_scale import merge_optional, noise_scale, read
 from skuq.distributions._members import SATURATED, read_members
 from skuq.distributions._normal import Normal
 from skuq.distributions._numerics.levels import snap_levels
-from skuq.distributions._numerics.linear_pieces import linear_integrals, mean_square_of_line
+from skuq.distributions._numerics.piecewise_cdf import linear_integrals, mean_square_of_line
 
 
 @dataclass(frozen=True, eq=False, repr=False)

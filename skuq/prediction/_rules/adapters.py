@@ -27,7 +27,6 @@ from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._failures import check_predictions, one_column_each, single_output
 from skuq.prediction._registry import Adapter
 from skuq.prediction._rules.automl import AUTOML_ADAPTERS
-from skuq.prediction._rules.boosted_parameters import PARAMETER_ADAPTERS
 from skuq.prediction._rules.boosting import BOOSTING_ADAPTERS
 from skuq.prediction._rules.foundation import FOUNDATION_ADAPTERS
 from skuq.prediction._rules.no_distribution import not_fitted
@@ -161,7 +160,6 @@ ADAPTERS: dict[str, Adapter] = {
     "quantile_forest.ExtraTreesQuantileRegressor": Adapter(_quantile_forest_dist),
     "skpro.regression.base.BaseProbaRegressor": Adapter(_skpro_dist),
     **BOOSTING_ADAPTERS,
-    **PARAMETER_ADAPTERS,
     **FOUNDATION_ADAPTERS,
     **AUTOML_ADAPTERS,
     **SURVIVAL_ADAPTERS,
