@@ -164,6 +164,24 @@ class Binned(Distribution):
             return np.asarray(total[:, :-1])
         return np.concatenate([np.zeros((len(self), 1)), total[:, :-1], np.ones((len(self), 1))], axis=1)
 
+    @property
+    def _has_many_bins(self) -> bool:
+        return self._knots.size > _MOST_LANDMARKS
+
+    def _with_levels(self, level_map: Callable[[FloatArray], FloatArray]) -> Binned:
+        """Return the histogram whose cdf at the knots is mapped, by a map of normal scores."""
+        weights = self.log_weights - self._log_total[:, np.newaxis]
+        for rows in self._blocks():
+            below, above = self._below[rows], self._above[rows]
+            score = level_map(np.where(below < above, ndtri(below), -ndtri(above)))
+            ends = np.full((len(score), 1), np.inf)
+            edges = np.concatenate([-ends, score, ends], axis=1) if self.tails else score
+            low, high = edges[:, :-1], edges[:, 1:]
+            mass = np.where(low > 0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
+            # A probability that underflows keeps its logarithm.
+            np.log(mass, out=weights[rows], where=mass > 0)
+        return Binned(self.edges, weights, self.tails)
+
     @cached_property
     def _scales(self) -> tuple[float, float]:
         width = np.diff(self.edges)
@@ -246,7 +264,8 @@ class Binned(Distribution):
     def _tail_score(self, p: FloatArray, mass: FloatArray) -> FloatArray:
         if not self.tails:
             return np.zeros(len(self))
-        share = np.divide(p, mass, out=np.zeros(len(self)), where=mass > 0)
+        with np.errstate(over="ignore"):  # The mass may be nearly 0, and the share is at most 1.
+            share = np.divide(p, mass, out=np.zeros(len(self)), where=mass > 0)
         return np.asarray(ndtri(np.minimum(share, 1.0) / 2))
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
@@ -268,10 +287,11 @@ class Binned(Distribution):
             share = np.log(np.clip((y[:, np.newaxis] - self.edges[:-1]) / width, 0.0, 1.0))
             if self.tails:
                 share[:, 0] = np.log(2) + log_ndtr(-self._beyond(y)[0])
-            return np.asarray(ndtri_exp(logsumexp(self._log_masses() + share, axis=1)))
+            return np.asarray(ndtri_exp(logsumexp(self.log_weights + share, axis=1) - self._log_total))
 
-    def _log_masses(self) -> FloatArray:
-        return np.asarray(self.log_weights - logsumexp(self.log_weights, axis=1, keepdims=True))
+    @cached_property
+    def _log_total(self) -> FloatArray:
+        return np.asarray(logsumexp(self.log_weights, axis=1))
 
     @property
     def has_density(self) -> bool:
@@ -279,7 +299,7 @@ class Binned(Distribution):
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         bar = np.clip(np.searchsorted(self.edges, y, side="right") - 1, 0, self.edges.size - 2)
-        log_mass = self.log_weights[np.arange(len(self)), bar] - logsumexp(self.log_weights, axis=1)
+        log_mass = self.log_weights[np.arange(len(self)), bar] - self._log_total
         uniform = log_mass - np.log(np.diff(self.edges))[bar]
         if not self.tails:
             return np.where((y < self.edges[0]) | (y > self.edges[-1]), -np.inf, uniform)
@@ -360,7 +380,7 @@ class Binned(Distribution):
 
     def _landmarks(self) -> FloatArray:
         knots = np.broadcast_to(self._knots, (len(self), self._knots.size))
-        if knots.shape[1] > _MOST_LANDMARKS:
+        if self._has_many_bins:
             knots = self._knots[self._landmark_knots()]
         if not self.tails:
             return knots

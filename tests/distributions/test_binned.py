@@ -195,3 +195,23 @@ def _expected_square(dist):
 def test_bad_parameters_are_named(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+def test_many_bins_are_recalibrated_at_their_edges():
+    dist, level_map = one_row("5000 bins"), LevelMap([0.1, 0.5, 0.8], [0.2, 0.4, 0.9])
+    recalibrated = Recalibrated(dist, level_map)
+    assert isinstance(recalibrated, Binned)
+    y = dist.edges[[1, 40, 2000, 4990]]
+    rows = np.zeros(4, dtype=int)
+    np.testing.assert_allclose(recalibrated[rows].cdf(y), level_map(dist[rows].cdf(y)), rtol=1e-9)
+    x, weight = panels(dist, 0.1)
+    score = (weight * (level_map(definition(dist, x)[0]) - (x > 0.1)) ** 2).sum()
+    np.testing.assert_allclose(recalibrated.crps(0.1), score, rtol=1e-4)
+    far = Binned(dist.edges, np.where(np.arange(5000) == 2000, 0.0, -1e4)[np.newaxis])
+    np.testing.assert_allclose(Recalibrated(far, level_map).logpdf(y[:1] - 1e-9), far.logpdf(y[:1] - 1e-9))
+
+
+def test_tails_that_nearly_underflow():
+    dist = Binned([0.0, 1.0, 2.0, 3.0], [[-730.0, 0.0, -740.0]])
+    np.testing.assert_allclose(dist.quantile([0.001, 0.999]), [[1.001, 1.999]])
+    np.testing.assert_allclose(Recalibrated(dist, LevelMap([0.5], [0.4])).crps(1.5), 0.09, atol=0.01)
