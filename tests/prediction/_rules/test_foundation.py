@@ -152,3 +152,39 @@ def test_other_models_do_not_learn_in_context():
     assert not learns_in_context(UncertaintyRegressor(Context()))
     with pytest.raises(ValueError, match="`in_context` must be one of True, False"):
         register("a.B", _context_dist, in_context=1.5)
+
+
+class TabICLRegressor(RegressorMixin, BaseEstimator):
+    """A model whose fit raises an error of the package."""
+
+    def __init__(self, error=None):
+        self.error = error
+
+    def fit(self, X, y):
+        raise self.error
+
+
+TabICLRegressor.__module__ = "tabicl"
+
+
+@pytest.mark.parametrize(
+    ("error", "note"),
+    [
+        (OSError("Please check your connection"), "The weights of TabICLRegressor are neither in the cache"),
+        (RuntimeError("Failed to download the model"), "pass its path: TabICLRegressor(model_path=...)"),
+        (ValueError("`12,000` is greater than the maximum number"), "this fit has 20 rows and 2 columns"),
+    ],
+)
+def test_errors_of_foundation_models_name_a_remedy(error, note):
+    model = UncertaintyRegressor(make_pipeline(StandardScaler(), TabICLRegressor(error)), cv=2)
+    with pytest.raises(type(error)) as caught:
+        model.fit(X, Y)
+    found = "\n".join(caught.value.__notes__)
+    assert found.count(note) == 1
+    assert "Raised in fold 1 of 2" in found
+
+
+def test_other_errors_get_no_such_note():
+    with pytest.raises(ValueError, match="another reason") as caught:
+        UncertaintyRegressor(TabICLRegressor(ValueError("another reason")), cv=2).fit(X, Y)
+    assert not any("weights" in note or "too large" in note for note in caught.value.__notes__)
