@@ -47,11 +47,10 @@ Predictive distributions of TabPFN and TabICL
 ---------------------------------------------
 
 :func:`~skuq.predict_dist` supports both models and their fine-tuned classes, also inside
-pipelines, searches and other meta-estimators:
+pipelines, searches and other meta-estimators. With ``TabPFNRegressor`` from ``tabpfn``:
 
 .. code-block:: python
 
-    from tabpfn import TabPFNRegressor
     from skuq import predict_dist
 
     model = TabPFNRegressor().fit(X_train, y_train)
