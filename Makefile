@@ -9,6 +9,7 @@ MINIMUM := .venv-minimum-$(notdir $(PYTHON))
 NEWEST := .venv-newest-$(notdir $(PYTHON))
 AUTOML := .venv-automl
 TABLES := .venv-tables
+FOUNDATION := .venv-foundation
 # Modules are compiled when they are first imported: compiling all of them takes most of the time of an installation.
 PIP := -m pip install -qq --no-compile --disable-pip-version-check
 
@@ -32,10 +33,11 @@ export MPLBACKEND := Agg
 # One process per core and one thread per process: more threads would wait for each other. Each process runs a share of
 # the test files, so that fixtures are created once. A process without work takes tests from the others.
 PYTEST := -m pytest -n logical --dist worksteal
-check docs test test-automl test-minimum test-newest: export OMP_NUM_THREADS := 1
-check docs test test-automl test-minimum test-newest: export OPENBLAS_NUM_THREADS := 1
+check docs test test-automl test-foundation test-minimum test-newest: export OMP_NUM_THREADS := 1
+check docs test test-automl test-foundation test-minimum test-newest: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help demo test check lint format docs bench bench-tables test-automl test-minimum test-newest release-check clean
+.PHONY: help demo test check lint format docs bench bench-tables test-automl test-foundation test-minimum test-newest \
+	release-check clean
 .DEFAULT_GOAL := help
 
 help:
@@ -43,6 +45,7 @@ help:
 	@echo "make test          run all tests, doctests and examples"
 	@echo "make check         lint and one quick test of every module, in under a minute"
 	@echo "make test-automl   run the tests of AutoML tools, in a separate environment"
+	@echo "make test-foundation run the tests of TabPFN and TabICL with random weights, in a separate environment"
 	@echo "make test-minimum  run the tests on the oldest supported versions, without related packages"
 	@echo "make test-newest   run the tests on the newest versions; example: make test-newest PYTHON=python3.13"
 	@echo "make lint          check style (ruff) and types (mypy)"
@@ -96,6 +99,10 @@ bench-tables: $(TABLES)/.installed
 test-automl: $(AUTOML)/.installed
 	$(AUTOML)/bin/python $(PYTEST) -W default $(AUTOML_TESTS) $(ARGS)
 
+# The models are small, so two processes would need more time to import the packages than they save.
+test-foundation: $(FOUNDATION)/.installed
+	$(FOUNDATION)/bin/python -m pytest -W default tests/foundation $(ARGS)
+
 test-minimum: $(MINIMUM)/.installed
 	$(MINIMUM)/bin/python $(PYTEST) $(ARGS)
 
@@ -112,7 +119,7 @@ clean:
 	find skuq tests examples docs benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 # An existing environment with pip is used without changes.
-$(VENV)/.created $(AUTOML)/.created $(TABLES)/.created $(MINIMUM)/.created $(NEWEST)/.created:
+$(VENV)/.created $(AUTOML)/.created $(TABLES)/.created $(FOUNDATION)/.created $(MINIMUM)/.created $(NEWEST)/.created:
 	@set -e; python=$$(.ci/python $(PYTHON)); \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "skuq requires Python 3.11 or newer, got " \
 		+ sys.version.split()[0] + ". Select another Python: make $(MAKECMDGOALS) PYTHON=python3.12")'; \
@@ -135,6 +142,12 @@ $(TABLES)/.installed: pyproject.toml requirements-tables.txt $(TABLES)/.created
 	@echo "Installing RealMLP and TabM into $(TABLES) (once, a minute, 1 GB) ..."
 	@$(TABLES)/bin/python $(PIP) --no-deps -r requirements-tables.txt
 	@$(TABLES)/bin/python $(PIP) --no-deps -e .
+	@touch $@
+
+$(FOUNDATION)/.installed: pyproject.toml requirements-foundation.txt $(FOUNDATION)/.created
+	@echo "Installing TabPFN and TabICL into $(FOUNDATION) (once, a minute, 1 GB) ..."
+	@$(FOUNDATION)/bin/python $(PIP) --no-deps -r requirements-foundation.txt
+	@$(FOUNDATION)/bin/python $(PIP) --no-deps -e .
 	@touch $@
 
 $(MINIMUM)/.installed: pyproject.toml constraints-minimum.txt $(MINIMUM)/.created

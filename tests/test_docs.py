@@ -96,6 +96,10 @@ CLAIMS = {
         "(covered, size, calibrated, overconfident, useless) == (0.94, 3.53, 0.003, -0.14, 0.0)",
         "abs(ece[0] - ece[1]) < 0.03",
     ],
+    "docs/guides/how_to/foundation_models.py": [
+        "table['pool']['CRPS'] < table['recalibrated']['CRPS'] < table['Attention']['CRPS']",
+        "table['recalibrated']['coverage'] < table['Attention']['coverage'] > 0.97",
+    ],
     "docs/guides/how_to/shifted_data.py": [
         "(noisy['forest', 'coverage'] < [0.93, 0.75, 0.5]).all()",
         "0.7 < noisy['least squares', 'coverage'][1.0] < 0.8",

@@ -69,7 +69,7 @@ def test_continuous_integration_names_targets_of_make_that_exist():
     workflow = read_yaml(ROOT / ".github/workflows/ci.yml")
     runs = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
     named = {target for run in runs for target in re.findall(r"make ([\w-]+)", run)}
-    assert named == {"lint", "docs", "test", "test-automl", "test-newest"}
+    assert named == {"lint", "docs", "test", "test-automl", "test-foundation", "test-newest"}
     pages = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs/development").glob("*.rst"))
     named |= set(re.findall(r"(?:``|\$ )make ([\w-]+)", pages + text("README.md") + text("CONTRIBUTING.md")))
     assert named <= targets
@@ -78,7 +78,8 @@ def test_continuous_integration_names_targets_of_make_that_exist():
 def test_continuous_integration_runs_what_the_script_runs():
     script, workflow = text(".ci/run"), text(".github/workflows/ci.yml")
     commands = set(re.findall(r"^\s*(?:\w+=1 )?(make [\w-]+)", script, re.MULTILINE))
-    assert commands == {"make lint", "make docs", "make test", "make test-automl", "make test-newest"}
+    others = {f"make test-{name}" for name in ("automl", "foundation", "newest")}
+    assert commands == {"make lint", "make docs", "make test"} | others
     assert all(command in workflow for command in commands)
     arguments = re.search(r'ARGS="(.*)"', script)[0]
     assert arguments in workflow

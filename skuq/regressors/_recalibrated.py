@@ -219,6 +219,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
             on_fold=progress.reporter("fold"),
+            keep_in_context=self.ensemble,
         )
 
     def _warn_of_few_rows(self, data: TrainingData, rows: IntArray) -> None:
