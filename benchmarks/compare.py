@@ -1,11 +1,11 @@
 """Compare the speed of the working tree with another commit: `make bench-compare BASE=main`.
 
-Each commit has one process. In each round, the processes take turns for each benchmark, and the process that
-starts changes from round to round. Times are processor times with one thread. A benchmark repeats its call
-until it takes a tenth of a second. The result of a benchmark is the median over the rounds of the ratio of
-both times. Its noise band is the median plus or minus two standard errors, which are estimated from the median
-absolute deviation. A commit is slower or faster if the whole band is more than 5 % from 1. Sizes of pickles
-have no noise.
+Each commit has one process. In each round, the processes take turns for each benchmark, and the process
+that starts changes from round to round. Times are processor times with one thread. A benchmark repeats its
+call until it takes a tenth of a second. The result of a benchmark is the median over the rounds of the
+ratio of both times. Its noise band is the median plus or minus two standard errors, which are estimated
+from the median absolute deviation. A commit is slower or faster if the whole band is more than 5 % from 1.
+Sizes of pickles have no noise.
 
 Both commits run the benchmarks of the working tree. The verdict is "new" if the other commit cannot run them.
 """
