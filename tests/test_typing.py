@@ -41,11 +41,12 @@ def pyright(*files: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def installed_pyright() -> None:
     pytest.importorskip("pyright", reason='pyright is not installed: pip install "pyright[nodejs]"')
-    version = subprocess.run(
-        [sys.executable, "-m", "pyright", "--version"], capture_output=True, text=True, check=False
-    )
-    if version.returncode:
-        pytest.skip(f"pyright cannot start: {(version.stderr.splitlines() or ['no output'])[-1]}")
+    try:  # The first start downloads pyright.
+        subprocess.run(
+            [sys.executable, "-m", "pyright", "--version"], capture_output=True, check=True, timeout=90
+        )
+    except subprocess.SubprocessError as error:
+        pytest.skip(f"pyright cannot start: {error}")
 
 
 @pytest.mark.usefixtures("installed_pyright")
