@@ -125,7 +125,7 @@ pin-actions:
 
 clean:
 	rm -rf build dist plots examples/plots docs/_build docs/auto_examples docs/how-to docs/tutorials
-	rm -rf docs/explanation/generated docs/reference/generated
+	rm -rf docs/explanation/generated docs/reference/generated .coverage
 	rm -rf docs/sg_execution_times.rst .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find skuq tests examples docs benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
