@@ -29,10 +29,10 @@ print(model.predict_interval(X_test[:3], coverage=0.9).round(1))
 # A search over models and recalibrators
 # --------------------------------------
 #
-# The wrapper is a scikit-learn estimator, and a recalibrator is a step of a pipeline. One grid contains both,
-# and the search selects by the CRPS of the predicted distributions. ``UncertaintyRegressor`` already
-# calibrates on out-of-fold errors, so a recalibrator may not improve the CRPS. ``IdentityRecalibrator`` is
-# the candidate without recalibration.
+# The wrapper is a scikit-learn estimator, and a recalibrator is a step of a pipeline. One grid contains the
+# parameters of both, and the search selects the candidate with the lowest CRPS. ``UncertaintyRegressor``
+# already calibrates on out-of-fold errors, so a recalibrator may not improve the CRPS.
+# ``IdentityRecalibrator`` is the candidate without recalibration.
 from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
@@ -53,8 +53,8 @@ print("Best candidate:", *search.best_params_.values(), sep="\n")
 # Comparison on new rows
 # ----------------------
 #
-# Compare the selected model with linear regression and normal errors, on rows that neither the models nor the
-# search have used. The CRPS is in MPa; smaller is better.
+# Compare the selected model with linear regression with normal errors, on rows that neither the models nor
+# the search have used. The CRPS is in MPa; smaller is better.
 from skuq import metrics, predict_dist
 
 linear = BayesianRidge().fit(X, y)
@@ -80,7 +80,7 @@ for name, dist in forecasts.items():
     ax = CalibrationCurveDisplay.from_predictions(y_test, dist, name=name, ax=ax).ax_
 
 # %%
-# Intervals of single rows
+# Intervals of individual rows
 # ------------------------
 #
 # The rows are in the order of the prediction. Observations outside their interval are marked.

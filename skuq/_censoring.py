@@ -187,7 +187,7 @@ def product_limit(
 
 
 def event_weights(y: FloatArray, event: BoolArray | None, weight: FloatArray | None) -> FloatArray:
-    """Return the weights of the rows divided by the probability to be uncensored, and 0 for censored rows.
+    """Return the weights of the rows divided by the probability of being uncensored, and 0 for censored rows.
 
     The results are the jumps of the product-limit estimate, multiplied by the sum of all weights.
     """

@@ -23,7 +23,7 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Smallest and largest accepted sum of weights."""
 
 MOST_REPETITIONS = 2.0**53
-"""Largest number of repetitions that weights may represent."""
+"""Maximum number of repetitions that weights may represent."""
 
 MOST_EMPTY_BINS = 1000
 """Number of bins that is accepted for any number of rows."""
@@ -328,8 +328,8 @@ def check_n_bins(n_bins: int, n: int, name: str = "n_bins") -> int:
     most = max(n, MOST_EMPTY_BINS)
     if n_bins > most:
         raise ValueError(
-            f"`{name}` must be at most {most} for {n} rows, got {n_bins}. With so many bins, "
-            "most bins are empty. Use fewer bins."
+            f"`{name}` must be at most {most} for {n} rows, got {n_bins}. With this number, most bins are "
+            "empty. Use fewer bins."
         )
     return n_bins
 

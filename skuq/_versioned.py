@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 _KEY = "_skuq_version"
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "matplotlib", "Jinja2")
-"""Packages with an influence on the numbers and figures of a report."""
+"""Packages that affect the numbers and figures of a report."""
 
 ClassT = TypeVar("ClassT", bound=type)
 

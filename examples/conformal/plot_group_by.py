@@ -2,7 +2,7 @@
 A guarantee for each group
 ==========================
 
-Intervals with 90 % coverage on average may have a lower coverage in one group. With ``group_by``,
+Intervals with an average coverage of 90 % may have a lower coverage in one group. With ``group_by``,
 :class:`~skuq.regressors.ConformalRegressor` calibrates each group separately. This example predicts the age
 of abalone in two groups: infants, and adults, whose age is harder to predict.
 """

@@ -2,10 +2,10 @@
 A guarantee for groups that overlap
 ===================================
 
-A row may belong to several groups. ``group_by`` needs one label per row, so it does not
-support such groups. With ``basis``, :class:`~skuq.regressors.ConformalRegressor` guarantees
-the coverage in each group, although the groups overlap. This example predicts the age of
-abalone in three groups: infants, small animals and heavy animals.
+A row may belong to several groups. ``group_by`` needs one label per row, so it does not support such groups.
+With ``basis``, :class:`~skuq.regressors.ConformalRegressor` guarantees the coverage in each group even if the
+groups overlap. This example predicts the age of abalone in three groups: infants, small animals and heavy
+animals.
 """
 
 import matplotlib.pyplot as plt

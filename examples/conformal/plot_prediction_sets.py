@@ -2,9 +2,9 @@
 Sets of classes with guaranteed coverage
 ========================================
 
-:class:`~skuq.classifiers.ConformalClassifier` returns a set of classes that contains the true class with the
-nominal coverage, for every classifier. In this example, the classes are digits. The set has one digit for
-most images, and several digits for unclear images. The classifier is naive Bayes, whose probabilities are too
+:class:`~skuq.classifiers.ConformalClassifier` returns sets of classes that contain the true class with the
+nominal coverage, for any classifier. In this example, the classes are digits. The set has one digit for most
+images, and several digits for unclear images. The classifier is naive Bayes, whose probabilities are too
 close to 0 and 1.
 """
 
@@ -47,9 +47,9 @@ for name in models:
     )
 
 # %%
-# All values are means over ten splits. Sets that are computed from the probabilities contain 93 to 94 % of
-# the digits at every nominal coverage. Conformal sets contain 95 % of the digits at a nominal coverage of
-# 95 %, and 99 % at 98 %. The sets for 98 % are larger. Below a nominal coverage of 92 %, one digit per set is
-# sufficient, because the classifier is right for 92 % of the images. For these nominal coverages, some sets
-# would have to be empty. By default, the most probable digit is added to an empty set, so the coverage is
-# above nominal.
+# All values are means over ten splits. Sets computed from the probabilities contain 93 to 94 % of the digits
+# at every nominal coverage. Conformal sets contain 95 % of the digits at a nominal coverage of 95 %, and 99 %
+# at 98 %. The sets for 98 % are larger. Below a nominal coverage of 92 %, one digit per set is enough,
+# because the classifier is right for 92 % of the images. To reach these nominal coverages exactly, some sets
+# would have to be empty. By default, an empty set gets the most probable digit, so the coverage is above
+# nominal.

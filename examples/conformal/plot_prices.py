@@ -3,8 +3,8 @@ Electricity prices: coverage over time
 ======================================
 
 This example predicts the French day-ahead price of electricity at 6 pm for each day of 2019. A ridge
-regression on the prices of the day before and of the week before is fitted to the earlier years. The example
-compares three kinds of 90 % intervals: fixed intervals, intervals that adapt
+regression on the prices one day and one week earlier is fitted to the years before. The example compares
+three kinds of 90 % intervals: fixed intervals, intervals that adapt
 (:class:`~skuq.regressors.ConformalRegressor`), and distributions that adapt
 (:class:`~skuq.recalibration.OnlineRecalibrator`).
 """
@@ -56,8 +56,8 @@ plt.legend(loc="lower right")
 plt.show()
 
 # %%
-# The errors of 2019 are smaller than the errors of the year before. The fixed distributions therefore cover
-# 98 % of the prices. The adapted intervals cover 90 %, and 82 to 97 % of each 60 days. The adapted
-# distributions cover 94 %, and their CRPS is 4 % lower than that of the fixed distributions. The CRPS in the
-# row "intervals" belongs to distributions without the adapted width. Without the file of the prices, the
-# example simulates a series, and the numbers differ.
+# The errors in 2019 are smaller than in the year before, so the fixed distributions cover 98 % of the prices.
+# The adapted intervals cover 90 % of all prices, and 82 to 97 % in any 60 days. The adapted distributions
+# cover 94 %, and their CRPS is 4 % lower than with the fixed distributions. In the row "intervals", the CRPS
+# is for distributions without the adapted width. If the price file is not available, the example simulates a
+# series, and the numbers are different.

@@ -2,8 +2,8 @@
 Regions for two targets
 =======================
 
-:class:`~skuq.regressors.ConformalRegionRegressor` predicts regions that contain both targets of a row with
-guaranteed coverage. A box is easy to read. An ellipsoid follows the correlation of the errors and has a
+:class:`~skuq.regressors.ConformalRegionRegressor` predicts regions that contain both targets of a row with a
+guaranteed probability. A box is easy to read. An ellipsoid follows the correlation of the errors and has a
 smaller area.
 """
 

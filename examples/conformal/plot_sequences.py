@@ -1,10 +1,10 @@
 """
-A sequence with a shift: methods of adaptation
-==============================================
+A sequence with a shift: three adaptive methods
+===============================================
 
-The noise of a simulated hourly series triples in the middle and then returns to its first size. This example
-compares the methods of adaptation of :class:`~skuq.regressors.ConformalRegressor` with intervals that do not
-adapt. The model predicts the next value from the last value, six hours at a time.
+The noise of a simulated hourly series triples in the middle and then returns to its original size. This
+example compares the adaptive methods of :class:`~skuq.regressors.ConformalRegressor` with intervals that do
+not adapt. The model predicts each value from the value before it, six hours at a time.
 """
 
 import matplotlib.pyplot as plt
@@ -48,7 +48,7 @@ ax.legend(loc="lower right")
 plt.show()
 
 # %%
-# The fixed intervals cover 68 % of the rows, and 27 % of the worst 100 hours. Each method of adaptation
-# covers 90 to 92 % of the rows. "dtaci" weights several steps. It therefore recovers faster than "aci" with
-# its default step, and 2.3 % of its intervals are infinite. "tracking" has no infinite intervals. The methods
-# adapt the width of the intervals only; the model is not refitted.
+# The fixed intervals cover 68 % of the rows, and 27 % of the worst 100 hours. Each adaptive method covers 90
+# to 92 % of the rows. "dtaci" weights several steps, so it recovers faster than "aci" with its default step,
+# but 2.3 % of its intervals are infinite. "tracking" has no infinite intervals. The methods adapt only the
+# width of the intervals and do not refit the model.

@@ -35,7 +35,7 @@ IntervalDisplay.from_estimator(
 plt.show()
 
 # %%
-# On the 258 test rows, each nominal coverage is reached. The widths increase from 6.2 to 29.4 MPa. All
-# intervals with the same nominal coverage have the same width;
+# On the 258 test rows, the intervals reach each nominal coverage. Their widths increase from 6.2 to 29.4 MPa.
+# All intervals with the same nominal coverage have the same width;
 # :ref:`sphx_glr_auto_examples_conformal_plot_heteroscedastic.py` shows intervals whose width depends on the
 # row.

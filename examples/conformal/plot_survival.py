@@ -2,10 +2,10 @@
 Lower bounds of censored times: ConformalSurvivalRegressor
 ==========================================================
 
-A study ends at a known date, so that the censoring time of each row is known.
-:class:`~skuq.regressors.ConformalSurvivalRegressor` predicts a time that 90 % of the rows exceed, for any
-regressor. The plot compares this bound with the 10 % quantiles of two models. One of them takes the times of
-censoring as observed.
+A study ends on a known date, so the censoring time of each row is known.
+:class:`~skuq.regressors.ConformalSurvivalRegressor` wraps any regressor and predicts a time that 90 % of the
+rows exceed. The plot compares this bound with the 10 % quantiles of two models. One of them treats the
+censoring times as observed.
 """
 
 import matplotlib.pyplot as plt
@@ -46,5 +46,5 @@ ax.legend(fontsize="small")
 plt.show()
 
 # %%
-# The quantiles of both models are too low, because their errors are normal and of one size. The conformal
-# bound corrects them: 90 % of the times are longer.
+# The quantiles of both models are too low, because the models assume normal errors of one size. The conformal
+# bound corrects this: 90 % of the times are longer.

@@ -2,10 +2,10 @@
 Does a model stay calibrated? CalibrationDriftDisplay
 =====================================================
 
-:class:`~skuq.displays.CalibrationDriftDisplay` plots coverage, score or width of a deployed model by period
-and flags periods in which the model is no longer calibrated. In this example, the model is fitted to every
-other car of 1970 to 1973. The fuel economy of cars of the same weight and power increases over the years. The
-model does not predict this increase.
+:class:`~skuq.displays.CalibrationDriftDisplay` plots the coverage, a score or the width of a deployed model
+by period, and flags periods in which the model is no longer calibrated. In this example, the model is fitted
+to every other car of 1970 to 1973. Over the years, the fuel economy of cars with the same weight and power
+increases, which the model does not predict.
 """
 
 import matplotlib.pyplot as plt

@@ -4,8 +4,8 @@ Are class probabilities calibrated? ClassReliabilityDisplay
 
 :class:`~skuq.displays.ClassReliabilityDisplay` compares predicted class probabilities with observed
 frequencies. It uses the probability of the most probable class of each row, or the probability of one given
-class (``of_class``). Below the diagonal, a classifier is overconfident. Above the diagonal, it is
-underconfident.
+class (``of_class``). If the curve is below the diagonal, the classifier is overconfident. If it is above the
+diagonal, the classifier is underconfident.
 """
 
 import matplotlib.pyplot as plt
@@ -41,8 +41,8 @@ plt.show()
 
 # %%
 # Naive Bayes is overconfident at all probabilities. The forest is underconfident, because its trees disagree:
-# if the forest predicts a probability of 0.6, its prediction is almost always right. After calibration of the
-# forest, most rows are in the last bin.
+# if the forest predicts a probability of 0.6, its prediction is almost always right. After the forest is
+# calibrated, most rows are in the last bin.
 #
 # With ``strategy="isotonic"``, you do not choose bins. The band is the range of the curves of calibrated
 # probabilities:

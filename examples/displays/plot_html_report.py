@@ -3,7 +3,7 @@ A report as one HTML page
 =========================
 
 :class:`~skuq.displays.HTMLReport` states in plain words what is wrong with a forecast and which class
-corrects it. The page contains all metrics and figures, and needs no other file.
+corrects it. The page contains all metrics and figures and does not need any other file.
 """
 
 import tempfile
@@ -25,7 +25,8 @@ report = HTMLReport.from_predictions(
 )
 for finding in report.findings["model"]:
     print(fill(f"{finding.severity}: {finding.title}. {finding.words}", width=84))
-    print("Try:", ", ".join(tool.name for tool in finding.tools), end="\n\n")
+    for tool in finding.tools:
+        print("  try", tool.name)
 
 # %%
 # ``save`` writes the page, and its values as JSON.

@@ -2,7 +2,7 @@
 Where do the intervals miss? IntervalDisplay
 ============================================
 
-:class:`~skuq.displays.IntervalDisplay` plots the intervals of single rows in sorted order. Intervals that
+:class:`~skuq.displays.IntervalDisplay` plots the intervals of individual rows in sorted order. Intervals that
 miss their target are red. The plot shows whether misses occur for low or for high predictions, and whether
 targets are above or below their intervals.
 """

@@ -1,5 +1,5 @@
 """
-Do errors go together as predicted? Displays of several targets
+Is the predicted dependence right? Displays for several targets
 ===============================================================
 
 :class:`~skuq.displays.JointPairDisplay` plots the observed PIT values of two targets together with PIT values

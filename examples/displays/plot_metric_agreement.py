@@ -3,8 +3,8 @@ Which metrics agree? MetricAgreementDisplay
 ===========================================
 
 :class:`~skuq.displays.MetricAgreementDisplay` plots Kendall's tau between metrics over models. Tau is 1 if
-two metrics give the same order of the models, and -1 if they give opposite orders. Metrics that agree form
-blocks along the diagonal.
+two metrics rank the models in the same order, and -1 if they rank them in opposite orders. Metrics that agree
+form blocks along the diagonal.
 """
 
 import pandas as pd
@@ -44,7 +44,6 @@ print(table.round(3))
 display = MetricAgreementDisplay.from_reports(table, directions={"picp": 0.9, "sharpness": "lower"})
 
 # %%
-# The scores (CRPS, NLL, interval score) agree with each other, and ENCE agrees with PICP. The orders of the
-# two blocks are almost unrelated. The order by the scores depends mainly on the number of features, and the
-# order by the calibration metrics depends on the factor. :func:`~skuq.evaluation.metric_agreement` returns
-# the numbers.
+# The scores (CRPS, NLL, interval score) agree with each other, and ENCE agrees with PICP. The rankings of the
+# two blocks are almost unrelated. The scores depend mainly on the number of features, and the calibration
+# metrics depend on the factor. :func:`~skuq.evaluation.metric_agreement` returns the numbers.

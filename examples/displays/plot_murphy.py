@@ -6,7 +6,7 @@ Is a model better for every score? MurphyDisplay
 consistent for the mean, such as the squared error, is a weighted sum of these elementary scores. In this
 example, the models predict the strength of concrete. The first plot shows the scores of their means. The
 second plot shows the scores of their 90 % quantiles, minus the scores of the quantiles of least squares, with
-a pointwise band of 95 %.
+a pointwise 95 % band.
 """
 
 import matplotlib.pyplot as plt
@@ -45,6 +45,6 @@ plt.show()
 
 # %%
 # The curve of the deep forest is lowest at more than 90 % of the thresholds, so most scores of the mean
-# prefer the deep forest. Above 70 MPa, the forests differ in a few rows only. The 90 % quantiles of the deep
+# prefer the deep forest. Above 70 MPa, the forests differ in only a few rows. The 90 % quantiles of the deep
 # forest are significantly better than the quantiles of least squares at most thresholds below 48 MPa, and
-# from 58 to 67 MPa. At no threshold are they significantly worse.
+# from 58 to 67 MPa. They are not significantly worse at any threshold.

@@ -3,7 +3,7 @@ Is the coverage nominal at each x? PointwiseCoverageDisplay
 ===========================================================
 
 :class:`~skuq.displays.PointwiseCoverageDisplay` computes the coverage of each row over repeated training
-sets. It plots this coverage as a histogram or against a feature. If the noise varies and the width of the
+sets. It plots this coverage as a histogram or against a feature. If the noise varies but the width of the
 intervals is constant, the coverage is nominal only on average.
 """
 
@@ -26,7 +26,7 @@ for name, model in models.items():
     cubic = make_pipeline(PolynomialFeatures(4, include_bias=False), model)
     result = simulate_coverage(cubic, process, n_simulations=30, random_state=0)
     print(
-        f"{name:14s} mean coverage {result.picf.mean():.2f}, at single rows {result.picf.min():.2f} to "
+        f"{name:14s} mean coverage {result.picf.mean():.2f}, at individual rows {result.picf.min():.2f} to "
         f"{result.picf.max():.2f}, Brier score {result.brier_score():.4f}"
     )
     PointwiseCoverageDisplay.from_result(result, x=0, name=name, ax=left)
@@ -34,6 +34,6 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# With one noise level for all x, the coverage of the 90 % intervals is 91 % on average, but it is between
-# 65 % and 100 % at individual rows. Neither a histogram over simulations nor a single test set shows this
-# difference. With a model of the noise, the coverage is between 86 % and 92 %.
+# With one noise level for all x, the average coverage of the 90 % intervals is 91 %, but the coverage of
+# individual rows ranges from 65 % to 100 %. Neither a histogram over simulations nor a single test set shows
+# this difference. With a model of the noise, the coverage is between 86 % and 92 %.

@@ -3,8 +3,8 @@ Is the band as wide as the scatter? PredictionBandDisplay
 =========================================================
 
 :class:`~skuq.displays.PredictionBandDisplay` plots observed against predicted values, with prediction
-intervals as a band. The plot shows whether the band is too narrow at one end and too wide at the other end.
-An average over rows does not show this.
+intervals as a band. The plot shows whether the band is too narrow at one end and too wide at the other, which
+an average over rows does not show.
 """
 
 import matplotlib.pyplot as plt
@@ -38,5 +38,5 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
 plt.show()
 
 # %%
-# With a constant width of 9.6 mpg, the band is too wide at the left, for cars of low fuel economy, and too
-# narrow at the right. With a model of the errors, the width increases with the scatter, from 6.3 to 11.5 mpg.
+# With a constant width of 9.6 mpg, the band is too wide on the left, for cars with low fuel economy, and too
+# narrow on the right. With a model of the errors, the width increases with the scatter, from 6.3 to 11.5 mpg.

@@ -34,7 +34,7 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# At a nominal coverage of 90 %, the predicted coverage of naive Bayes is 99.8 %, and its observed coverage is
+# At a nominal coverage of 90 %, the predicted coverage of naive Bayes is 99.8 %, but its observed coverage is
 # 92 %. Naive Bayes is therefore overconfident. Logistic regression is underconfident in this example. The
-# accuracy of naive Bayes is 90 %. After conformal calibration, the coverage of its sets is nominal at every
-# nominal coverage above 90 %. At a nominal coverage of 98 %, its sets contain all classes.
+# accuracy of naive Bayes is 90 %. After conformal calibration, the observed coverage of its sets equals the
+# nominal coverage at all levels above 90 %. At a nominal coverage of 98 %, its sets contain all classes.

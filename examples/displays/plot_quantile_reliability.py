@@ -3,9 +3,8 @@ For which forecasts is a quantile wrong? QuantileReliabilityDisplay
 ===================================================================
 
 :class:`~skuq.displays.QuantileReliabilityDisplay` compares a forecast quantile with the quantile of the
-targets that have this forecast. The quantile of the targets is estimated by isotonic regression, without
-bins. The curve of a calibrated quantile is near the diagonal. If the curve is above the diagonal, the targets
-are larger than forecast.
+targets that have this forecast, which isotonic regression estimates without bins. The curve of a calibrated
+quantile is near the diagonal. If the curve is above the diagonal, the targets are larger than forecast.
 """
 
 import matplotlib.pyplot as plt

@@ -2,10 +2,10 @@
 For which users is a forecast valuable? RelativeEconomicValueDisplay
 ====================================================================
 
-A batch of concrete that is too weak causes a loss. A test of the batch before its use has a cost, and
-prevents the loss. :class:`~skuq.displays.RelativeEconomicValueDisplay` plots the value of a forecast of the
-strength against the ratio of cost to loss. A user tests a batch if the probability of a strength below 25 MPa
-is at least this ratio:
+A batch of concrete that is too weak causes a loss. Testing the batch before use has a cost, but prevents the
+loss. :class:`~skuq.displays.RelativeEconomicValueDisplay` plots the value of a forecast of the strength
+against the ratio of cost to loss. A user tests a batch if the probability of a strength below 25 MPa is at
+least the ratio:
 """
 
 from sklearn.ensemble import ExtraTreesRegressor
@@ -31,7 +31,8 @@ forecasts["forest, mean only"] = (forecasts["forest"].mean(), 0.0)
 # %%
 # The forecast of the forest has a higher value than the forecast of the linear model for all users. The mean
 # of the forest alone has the same value only for medium ratios. A user with a small ratio of cost to loss
-# tests a batch even if the probability of the event is small, and the mean does not contain this probability.
+# tests a batch even if the probability of the event is small, and the mean alone does not give this
+# probability.
 ax = None
 for name, dist in forecasts.items():
     display = RelativeEconomicValueDisplay.from_predictions(

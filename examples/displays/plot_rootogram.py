@@ -32,6 +32,8 @@ for ax, (name, dist) in zip(axes, forecasts.items(), strict=True):
     print(f"CRPS {crps_loss(y, dist):.3f}, log score {nll_loss(y, dist):.3f}")
 plt.show()
 
-# %% The data have 467 zeros, but the Poisson forecasts predict only 132: the bar at zero ends far below 0,
-# and the bars of the small counts end above 0. With additional zeros, all bars end between the dashed lines
-# (warning limits). The CRPS decreases from 1.17 to 1.05, and the log score from 2.11 to 1.82.
+# %%
+# The data have 467 zeros, but the Poisson forecasts predict only 132: the bar at zero ends far below 0,
+# and the bars of the small counts end above 0. If the forecasts include additional zeros, all bars end
+# between the dashed lines (the warning limits). The CRPS decreases from 1.17 to 1.05, and the log score
+# decreases from 2.11 to 1.82.

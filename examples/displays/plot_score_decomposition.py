@@ -38,7 +38,7 @@ ScoreDecompositionDisplay.from_predictions(y_test, forecasts, unit="dB")
 plt.show()
 
 # %%
-# The forest discriminates much better than the linear model, and its miscalibration is not larger than
+# The forest discriminates much better than the linear model, and its miscalibration is no larger than
 # expected by chance (hollow point). The third forecast is the same forest with the spread of its errors on
 # the training rows. These errors are too small, so the third forecast has the largest miscalibration. Its
 # spread is the same for all rows, so it also discriminates less.
@@ -53,8 +53,8 @@ for other in ("linear", "forest, training errors"):
     print(table[["difference", "low", "high"]].round(3).to_string(), "\n")
 
 # %%
-# The following table shows the parts for each wind speed (m/s). At the highest speed, the score and the
-# miscalibration of the forest are largest:
+# The following table shows the parts for each wind speed (m/s). The score and the miscalibration of the
+# forest are largest at the highest speed:
 
 parts = score_decomposition(y_test, forecasts["forest"], groups=X_test[:, 3], random_state=0)
 print(parts.groups.drop(columns="uncertainty").round(3).to_string())

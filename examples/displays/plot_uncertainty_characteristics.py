@@ -1,6 +1,6 @@
 """
-Which width for which miss rate? UncertaintyCharacteristicsDisplay
-==================================================================
+How wide for a given miss rate? UncertaintyCharacteristicsDisplay
+=================================================================
 
 :class:`~skuq.displays.UncertaintyCharacteristicsDisplay` multiplies all bands by a common factor, and plots
 the miss rate against the mean width for all factors. Lower curves are better. The dashed curve shows bands of
@@ -32,5 +32,5 @@ plt.show()
 
 # %%
 # For a miss rate of 10 %, the mean half width is 4.0 dB for the bands of the model and 4.2 dB for bands of
-# constant width, so the predicted widths are informative. At high miss rates, with narrow bands, the
+# constant width, so the predicted widths are informative. At high miss rates, where the bands are narrow, the
 # predicted widths are not informative, and the curves cross.

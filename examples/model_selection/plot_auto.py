@@ -3,9 +3,9 @@ From data to the best distribution: AutoUncertaintyRegressor
 ============================================================
 
 :class:`~skuq.model_selection.AutoUncertaintyRegressor` searches models, parameters, methods and recalibrators
-for the smallest CRPS. This example predicts the strength of concrete. To run in seconds, the example has only
-a few trials with models of scikit-learn. With the default ``time_budget=60``, the search also includes
-networks and gradient boosting from other packages.
+for the smallest CRPS. This example predicts the strength of concrete. It runs in seconds, because the search
+has only a few trials with models from scikit-learn. With the default ``time_budget=60``, the search also
+includes networks and gradient boosting from other packages.
 """
 
 import matplotlib.pyplot as plt

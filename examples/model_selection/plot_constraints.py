@@ -52,5 +52,5 @@ plt.show()
 
 # %%
 # The candidate with the smallest CRPS, 2.67 MPa, has a coverage of 87 %. Three candidates satisfy the
-# constraint. The best of these three candidates has a CRPS of 2.76 MPa and is refitted. It is a forest with a
-# noise term and one row per leaf.
+# constraint. The best of these three, with a CRPS of 2.76 MPa, is refitted: a forest with a noise term and
+# one row per leaf.

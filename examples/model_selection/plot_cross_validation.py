@@ -2,8 +2,8 @@
 One curve for each fold: from_cv_results
 ========================================
 
-Every display of :mod:`skuq.displays` can plot the folds of a cross-validation, each with its own model and
-test rows. The plot shows how much the result depends on the split. This example uses
+Every display in :mod:`skuq.displays` can plot the folds of a cross-validation, each of which has its own
+model and test rows. The plot shows how much the result depends on the split. This example uses
 :class:`~skuq.displays.CalibrationCurveDisplay` with five folds.
 """
 
@@ -34,5 +34,5 @@ plt.show()
 
 # %%
 # The CRPS varies between folds from 5.5 to 6.5 MPa, and the coverage from 84 % to 93 %. The gray band is the
-# sampling band for 206 rows, and all curves are inside the band or close to it. One of five curves that is
-# slightly outside the band is not evidence of miscalibration.
+# sampling band for 206 rows, and all curves are inside the band or close to it. If one of five curves is
+# slightly outside the band, this is not evidence of miscalibration.

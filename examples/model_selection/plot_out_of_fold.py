@@ -2,9 +2,9 @@
 Calibration without held-out rows: cross_val_predict_dist
 =========================================================
 
-:func:`~skuq.model_selection.cross_val_predict_dist` predicts each row by a model that was fitted without this
-row. The calibration curve can then use all rows, which is useful if there are few rows. In-sample predictions
-are too optimistic.
+:func:`~skuq.model_selection.cross_val_predict_dist` predicts each row with a model that was fitted without
+that row. The calibration curve can then use all rows, which helps if there are few of them. In-sample
+predictions are too optimistic.
 """
 
 import matplotlib.pyplot as plt
@@ -32,4 +32,4 @@ plt.show()
 # %%
 # On its training rows, the forest seems underconfident: 90 % intervals contain 93 % of the targets. Out of
 # fold, the forest is overconfident: 90 % intervals contain 78 % of the targets. Only the out-of-fold coverage
-# estimates the coverage of new rows.
+# is a valid estimate of the coverage on new rows.

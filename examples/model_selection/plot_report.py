@@ -2,8 +2,8 @@
 All metrics of a model, with their uncertainty
 ==============================================
 
-:func:`~skuq.evaluation.uncertainty_report` computes many metrics at once. Each metric has a confidence
-interval, the value of a calibrated model on the same number of rows, and an interpretation.
+:func:`~skuq.evaluation.uncertainty_report` computes many metrics at once. For each metric, it shows a
+confidence interval, the value for a calibrated model with the same number of rows, and an interpretation.
 """
 
 import matplotlib.pyplot as plt
@@ -46,5 +46,5 @@ plt.show()
 
 # %%
 # The figure shows each value with its confidence interval. The range of a calibrated model is gray. For the
-# spread of the trees, every metric is outside this range. For the model of the errors, every metric is
-# inside.
+# spread of the trees, every metric is outside this range. For the model of the errors, every metric is inside
+# it.

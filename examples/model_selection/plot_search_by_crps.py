@@ -3,8 +3,8 @@ Select hyperparameters by the CRPS
 ==================================
 
 :func:`~skuq.metrics.get_scorer` returns a scikit-learn scorer of a metric, so that any search can select by
-the quality of the whole distribution. The leaf size of a forest with the best CRPS differs from the leaf size
-with the best squared error.
+the quality of the whole distribution. The leaf size that gives a forest the best CRPS differs from the leaf
+size that gives the best squared error.
 """
 
 import matplotlib.pyplot as plt
@@ -39,6 +39,6 @@ ax.legend()
 plt.show()
 
 # %%
-# The squared error is smallest with 10 rows per leaf. The CRPS is smallest with 5 rows per leaf, and is 17 %
-# larger with 40 rows per leaf. With large leaves, the mean is accurate, but the trees agree too much, so the
-# predicted spread is too small.
+# The squared error is smallest with 10 rows per leaf. The CRPS is smallest with 5 rows per leaf, and it is 17
+# % larger with 40 rows per leaf. With large leaves, the mean is accurate, but the trees agree too much, so
+# the predicted spread is too small.

@@ -4,8 +4,8 @@ How certain is the mean? BootstrapNetRegressor
 
 :class:`~skuq.neural.BootstrapNetRegressor` trains networks on bootstrap samples of the rows, all in one pass.
 The spread of the networks gives the confidence interval of the mean. The variance of the noise is the same
-for all rows, and is estimated from out-of-bag rows: each row is predicted by the networks whose samples do
-not contain it.
+for all rows. It is estimated from out-of-bag rows: each row is predicted by the networks whose samples do not
+contain it.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Learned dropout rates: ConcreteDropoutRegressor
 ===============================================
 
-:class:`~skuq.neural.ConcreteDropoutRegressor` trains one network. The training also estimates the dropout
-rates, and the noise as a function of X.
+:class:`~skuq.neural.ConcreteDropoutRegressor` trains one network. It also learns the dropout rates, and the
+noise as a function of X.
 """
 
 import matplotlib.pyplot as plt

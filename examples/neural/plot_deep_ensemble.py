@@ -2,10 +2,10 @@
 Aleatoric and epistemic uncertainty: DeepEnsembleRegressor
 ==========================================================
 
-This example simulates the power of a wind turbine as a function of wind speed, so the truth is known. Where
-the power curve is steep, gusts cause noise in the power. This uncertainty is irreducible (aleatoric). Storms
-are rare, so the power curve itself is uncertain at high speeds (epistemic).
-:class:`~skuq.neural.DeepEnsembleRegressor` separates the two parts.
+This example simulates the power of a wind turbine as a function of wind speed, so the truth is known. At
+speeds where the power curve is steep, gusts cause noise in the power. This uncertainty is irreducible
+(aleatoric). Storms are rare, so the power curve itself is uncertain at high speeds. This uncertainty is
+epistemic. :class:`~skuq.neural.DeepEnsembleRegressor` separates the two parts.
 """
 
 import matplotlib.pyplot as plt
@@ -52,5 +52,5 @@ plt.show()
 
 # %%
 # 90 % intervals cover 91 % of new hours. At 8 m/s, the aleatoric part is 0.39 MW and the epistemic part is
-# 0.04 MW. At 18 m/s, there are hardly any training rows. The epistemic part, 0.20 MW, is larger than the
+# 0.04 MW. At 18 m/s, there are hardly any training rows, so the epistemic part, 0.20 MW, is larger than the
 # aleatoric part, 0.12 MW.

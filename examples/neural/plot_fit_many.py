@@ -1,6 +1,6 @@
 """
-Which loss? Many networks in one training: fit_many
-===================================================
+Which loss is best? Many networks trained together: fit_many
+============================================================
 
 :func:`~skuq.neural.fit_many` trains networks that differ in loss or seed in one pass. This example trains
 networks with four losses and five seeds each.
@@ -34,6 +34,5 @@ ax.margins(y=0.2)
 plt.show()
 
 # %%
-# For one loss, the scores of different seeds vary. This variation is larger than the differences between the
-# mean scores of the losses. Use several seeds to compare losses. The twenty networks were trained in one
-# pass.
+# The scores of different seeds of the same loss vary more than the mean scores of the losses. Use several
+# seeds to compare losses. The twenty networks were trained in one pass.

@@ -31,5 +31,5 @@ plt.show()
 
 # %%
 # On the same 300 rows, the epistemic standard deviation doubles if the rate increases from 0.05 to 0.5, but
-# the CRPS on new rows changes by only 3 %. The rate determines the split into epistemic and aleatoric parts,
-# so do not rely on this split.
+# the CRPS on new rows changes by only 3 %. The rate determines how the uncertainty is split into epistemic
+# and aleatoric parts, so do not rely on this split.

@@ -27,7 +27,7 @@ display.ax_.set_xlabel("weight (1000 lb)")
 plt.show()
 
 # %%
-# The band becomes narrower with weight. On the 92 test rows, the 90 % intervals of light cars have a mean
+# The band is narrower for heavier cars. On the 92 test rows, the 90 % intervals of light cars have a mean
 # width of 11 mpg and contain 78 % of the targets. The intervals of heavy cars have a mean width of 7 mpg and
 # contain 96 % of the targets. A single network has no epistemic part, so the band is not wider at weights
 # with few cars.

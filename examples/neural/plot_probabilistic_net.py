@@ -2,9 +2,9 @@
 A custom module with skorch: ProbabilisticNet
 =============================================
 
-:class:`~skuq.neural.ProbabilisticNet` is a probabilistic regressor with the interface of skorch, for any
-torch module with two outputs, mean and raw variance. :class:`~skuq.regressors.RecalibratedRegressor`
-calibrates the net.
+:class:`~skuq.neural.ProbabilisticNet` is a probabilistic regressor with the interface of skorch. It works
+with any torch module that has two outputs, the mean and the raw variance.
+:class:`~skuq.regressors.RecalibratedRegressor` calibrates the net.
 """
 
 import matplotlib.pyplot as plt
@@ -47,4 +47,4 @@ plt.show()
 # %%
 # On 142 test rows, both models are underconfident: 90 % intervals contain 92 % and 94 % of the targets.
 # ``ProbabilisticNet`` does not standardize its input, so the example uses ``StandardScaler`` for X and y.
-# :class:`~skuq.neural.PNNRegressor` standardizes and calibrates by itself.
+# :class:`~skuq.neural.PNNRegressor` standardizes and calibrates automatically.

@@ -2,9 +2,9 @@
 A correlation that depends on x: one ensemble for several targets
 =================================================================
 
-The errors of two targets are positively correlated for some x and negatively for others. Each network of
-:class:`~skuq.neural.DeepEnsembleRegressor` predicts the means and the covariance matrix of all targets.
-Ensembles with a constant dependence see a correlation near 0.
+The errors of two targets are positively correlated at some x and negatively correlated at others. Each
+network of :class:`~skuq.neural.DeepEnsembleRegressor` predicts the means and the covariance matrix of all
+targets. Ensembles with a constant dependence estimate a correlation near 0.
 """
 
 import matplotlib.pyplot as plt

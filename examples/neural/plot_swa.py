@@ -3,7 +3,7 @@ An ensemble from one training: SWARegressor
 ===========================================
 
 :class:`~skuq.neural.SWARegressor` trains one network, continues the training at a constant learning rate, and
-keeps snapshots of the weights. Training this ensemble takes little more time than training one network.
+keeps snapshots of the weights. Training this ensemble takes only slightly longer than training one network.
 """
 
 import matplotlib.pyplot as plt

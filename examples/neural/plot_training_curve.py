@@ -1,10 +1,10 @@
 """
-Any metric by epoch
-===================
+Any metric per epoch
+====================
 
 This example plots calibration and sharpness of a network by epoch, as in figure 2 of Chung et al. (2021). A
-callback of skorch copies the weights of every tenth epoch. After training, the weights of each epoch are
-loaded into the network, and ``predict_dist`` returns the forecast of this epoch for any metric.
+skorch callback copies the weights of every tenth epoch. After training, the weights of each epoch are loaded
+into the network, and ``predict_dist`` returns the forecast of that epoch, which any metric can evaluate.
 """
 
 import copy

@@ -2,7 +2,7 @@
 A network with uncertain weights, for few rows: VariationalRegressor
 ====================================================================
 
-The weights of :class:`~skuq.neural.VariationalRegressor` are normal variables, which are estimated by
+The weights of :class:`~skuq.neural.VariationalRegressor` have normal distributions, which are estimated with
 variational inference. The intervals of this model have nearly nominal coverage even with few training rows.
 This example uses 100 rows of a function of five features, with noise.
 """
@@ -33,5 +33,5 @@ plt.show()
 
 # %%
 # With 100 training rows, the 90 % intervals cover 91 % of 2000 new rows, and the curve is close to the
-# diagonal. On few rows, the weights are uncertain: the epistemic part, 1.9, is nearly as large as the noise,
-# 2.3.
+# diagonal. With few rows, the weights are uncertain: the epistemic part, 1.9, is nearly as large as the
+# noise, 2.3.

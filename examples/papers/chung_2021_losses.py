@@ -2,15 +2,15 @@
 Chung et al. 2021: one network, four losses
 ===========================================
 
-This script compares our numbers with tables 1 and 2 of Chung, Char, Guo, Schneider and Neiswanger,
-"Uncertainty Toolbox", 2021, arXiv:2109.10254. A network predicts mean and variance. It is trained by one of
-four proper scores on 200 rows. The weights of the best of 2000 epochs on 100 validation rows are kept, and
-the network is evaluated on 100 test rows.
+This script compares our results with tables 1 and 2 of Chung, Char, Guo, Schneider and Neiswanger,
+"Uncertainty Toolbox", 2021, arXiv:2109.10254. A network predicts the mean and the variance. It is trained
+with one of four proper scores on 200 rows for 2000 epochs. It keeps the weights of the epoch with the lowest
+loss on 100 validation rows, and is evaluated on 100 test rows.
 
 The paper trains one network for each loss and seed. The result depends on the initial weights, so our numbers
 are means over five initializations. One call of `skuq.neural.fit_many` trains all 100 networks.
-`PNNRegressor` standardizes features and target; the paper does not. ``--raw`` trains `ProbabilisticNet`, the
-skorch net, in the units of the data.
+`PNNRegressor` standardizes features and target; the paper does not. ``--raw`` also trains the skorch net
+`ProbabilisticNet` in the units of the data.
 
     python chung_2021_losses.py                     # 200 epochs: seconds
     python chung_2021_losses.py --full              # 2000 epochs: a minute
@@ -86,7 +86,8 @@ TABLE_2_ERRORS = {
 def simulate(seed: int) -> tuple[np.ndarray, np.ndarray, Normal]:
     """Return features, target and true distribution of all rows: training, validation, test.
 
-    The paper does not specify its random numbers; these reproduce its ground-truth rows to every digit.
+    The paper does not specify how it draws random numbers. These numbers reproduce its ground-truth rows to
+    every digit.
     """
     rng = np.random.RandomState(seed)
     options = {"random_state": rng, "return_distribution": True}
@@ -158,7 +159,7 @@ def standardized(networks: list[Network], epochs: int) -> list[Normal]:
 
 
 def raw(networks: list[Network], epochs: int) -> list[Normal]:
-    """Train one network after the other in the units of the data, as in the paper."""
+    """Train the networks one after another in the units of the data, as in the paper."""
     return [_raw(loss, *simulate(seed)[:2], seed + SEEDS * start, epochs) for loss, seed, start in networks]
 
 
@@ -206,21 +207,21 @@ def table_2(rows: Rows, loss: str, starts: Iterable[int] | None = None) -> tuple
 
 
 def distance_1(rows: Rows, loss: str) -> np.ndarray:
-    """Return the difference of the paper's network and ours, in standard deviations of the difference."""
+    """Return the difference between the paper's network and ours in units of its standard deviation."""
     mean, spread = table_1(rows, loss)
     return (np.array(TABLE_1[loss]) - mean) / (spread * np.sqrt(1 + 1 / STARTS))
 
 
 def distance_2(rows: Rows, loss: str, starts: Iterable[int] | None = None) -> np.ndarray:
-    """Return the difference of our mean and the paper's, in standard errors of the difference."""
+    """Return the difference between our mean and the paper's in units of its standard error."""
     mean, error = table_2(rows, loss, starts)
     return (mean - TABLE_2[loss]) / np.hypot(error, TABLE_2_ERRORS[loss])
 
 
 def lines(results: dict[str, Rows], table: int) -> list[list[str]]:
-    """Return a table as text, with a star where a network differs by more than two standard errors."""
+    """Return a table as text, with a star at each difference of more than two standard errors."""
     ours, distance = (table_1, distance_1) if table == 1 else (table_2, distance_2)
-    made = [["trained by", "numbers of", *COLUMNS]]
+    made = [["trained with", "source", *COLUMNS]]
     for loss in LOSSES:
         paper = (
             [f"{value:.3f}" for value in TABLE_1[loss]]
@@ -243,7 +244,7 @@ def lines(results: dict[str, Rows], table: int) -> list[list[str]]:
 
 
 def verdict(rows: Rows, name: str) -> str:
-    """Return sentences with the number of values that agree with the paper."""
+    """Return sentences on the number of values that agree with the paper."""
     first, second = (np.abs([f(rows, loss) for loss in LOSSES]) for f in (distance_1, distance_2))
     narrow = np.abs([(table_2(rows, loss)[0] - TABLE_2[loss]) / TABLE_2_ERRORS[loss] for loss in LOSSES])
     single = [
@@ -279,7 +280,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Rows]:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--full", action="store_true", help="2000 epochs, as in the paper, not 200")
-    parser.add_argument("--raw", action="store_true", help="the same networks without standardization too")
+    parser.add_argument("--raw", action="store_true", help="also the same networks without standardization")
     parser.add_argument("--rst", action="store_true", help="tables in reStructuredText")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
@@ -291,13 +292,13 @@ def main(arguments: list[str] | None = None) -> dict[str, Rows]:
             results[name] = rows_of(networks, train(networks, epochs))
             seconds[name] = time.process_time() - start
     errors = (
-        f"Table 2: mean and standard error over seeds 0 to 4, ours the means over {STARTS} starts of each"
+        f"Table 2: mean and standard error over seeds 0 to 4 (skuq: means over {STARTS} starts of each seed)"
     )
-    starts = f"Table 1: seed 0, ours the mean and standard deviation over {STARTS} starts"
+    starts = f"Table 1: seed 0 (skuq: mean and standard deviation over {STARTS} starts)"
     for number, title in ((1, starts), (2, errors)):
         show(lines(results, number), f"{title}; {epochs} epochs", rst=options.rst)
     for name, rows in results.items():
-        took = f"{len(networks)} networks took {seconds[name]:.0f} s of one core."
+        took = f"{len(networks)} networks took {seconds[name]:.0f} s on one core."
         print(f"\n{fill(f'{verdict(rows, name)} {took}', 110)}")
     return results
 

@@ -2,20 +2,20 @@
 Kompa et al. 2021, classification: prediction sets of seven methods on rotated and rolled digits
 ================================================================================================
 
-This script compares our numbers with table A3 and figure 5 of Kompa, Snoek and Beam, "Empirical frequentist
+This script compares our results with table A3 and figure 5 of Kompa, Snoek and Beam, "Empirical frequentist
 coverage of deep learning uncertainty quantification procedures", Entropy 23(12), 1608, 2021,
-doi:10.3390/e23121608. The numbers are coverage and mean size of the smallest sets of classes that have 95 %
-of the probability, on MNIST.
+doi:10.3390/e23121608. The results are the coverage and the mean size of the smallest sets of classes that
+have 95 % of the probability, on MNIST.
 
-The paper evaluates predictions of Ovadia et al. (2019) by convolutional networks (LeNet). This script trains
-perceptrons, or LeNet with --lenet.
+The paper evaluates the predictions that Ovadia et al. (2019) made with convolutional networks (LeNet). This
+script trains perceptrons, or LeNet with --lenet.
 
     python kompa_2021_classification.py --out small.jsonl          # 10 000 images: minutes
     python kompa_2021_classification.py --full --out full.jsonl    # 50 000 images, five runs: under an hour
     python kompa_2021_classification.py --lenet --out lenet.jsonl  # 10 000 images, on a GPU 50 000
 
-A run with --out can be interrupted and resumed. --rst prints the tables of the documentation, --plot draws
-the figure. The images are in ``other/mnist_train60k.npz`` and ``other/mnist_test10k.npz``, as arrays
+A run with --out can be interrupted and resumed. --rst prints the tables of the documentation, and --plot
+draws the figure. The images are in ``other/mnist_train60k.npz`` and ``other/mnist_test10k.npz``, as arrays
 ``images`` and ``labels`` in the official order, in the folder given by --data or by the environment variable
 SKUQ_DATA. ``kompa_2021_mnist.csv`` has the results of the paper for five runs of each method, from the data
 that its authors published (github.com/beamlab-hsph/coverage_quantification, Apache License 2.0).
@@ -129,7 +129,7 @@ def images(data: Any, rows: Any) -> Rows:
 
 
 class TrainingDropout(nn.Module):
-    """Dropout in training only, also in a network with other dropout layers that are active in prediction."""
+    """Dropout in training only, even if other dropout layers are active in prediction."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()
@@ -155,9 +155,10 @@ def lenet(n_features: int, n_outputs: int, *, drawn: str = "all", head: bool = T
 
 
 def networks(system: str, setting: Setting, run: int) -> list[Any]:
-    """Return untrained classifiers; the members or draws of each are averaged.
+    """Return untrained classifiers, whose members or draws are averaged.
 
-    Pixels are scaled to [0, 1] only. Some pixels are almost always 0, so their standard deviation is tiny.
+    Pixels are scaled to [0, 1] but not standardized, because some pixels are almost always 0 and have a tiny
+    standard deviation.
     """
     is_lenet, last = setting.net == "LeNet", system.startswith("LL")
     settings = {
@@ -196,7 +197,7 @@ METHODS = tuple(method for methods in SYSTEMS.values() for method in methods)
 def forecasts(system: str, members: np.ndarray) -> dict[str, list[np.ndarray]]:
     """Return the forecasts of each method, from the forecasts of members or draws, of shape (n, M, K).
 
-    Each single member of the ensemble is a vanilla method, with and without temperature.
+    Each member of the ensemble also serves as a vanilla method, with and without temperature.
     """
     mean, single = [members.mean(axis=1)], list(np.moveaxis(members, 1, 0))
     return {method: single if method in ("vanilla", "temperature") else mean for method in SYSTEMS[system]}
@@ -227,7 +228,7 @@ def calibrate(method: str, proba: np.ndarray, y: np.ndarray) -> ConformalClassif
     model = FrozenEstimator(Given().fit(proba, y))
     if "temperature" in method:
         model = FrozenEstimator(CalibratedClassifierCV(model, method="temperature").fit(proba, y))
-    # Without empty sets, the coverage exceeds the nominal coverage if the accuracy does.
+    # Without empty sets, the coverage is above nominal if the accuracy is.
     return ConformalClassifier(model, "lac", allow_empty=True).fit(proba, y)
 
 
@@ -324,7 +325,7 @@ def table_a3(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def beside_paper(ours: pd.DataFrame, theirs: pd.DataFrame, columns: tuple[str, ...]) -> pd.DataFrame:
-    """Return columns of our table, each followed by the column of the paper."""
+    """Return the columns of our table, each followed by the paper's column."""
     parts = {}
     for column in columns:
         parts[column] = ours[column]
@@ -333,7 +334,7 @@ def beside_paper(ours: pd.DataFrame, theirs: pd.DataFrame, columns: tuple[str, .
 
 
 def by_severity(frame: pd.DataFrame, shift: str, column: str) -> pd.DataFrame:
-    """Return means over runs, a row for each method and a column for each severity."""
+    """Return means over runs, with one row per method and one column per severity."""
     chosen = frame[frame["shift"].isin([shift, "none"])].dropna(subset=[column])
     means = chosen.pivot_table(column, "method", "severity", aggfunc="mean").rename_axis(columns=None)
     return means.reindex([method for method in METHODS if method in means.index])
@@ -351,7 +352,7 @@ def figure_5(frame: pd.DataFrame, shift: str) -> pd.DataFrame:
 
 
 def at_splits(frame: pd.DataFrame, splits: list[str], columns: list[str], digits: int) -> pd.DataFrame:
-    """Return the means of some scores over runs, a cell for each method and split."""
+    """Return the means of some scores over runs, with one cell per method and split."""
     names = frame["shift"] + " " + frame["severity"].astype(str)
     parts = {}
     for split in splits:
@@ -420,7 +421,7 @@ def read_arguments(arguments: list[str] | None = None) -> tuple[argparse.Namespa
     for field in fields(Setting)[1:]:
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, help="other than the default")
     parser.add_argument("--data", type=Path, default=os.environ.get("SKUQ_DATA"))
-    parser.add_argument("--out", type=Path, help="file of results, one in a line; finished runs are skipped")
+    parser.add_argument("--out", type=Path, help="file of results, one per line; finished runs are skipped")
     parser.add_argument("--rst", action="store_true", help="print tables of the documentation")
     parser.add_argument("--plot", type=Path, help="file of the figure")
     options = parser.parse_args(arguments)
@@ -440,12 +441,12 @@ def read_arguments(arguments: list[str] | None = None) -> tuple[argparse.Namespa
             "--systems SVI is not available with --lenet: convolutions have no variational posterior."
         )
     if not (options.data and (Path(options.data) / "other" / "mnist_train60k.npz").is_file()):
-        parser.error("no data: name by --data, or SKUQ_DATA, a folder with other/mnist_train60k.npz.")
+        parser.error("no data: pass --data, or set SKUQ_DATA to a folder with other/mnist_train60k.npz.")
     return options, setting
 
 
 def read_results(out: Path | None, setting: Setting) -> list[dict[str, Any]]:
-    """Return the finished runs in a file; raise an error if one has another setting."""
+    """Return the finished runs in a file, or raise an error if one has a different setting."""
     lines = out.read_text().splitlines() if out and out.is_file() else []
     records = [json.loads(line) for line in lines]
     for record in records:

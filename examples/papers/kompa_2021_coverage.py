@@ -2,9 +2,9 @@
 Kompa et al. 2021: coverage and width of seven methods on nine sets
 ===================================================================
 
-This script compares our numbers with tables A1 and A2 of Kompa, Snoek and Beam, "Empirical frequentist
+This script compares our results with tables A1 and A2 of Kompa, Snoek and Beam, "Empirical frequentist
 coverage of deep learning uncertainty quantification procedures", Entropy 23(12), 1608, 2021,
-doi:10.3390/e23121608. The numbers are the coverage and the width of 95 % intervals. Widths are in standard
+doi:10.3390/e23121608. The results are the coverage and the width of 95 % intervals. Widths are in standard
 deviations of the training targets.
 
 A random search selects the hyperparameters of each fold. It holds out a fifth of the training rows of the
@@ -57,7 +57,7 @@ class Candidate:
 
     @classmethod
     def draw(cls, count: int) -> list["Candidate"]:
-        """Return the first ``count`` candidates, equal for all folds, so that all folds train together."""
+        """Return the first ``count`` candidates, the same for all folds, so that all folds train together."""
         rng, drawn = np.random.default_rng(2), []
         for _ in range(count):
             rate, layers, width = rng.uniform(0, 0.5), rng.integers(1, 4), rng.choice([16, 32, 48, 64])
@@ -94,7 +94,7 @@ PLAIN = {
     "learning_rate": 3e-3,
     "batch_size": 32,
 }
-"""Settings of the ensembles on the page of this study: plain layers, once the default."""
+"""Settings of the ensembles on the page: the plain layers, which were the default at that time."""
 
 FIXED: dict[str, Callable[[int], Any]] = {
     "linear regression": lambda seed: LeastSquaresRegressor(),
@@ -150,7 +150,7 @@ def choose(method: str, candidates: list[Candidate], X: Any, y: Any, rows: dict[
 def measure(
     method: str, candidates: list[Candidate], X: Any, y: Any, folds: dict[int, Any]
 ) -> dict[str, Any]:
-    """Return coverage and width of the method in each fold; folds train together where they can."""
+    """Return the coverage and width of the method in each fold; folds train together if possible."""
     start = time.perf_counter()
     rows = {fold: train for fold, (train, _) in folds.items()}
     chosen: dict[int, int] = {}
@@ -206,7 +206,7 @@ def paper(name: str, method: str, column: str) -> str:
 
 
 def rst(results: dict[str, Any], protocols: list[str], name: str, n_folds: int) -> str:
-    """Return the results on a data set as a table in reStructuredText, with the number of folds below 20."""
+    """Return the table of a data set in reStructuredText, with the number of folds if below 20."""
     table = pd.DataFrame(index=pd.Index(METHODS, name="method"))
     for column in ("coverage", "width"):
         for protocol in protocols:
@@ -231,19 +231,19 @@ def read_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--full", action="store_true", help="all sets, folds and protocols, 50 candidates")
     parser.add_argument("--data", type=Path, default=os.environ.get("SKUQ_DATA"))
     parser.add_argument("--out", type=Path, help="JSON file of results; finished runs in it are skipped")
-    parser.add_argument("--rst", action="store_true", help="print tables of the documentation; run nothing")
+    parser.add_argument("--rst", action="store_true", help="print the tables and run nothing")
     options = parser.parse_args(arguments)
     if options.full:
         options.sets, options.protocol = SETS, ["gal", "kfold"]
         options.folds, options.candidates = MOST_FOLDS, 50
     if not 1 <= options.folds <= MOST_FOLDS:
-        parser.error(f"--folds must lie between 1 and {MOST_FOLDS}, got {options.folds}.")
+        parser.error(f"--folds must be between 1 and {MOST_FOLDS}, got {options.folds}.")
     if options.candidates < 1:
         parser.error(f"--candidates must be at least 1, got {options.candidates}.")
     if options.rst and not (options.out and options.out.is_file()):
-        parser.error("--rst prints what --out holds: name the JSON file of a run.")
+        parser.error("--rst prints the results in the file --out: pass the JSON file of a run.")
     if not options.rst and not (options.data and (Path(options.data) / "gal").is_dir()):
-        parser.error("no data: name by --data, or SKUQ_DATA, a folder with gal/gal_<set>.csv.gz.")
+        parser.error("no data: pass --data, or set SKUQ_DATA to a folder with gal/gal_<set>.csv.gz.")
     return options
 
 

@@ -1,11 +1,11 @@
 """
 The default ensemble on data sets not used to choose its defaults
-==================================================================
+=================================================================
 
 The defaults of `DeepEnsembleRegressor` were chosen on the nine data sets of Kompa et al. (2021). This script
-evaluates the defaults on data sets of Wibbeke et al. (2025), except that the networks are calibrated at 95 %.
-The random splits are made in the same way. The numbers are coverage at several levels, and the width of 95 %
-intervals in standard deviations of the training targets.
+evaluates these defaults, with calibration at 95 %, on data sets of Wibbeke et al. (2025). The random splits
+are drawn in the same way. The results are the coverage at several levels, and the width of 95 % intervals in
+standard deviations of the training targets.
 
     python kompa_2021_further_sets.py                              # three sets, one split: half a minute
     python kompa_2021_further_sets.py --full --out further.json    # all sets, twenty splits: half an hour
@@ -44,7 +44,7 @@ PLAIN = {
     "learning_rate": 3e-3,
     "batch_size": 32,
 }
-"""Settings of the ensembles of the page: plain layers, once the default."""
+"""Settings of the ensembles on the page: the plain layers, which were the default at that time."""
 
 
 def load(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -100,14 +100,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--full", action="store_true", help="all sets, twenty splits")
     parser.add_argument("--data", type=Path, default=os.environ.get("SKUQ_DATA"))
     parser.add_argument("--out", type=Path, help="JSON file of results; finished runs in it are skipped")
-    parser.add_argument("--rst", action="store_true", help="print the table as the documentation has it")
+    parser.add_argument("--rst", action="store_true", help="print the table for the documentation")
     options = parser.parse_args(arguments)
     if options.full:
         options.sets, options.splits = list(SETS + OTHERS), 20
     if options.splits < 1:
         parser.error(f"--splits must be at least 1, got {options.splits}.")
     if not (options.data and (Path(options.data) / "paper001").is_dir()):
-        parser.error("no data: name by --data, or SKUQ_DATA, a folder with paper001/<set>.csv.gz.")
+        parser.error("no data: pass --data, or set SKUQ_DATA to a folder with paper001/<set>.csv.gz.")
     results = json.loads(options.out.read_text()) if options.out and options.out.is_file() else {}
     for name in options.sets:
         if len(results.get(name, ())) < options.splits:

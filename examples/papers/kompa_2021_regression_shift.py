@@ -1,6 +1,6 @@
 """
 Kompa et al. 2021, for regression: coverage and width of nine methods on shifted data
-======================================================================================
+=====================================================================================
 
 Kompa, Snoek and Beam, "Empirical frequentist coverage of deep learning uncertainty quantification
 procedures", Entropy 23(12), 1608, 2021, measure coverage under shift for classifiers only. This script
@@ -47,7 +47,7 @@ PLAIN = {
     "learning_rate": 3e-3,
     "batch_size": 32,
 }
-"""Settings of the ensembles of the page: plain layers, once the default."""
+"""Settings of the ensembles on the page: the plain layers, which were the default at that time."""
 
 COVERAGE, MOST_SPLITS = 0.9, 5
 TILTS, NOISES, YEARS = (0.0, 1.0, 2.0), (0.3, 1.0), (2014, 2016, 2018)
@@ -84,7 +84,7 @@ def standardized(values: np.ndarray, train: np.ndarray) -> np.ndarray:
 
 
 def airfoil(folder: Path, method: str, seed: int) -> dict[str, tuple[float, float]]:
-    """Train on 900 rows; tilt the test rows to thick layers and low frequencies, or add noise to X."""
+    """Train on 900 rows; tilt the test rows toward thick layers and low frequencies, or add noise to X."""
     frame = pd.read_csv(folder / "paper001" / "airfoil_self_noise.csv.gz")
     for column in ("frequency", "suction_side_displacement_thickness"):
         frame[column] = np.log(frame[column])
@@ -108,7 +108,7 @@ def add_noise(X: np.ndarray, severity: float, random_state: int) -> np.ndarray:
 
 
 def wine(folder: Path, method: str, seed: int) -> dict[str, tuple[float, float]]:
-    """Train on 1100 red wines, and test the other red wines and an equal number of white wines."""
+    """Train on 1100 red wines, and test on the other red wines and as many white wines."""
     frame = pd.read_csv(folder / "paper001" / "wine_quality.csv.gz")
     color = frame.pop("color").to_numpy()
     rng = np.random.default_rng(seed)
@@ -118,7 +118,7 @@ def wine(folder: Path, method: str, seed: int) -> dict[str, tuple[float, float]]
 
 
 def traffic(folder: Path, method: str, seed: int) -> dict[str, tuple[float, float]]:
-    """Train on 3000 hours of October 2012 to September 2013, and test other hours of that year and later."""
+    """Train on 3000 hours of October 2012 to September 2013; test on other hours of that year or later."""
     frame = pd.read_csv(folder / "other" / "metro_traffic.csv.gz")
     time = pd.to_datetime(frame["date_time"])
     table = np.column_stack(
@@ -177,7 +177,7 @@ def cell(values: list[tuple[float, float]]) -> str:
 
 
 def table(results: dict[str, list[dict[str, tuple[float, float]]]]) -> pd.DataFrame:
-    """Return a cell for each method and shift; cells without a run are empty."""
+    """Return one cell per method and shift; cells without a run are empty."""
     rows: dict[str, dict[str, str]] = {}
     for key, splits in results.items():
         method = key.partition("; ")[2]
@@ -190,7 +190,7 @@ def table(results: dict[str, list[dict[str, tuple[float, float]]]]) -> pd.DataFr
 
 
 def rst(results: pd.DataFrame) -> str:
-    """Return a table for the documentation of each data set."""
+    """Return one table per data set for the documentation."""
     lines = []
     for name in SETS:
         part = results[[column for column in results.columns if column.startswith(name)]].dropna(how="all")
@@ -213,14 +213,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--full", action="store_true", help="all methods, five splits")
     parser.add_argument("--data", type=Path, default=os.environ.get("SKUQ_DATA"))
     parser.add_argument("--out", type=Path, help="JSON file of results; finished runs in it are skipped")
-    parser.add_argument("--rst", action="store_true", help="print the tables as the documentation has them")
+    parser.add_argument("--rst", action="store_true", help="print the tables for the documentation")
     options = parser.parse_args(arguments)
     if options.full:
         options.methods, options.splits = list(METHODS), MOST_SPLITS
     if options.splits < 1:
         parser.error(f"--splits must be at least 1, got {options.splits}.")
     if not (options.data and (Path(options.data) / "paper001").is_dir()):
-        parser.error("no data: name by --data, or SKUQ_DATA, a folder with paper001/<set>.csv.gz.")
+        parser.error("no data: pass --data, or set SKUQ_DATA to a folder with paper001/<set>.csv.gz.")
     results = json.loads(options.out.read_text()) if options.out and options.out.is_file() else {}
     keys = {f"{name}; {method}": (name, method) for method in options.methods for name in options.sets}
     for key, (name, method) in keys.items():

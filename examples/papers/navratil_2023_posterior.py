@@ -5,12 +5,12 @@ Navratil et al. 2023: two curves that cross
 This script repeats figure 4 of Navratil, Elder, Arnold, Ghosh and Sattigeri, "Assessment of prediction
 intervals using uncertainty characteristics curves", 2023. The figure compares two kinds of intervals:
 intervals of a Bayesian neural network, and intervals of constant width. The network is trained on data
-without rows in [-1, 1], and its posterior is sampled by Hamiltonian Monte Carlo. The paper publishes neither
-the data nor the network, so this script defines its own data and network.
+without rows in [-1, 1], and its posterior is sampled with Hamiltonian Monte Carlo. The paper publishes
+neither the data nor the network, so this script defines its own.
 
-The network has one layer of 20 units and is sampled by the No-U-Turn Sampler of pyro
-(``pip install pyro-ppl``). The committed file `navratil_2023_posterior.csv` contains its forecasts. In
-addition, Gaussian processes, whose posterior is exact, are evaluated on 200 functions drawn from their prior.
+The network has one layer of 20 units and is sampled with pyro's No-U-Turn Sampler (``pip install pyro-ppl``).
+The committed file `navratil_2023_posterior.csv` contains its forecasts. In addition, Gaussian processes,
+whose posterior is exact, are evaluated on 200 functions drawn from their prior.
 
     python navratil_2023_posterior.py                                    # forecasts of the file: a second
     python navratil_2023_posterior.py --full --out posterior.csv         # samples again: five minutes
@@ -48,7 +48,7 @@ def inputs(n_train: int, n_test: int, rng: np.random.Generator) -> tuple[np.ndar
 
 
 def truth(x: np.ndarray) -> np.ndarray:
-    """Return a wave with a slope."""
+    """Return a sine wave plus a linear trend."""
     return np.sin(3 * x) + 0.3 * x
 
 
@@ -159,7 +159,7 @@ def curves(y: np.ndarray, dist: Normal) -> dict[str, UncertaintyCharacteristicsC
 
 
 def measure(y: np.ndarray, dist: Normal) -> dict[str, float]:
-    """Return the gains, computed as in the paper, and half widths at the paper's operating points."""
+    """Return the gains as computed in the paper, and half widths at the paper's operating points."""
     pair = curves(y, dist)
     found = {}
     for name, part in (("gain", None), ("gain, miss rate up to 0.5", (0, 0.5))):

@@ -3,13 +3,13 @@ Navratil et al. 2023: uncertainty characteristics of traffic forecasts
 ======================================================================
 
 This script repeats figure 5 of Navratil, Elder, Arnold, Ghosh and Sattigeri, "Assessment of prediction
-intervals using uncertainty characteristics curves", 2023: the curve of a model of the metro traffic data
-compared with the curve of constant bands around the same predictions. The paper only cites its LSTM, in an
-anonymous reference, so this script defines its own LSTM. It also evaluates four models of skuq.
+intervals using uncertainty characteristics curves", 2023, which compares the curve of a model for the metro
+traffic data with the curve of constant bands around the same predictions. For its LSTM, the paper only cites
+an anonymous reference, so this script defines its own LSTM. It also evaluates four models of skuq.
 
 At midnight, each model forecasts the 24 hours of the day from the calendar, the weather of these hours and
-the traffic of the day before. The models are fitted to the hours until the end of 2016. The hours of 2017
-choose operating points. The hours of 2018 are the test set.
+the traffic of the day before. The models are fitted to the hours until the end of 2016. The operating points
+are chosen on the hours of 2017. The hours of 2018 are the test set.
 
     python navratil_2023_traffic.py                       # two models, 50 resamples: 20 seconds
     python navratil_2023_traffic.py --full --out traffic.csv --plot figure-5.svg  # two minutes
@@ -90,9 +90,9 @@ def tabular(hours: pd.DataFrame) -> pd.DataFrame:
 
 
 class SequenceToSequence(nn.Module):
-    """LSTM that reads a day of traffic, and LSTM that forecasts the next day from its covariates.
+    """One LSTM that reads a day of traffic, and one that forecasts the next day from its covariates.
 
-    The joint head consists of a linear layer for the mean, and of a network for the variance that reads the
+    The joint head consists of a linear layer for the mean, and a network that predicts the variance from the
     state and the mean.
     """
 
@@ -126,7 +126,7 @@ class JointLoss(nn.Module):
 
 
 def sequences(hours: pd.DataFrame) -> np.ndarray:
-    """Return traffic, whether it is recorded, and standardized covariates of each hour."""
+    """Return for each hour the traffic, whether it is recorded, and standardized covariates."""
     weather = hours[WEATHER]
     weather = (weather - weather.loc[FITTED].mean()) / weather.loc[FITTED].std()
     angles = [
@@ -180,7 +180,7 @@ def residual(folds: Any) -> Any:
 
 
 def quantiles(folds: Any) -> Any:
-    """Return boosting of eleven quantiles."""
+    """Return boosting for eleven quantiles."""
     boosting = HistGradientBoostingRegressor(loss="quantile", random_state=0)
     return MultiQuantileRegressor(boosting, cv=folds, random_state=0)
 
@@ -192,7 +192,7 @@ def forest(folds: Any) -> Any:
 
 
 def ensemble(folds: Any) -> Any:
-    """Return five networks with a mean and a variance."""
+    """Return an ensemble of five networks that predict a mean and a variance."""
     return make_pipeline(SimpleImputer(), DeepEnsembleRegressor(5, batch_size=256, random_state=0))
 
 
@@ -206,7 +206,7 @@ LSTM = "LSTM"
 
 
 def forecast(hours: pd.DataFrame, name: str, n_epochs: int) -> Distribution:
-    """Return the distributions of the recorded hours from 2017 on, by a model fitted to the hours before."""
+    """Fit the model to the hours before 2017, and return the distributions of all later recorded hours."""
     recorded = hours["traffic"].notna().to_numpy()
     later = recorded & (hours.index >= CALIBRATED.start)
     if name == LSTM:
@@ -276,7 +276,7 @@ def weeks_drawn(rows: Rows, n_resamples: int, seed: int = 0) -> np.ndarray:
 
 
 def interval_of_gains(rows: Rows, dist: Distribution, n_resamples: int) -> pd.DataFrame:
-    """Return the gains and 95 % intervals, by a bootstrap of weeks."""
+    """Return the gains and their 95 % intervals from a bootstrap of weeks."""
     draws = weeks_drawn(rows, n_resamples)
     resamples = pd.DataFrame([gains(rows.y, dist, draw[rows.week]) for draw in draws])
     low, high = (resamples.quantile(tail) for tail in TAILS)
@@ -284,7 +284,7 @@ def interval_of_gains(rows: Rows, dist: Distribution, n_resamples: int) -> pd.Da
 
 
 def swap_test(rows: Rows, a: Normal, b: Normal, n_permutations: int, seed: int = 0) -> pd.Series:
-    """Return p-values of the differences in gain, by swaps of whole weeks of two forecasts."""
+    """Return p-values of the differences in gain from swapping whole weeks of two forecasts."""
     rng = np.random.default_rng(seed)
     moments = [np.stack([dist.mean(), dist.std()]) for dist in (a, b)]
 
@@ -317,9 +317,9 @@ def costs(
     ratio: float,
     n_resamples: int,
 ) -> pd.DataFrame:
-    """Return costs of the test set: of 90 % intervals, at the operating point of 2017, and at the best point.
+    """Return the costs on the test set for 90 % intervals, the operating point of 2017, and the best point.
 
-    The saved share of the cost has a 95 % interval, by a bootstrap of weeks.
+    The saved share of the cost has a 95 % interval from a bootstrap of weeks.
     """
     recalibrator = OperatingPointRecalibrator(cost=(1.0, ratio), coverage=COVERAGE).fit(
         dist_then, then.y
@@ -355,7 +355,7 @@ def costs(
 
 
 def scores(rows: Rows, dist: Distribution) -> pd.DataFrame:
-    """Return scores of the forecasts and the widest range of miss rates with bands narrower than constant."""
+    """Return the scores, and the widest range of miss rates with bands narrower than constant bands."""
     y = rows.y
     pair = {
         name: uncertainty_characteristics_curve(y, dist, bands=bands)
@@ -411,7 +411,7 @@ def percent(row: pd.Series) -> str:
 
 
 def beside_paper(table: pd.DataFrame, cells: dict[str, str]) -> pd.DataFrame:
-    """Return a table with a first row of the numbers of the paper."""
+    """Return a table whose first row contains the numbers of the paper."""
     paper = pd.DataFrame(cells, index=["LSTM of the paper"], columns=table.columns)
     return pd.concat([paper.fillna(""), table]).rename_axis("model")
 
@@ -518,7 +518,7 @@ def main(arguments: list[str] | None = None) -> pd.DataFrame:
     if min(options.epochs, options.resamples) < 1:
         parser.error("--epochs and --resamples must be at least 1.")
     if options.plot and (options.results or LSTM not in options.models):
-        parser.error("--plot needs a run with the LSTM.")
+        parser.error("--plot requires a run with the LSTM.")
     if options.results:
         results = pd.read_csv(options.results)
     else:

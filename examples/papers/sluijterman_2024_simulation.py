@@ -2,22 +2,22 @@
 Sluijterman et al. 2024: coverage at each x, by simulation
 ==========================================================
 
-This script repeats the experiments of Sluijterman, Cator and Heskes, "How to evaluate uncertainty estimates
+This script repeats the experiments in Sluijterman, Cator and Heskes, "How to evaluate uncertainty estimates
 in machine learning for regression?", Neural Networks 173, 2024: figures 1, 2 and 4 to 10. The paper compares
 two methods, bootstrapped networks (algorithm 1) and concrete dropout (algorithm 2). The networks of both
 methods have three layers of 40, 30 and 20 units. For the process of figure 7, the script also evaluates the
 defaults of skuq.
 
-The paper specifies neither the optimizer, the batch size and the epochs of dropout, nor whether data are
-standardized. This script uses Adam with a learning rate of 0.001, batches of 32, 80 epochs (for dropout also
-three times as many), and standardized data. The density of x in figures 8 and 9 is not published. The density
-of `make_known_process` is a guess.
+The paper does not specify the optimizer, the batch size, the number of epochs for dropout, or whether data
+are standardized. This script uses Adam with a learning rate of 0.001, batches of 32, 80 epochs (for dropout
+also three times as many), and standardized data. The density of x in figures 8 and 9 is not published. The
+density in `make_known_process` is a guess.
 
     python sluijterman_2024_simulation.py                 # few simulations of few networks: a minute
     python sluijterman_2024_simulation.py --full          # the simulations of the paper
     python sluijterman_2024_simulation.py --full --only figure-7 figure-10
 
-Figure 10 needs the folder of the data, given by --data or by the environment variable SKUQ_DATA.
+Figure 10 needs the data folder, given by --data or by the environment variable SKUQ_DATA.
 """
 
 import argparse
@@ -58,7 +58,7 @@ PLAIN = {
     "learning_rate": 3e-3,
     "batch_size": 32,
 }
-"""Settings of the ensembles of the page: plain layers, once the default."""
+"""Settings of the ensembles on the page: the plain layers, which were the default at that time."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def defaults() -> dict[str, BaseEstimator]:
 class Homoscedastic(RegressorMixin, BaseEstimator):
     """Forecast with the true mean and the best constant standard deviation.
 
-    It is the limit of the bootstrap of figure 7 without estimation errors. Its Brier score is known exactly.
+    It is the bootstrap of figure 7 without estimation errors. Its Brier score is known exactly.
     """
 
     def __init__(self, process: KnownProcess, df: float = 50.0) -> None:
@@ -148,7 +148,7 @@ class Homoscedastic(RegressorMixin, BaseEstimator):
 
 
 def midpoints(n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return a grid in place of uniform draws, for quadrature."""
+    """Return an even grid instead of uniform draws, for quadrature."""
     return ((np.arange(n) + 0.5) / n - 0.5)[:, np.newaxis]
 
 
@@ -162,7 +162,7 @@ def simulate(
     coverage: object,
     seed: int = 0,
 ) -> PointwiseCoverage:
-    """Return the study of one method."""
+    """Return the simulation of one method."""
     with warnings.catch_warnings(action="ignore", category=SmallSampleWarning):
         return simulate_coverage(
             estimator,
@@ -327,7 +327,7 @@ def main(arguments: list[str] | None = None) -> dict[str, pd.DataFrame]:
         start = time.process_time()
         tables[name] = study(name, size, Path(options.data or "."))
         print(
-            f"\n{name}, {size.n_simulations} simulations, {time.process_time() - start:.0f} s of one core"
+            f"\n{name}, {size.n_simulations} simulations, {time.process_time() - start:.0f} s on one core"
         )
         print(tables[name].round(4).to_string(), flush=True)
     return tables

@@ -4,13 +4,14 @@ Wibbeke et al. 2025: deep ensembles, as published and corrected
 
 This script trains the ensembles of Wibbeke, Schönfisch, Rohjans and Rauh, "Evaluating the quality of the
 quantified uncertainty for (re)calibration of data-driven regression models", 2025, arXiv:2508.17761, sections
-4.1 to 4.3. The data are the real data of its table 2. An ensemble has five networks of two layers of 64, each
-on bootstrap rows, trained by the likelihood in batches of 32 for at most 200 epochs, on 70 % of the rows.
+4.1 to 4.3. The data are the real data of its table 2. An ensemble has five networks with two layers of 64
+units. Each network is trained on a bootstrap sample of the training rows (70 % of all rows), with the
+likelihood, in batches of 32, for at most 200 epochs.
 
 The published code passes outputs of shape (batch, 1) and targets of shape (batch,) to the loss. Torch
-broadcasts them to (batch, batch): each prediction is compared with the targets of all rows of its batch, so
-the networks predict little more than the mean of y. `BroadcastNLL` reproduces this defect for the comparison.
-`skuq.neural.fit_many` trains both versions together.
+broadcasts them to (batch, batch), so each prediction is compared with the targets of all rows in its batch,
+and the networks predict little more than the mean of y. `BroadcastNLL` reproduces this defect for the
+comparison. `skuq.neural.fit_many` trains both versions together.
 
 The paper selects the epoch on its test rows. This script selects it on out-of-bag rows.
 
@@ -58,7 +59,7 @@ SHOWN = ("RMSE", "R2", "NLL", "Sharpness", "Variation", "PICP", "CalS", "ENCE", 
 class BroadcastNLL(Loss):
     """Mean likelihood of each prediction at the targets of all rows of its batch: the published defect.
 
-    Only one of the B targets of a batch belongs to the row. The minimizer is therefore the mean of y plus 1/B
+    Only one of the B targets in a batch belongs to the row. The minimizer is therefore the mean of y plus 1/B
     of the deviation of E[y | X] from the mean.
     """
 
@@ -112,7 +113,7 @@ def agreement(results: pd.DataFrame) -> pd.DataFrame:
     """Return mean rank correlations over the sets, between metrics of the same and of different groups.
 
     Sections 4.1 and 4.2 of the paper use the correlations to test whether metrics rank models alike. PICP is
-    replaced by its distance from 0.95.
+    replaced with its distance from 0.95.
     """
     made = {}
     for version, rows in results.groupby(level="version", sort=False):
@@ -192,7 +193,7 @@ def main(arguments: list[str] | None = None) -> pd.DataFrame:
         cells = [[version, *(f"{value:.2f}" for value in row)] for version, row in table.iterrows()]
         made = [["version", *table.columns], *cells]
         show(made, f"Mean rank correlation over {len(names)} sets", rst=options.rst)
-    print(f"\n{verdict(results)} {2 * len(names)} ensembles took {seconds:.0f} s of one core.")
+    print(f"\n{verdict(results)} {2 * len(names)} ensembles took {seconds:.0f} s on one core.")
     return results
 
 

@@ -3,7 +3,7 @@ Wibbeke et al. 2025: the figures
 ================================
 
 This script draws figures 2 to 6 of Wibbeke et al. (2025) from ``wibbeke_2025_metrics.csv`` and
-``wibbeke_2025_miscalibration.csv``, each as published and as it should be, and prints the table of the mean
+``wibbeke_2025_miscalibration.csv``, each as published and as it should be. It also prints the table of mean
 correlations for the documentation.
 
     python wibbeke_2025_figures.py --out .  # seconds
@@ -87,7 +87,7 @@ def draw_cells(ax: Axes, frame: pd.DataFrame, **style: object) -> object:
 
 
 def draw_readings(panels: dict[str, dict[str, pd.DataFrame]]) -> Figure:
-    """Draw the readings of changes, one row of axes per version and one column per treatment."""
+    """Draw how changes are read, one row of axes per version and one column per treatment."""
     colors = ListedColormap(list(READINGS.values()))
     n = len(next(iter(panels.values())))
     figure, axes = plt.subplots(
@@ -130,7 +130,7 @@ def agreement(table: pd.DataFrame) -> Figure:
 
 
 def profiles(table: pd.DataFrame) -> Figure:
-    """Draw the metrics divided by their mean over the sets, as figure 2 does."""
+    """Draw the metrics divided by their mean over the sets, like figure 2."""
     figure, axes = plt.subplots(2, 3, figsize=(13, 6.4), sharex=True, layout="constrained")
     for name, row in zip(("as published", "as it should be"), axes, strict=True):
         values = part(table, "real", SETTINGS[name])

@@ -4,22 +4,23 @@ Wibbeke et al. 2025: do the metrics agree?
 
 This script reproduces sections 4.1 to 4.3 of Wibbeke, Schönfisch, Rohjans and Rauh, "Evaluating the quality
 of the quantified uncertainty for (re)calibration of data-driven regression models", 2025, arXiv:2508.17761:
-the metrics of deep ensembles on real and synthetic data (figures 2 and 3), and their changes under four
-recalibration methods (figure 4). The ensembles are trained by ``wibbeke_2025_ensembles.py``.
+the metrics of deep ensembles on real and synthetic data (figures 2 and 3), and how they change under four
+recalibration methods (figure 4). ``wibbeke_2025_ensembles.py`` trains the ensembles.
 
-**As published**, the ensembles are trained with broadcast targets, recalibrated and scored on the same test
-rows, and scored by the metrics of the published code. After isotonic regression and beta calibration, the
-code replaces the distributions by normal ones with their means and standard deviations, which netcal
-computes from a truncated distribution function (`isotonic_of_netcal`).
+**As published**, the ensembles are trained with broadcast targets. They are recalibrated and scored on the
+same test rows, with the metrics of the published code. After isotonic regression and beta calibration, the
+code replaces each distribution with a normal distribution that has the same mean and standard deviation.
+After isotonic regression, netcal computes these moments from a truncated distribution function
+(`isotonic_of_netcal`).
 
-**As it should be**, the ensembles are corrected, recalibrated on half of the test rows and scored on the
-other half, by the metrics of the paper's equations. For a comparison, the corrected ensembles are also scored
-by the published metrics, and recalibrated and scored on all test rows.
+**As it should be**, the ensembles are trained correctly, recalibrated on half of the test rows, and scored on
+the other half with the metrics of the paper's equations. For comparison, these ensembles are also scored with
+the published metrics, and also recalibrated and scored on the same test rows.
 
-The synthetic sets have 1000 rows. The paper does not print the ranges of the features of "euclidean",
-"nernst", "stribeck" and "arctan", the weights of "mlp", and the seeds. The first three have the ranges of the
-published code. The seed is 1, and scikit-learn's functions have its default ranges and no noise, except for
-"sparse_uncorrelated", whose noise cannot be switched off.
+The synthetic sets have 1000 rows. The paper does not state the ranges of the features of "euclidean",
+"nernst", "stribeck" and "arctan", the weights of "mlp", or the seeds. For the first three, this script uses
+the ranges in the published code. The seed is 1. The functions of scikit-learn have their default ranges and
+no noise, except for "sparse_uncorrelated", whose noise cannot be switched off.
 
     python wibbeke_2025_metrics.py         # three real and two synthetic sets, 20 epochs: seconds
     python wibbeke_2025_metrics.py --full  # 15 real and 10 synthetic sets, 200 epochs: ten minutes
@@ -107,13 +108,13 @@ SETTINGS = {  # before recalibration, all test rows are new
 
 
 def recalibrate(method: str, dist: Distribution, y: np.ndarray, others: Distribution) -> Distribution:
-    """Fit to rows and transform others."""
+    """Fit a recalibrator to some rows and transform others."""
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # few iterations are enough
         return METHODS[method].fit(dist, y).transform(others)
 
 
 def published_recalibration(method: str, dist: Normal, y: np.ndarray) -> Normal:
-    """Recalibrate as the published code: on the same rows, to normal distributions."""
+    """Recalibrate like the published code: on the same rows, and to normal distributions."""
     if method == "isotonic":
         return isotonic_of_netcal(dist, y)
     made = recalibrate(method, dist, y, dist)
@@ -141,15 +142,16 @@ def isotonic_of_netcal(dist: Normal, y: np.ndarray, n_points: int = 512) -> Norm
 
 
 def synthetic(name: str) -> Split:
-    """Return one synthetic set, prepared as the real ones."""
+    """Return one synthetic set, prepared like the real ones."""
     X, y = make_wibbeke(name, random_state=1)
     return split_rows(scale_to_unit(pd.DataFrame(X).add_prefix("x").assign(y=y)), "y")
 
 
 def measure_all(study: str, y: np.ndarray, made: dict[str, Distribution], span: float) -> dict:
-    """Return the metrics of all settings of one set, by all keys but the set.
+    """Return the metrics of one set for all settings, by all keys except the set.
 
-    ``made`` are the forecasts of both ensembles, `span` is the range of the targets, the unit of CWC.
+    ``made`` contains the forecasts of both ensembles. `span` is the range of the targets, which is the unit
+    of CWC.
     """
     published, corrected = made["as published"], made["corrected"]
     half = y.size // 2  # the rows are in random order
@@ -203,12 +205,12 @@ def part(table: pd.DataFrame, study: str, setting: Setting, method: str = BEFORE
 
 
 def taus(table: pd.DataFrame, study: str, setting: Setting) -> pd.DataFrame:
-    """Return Kendall's tau between the metrics over the sets, figures 2 and 3."""
+    """Return Kendall's tau between the metrics over the sets (figures 2 and 3)."""
     return metric_agreement(part(table, study, setting), directions=DIRECTIONS, n_permutations=1).tau
 
 
 def taus_of_methods(table: pd.DataFrame, setting: Setting) -> pd.DataFrame:
-    """Return Kendall's tau between the metrics over the forecasts of one set, mean over the sets.
+    """Return Kendall's tau between the metrics over the forecasts of a set, averaged over the sets.
 
     The forecasts of a set are the ensemble before and after each recalibration. Metrics that are constant for
     a set, such as RMSE without isotonic regression, are left out of the mean of this set.
@@ -234,7 +236,7 @@ def group_means(tau: pd.DataFrame) -> dict[str, float]:
 
 
 def changes(table: pd.DataFrame, setting: Setting) -> pd.DataFrame:
-    """Return the changes by recalibration in percent, positive if worse, figure 4."""
+    """Return the changes due to recalibration in percent, positive if worse (figure 4)."""
     before = part(table, "real", setting)
     made = {}
     for method in METHODS:
@@ -258,7 +260,7 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def main(arguments: list[str] | None = None) -> pd.DataFrame:
-    """Run the studies, and print the summaries."""
+    """Run the studies and print the summaries."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -279,7 +281,7 @@ def main(arguments: list[str] | None = None) -> pd.DataFrame:
     for name, setting in (("as published", PUBLISHED), ("as it should be", OTHER_ROWS)):
         print(f"\nMedian change by recalibration in percent, {name}")
         print(changes(table, setting).groupby(level="method", sort=False).median().round(1).to_string())
-    print(f"\nThe study took {time.process_time() - start:.0f} s of one core.")
+    print(f"\nThe study took {time.process_time() - start:.0f} s on one core.")
     return table
 
 

@@ -4,20 +4,20 @@ Wibbeke et al. 2025: controlled miscalibration
 
 This script reproduces section 4.4 of Wibbeke, Schönfisch, Rohjans and Rauh, "Evaluating the quality of the
 quantified uncertainty for (re)calibration of data-driven regression models", 2025, arXiv:2508.17761 (figures
-5 and 6), and repeats it with forecasts that are correct. No model is trained.
+5 and 6), and repeats it with correct forecasts. No model is trained.
 
 **As published**, a forecast is N(mu, sigma), where mu is drawn from N(y, sigma) and y is a target of a real
 data set. Such forecasts have calibrated levels, but they are not the distribution of y given mu: mu varies
 more than y. A smaller mu is therefore a better forecast.
 
 **As it should be**, mu is a target of the data set, and y is drawn from N(mu, sigma). N(mu, sigma) is then
-the distribution of y, and no other forecast has a better expected proper score. There is a fifth scenario:
-one normal distribution for all rows, with the mean and the standard deviation of y.
+the distribution of y, and no other forecast has a better expected proper score. A fifth scenario has one
+normal distribution for all rows, with the mean and the standard deviation of y.
 
-Each scenario changes the forecasts. The paper counts a metric as worse if it grows by more than 3 %. The
-correct forecasts are also tested at a level of 5 %: for CRPS and NLL, by the mean difference of the rows to
-the correct forecast. For all other metrics, by the 95 % quantile of their values for the correct forecasts of
-all seeds, which a calibrated forecast exceeds in 5 % of the seeds.
+Each scenario changes the forecasts. The paper counts a metric as worse if it increases by more than 3 %. For
+the correct forecasts, this script also applies a test at a level of 5 %. The test of CRPS and NLL uses the
+mean difference from the correct forecast over rows. The test of all other metrics uses the 95 % quantile of
+their values for the correct forecasts of all seeds, which a calibrated forecast exceeds in 5 % of the seeds.
 
     python wibbeke_2025_miscalibration.py         # three small sets, 5 seeds: seconds
     python wibbeke_2025_miscalibration.py --full  # fifteen sets, 100 seeds: five minutes
@@ -84,7 +84,7 @@ def scenarios(mu: np.ndarray, sigma: np.ndarray) -> dict[str, Normal]:
 
 
 def published_design(target: np.ndarray, seed: int) -> tuple[np.ndarray, dict[str, Normal]]:
-    """Return y and forecasts drawn around y, equation 28."""
+    """Return y and forecasts drawn around y (equation 28)."""
     rng = np.random.RandomState(seed)
     sigma = uncertainty(target, rng)
     return target, scenarios(rng.normal(target, sigma), sigma)
@@ -137,7 +137,7 @@ def run(folder: Path, name: str, seeds: range) -> tuple[pd.DataFrame, pd.DataFra
 
 
 def paired_statistic(difference: np.ndarray) -> float:
-    """Return the mean difference divided by its standard error, 0 without differences."""
+    """Return the mean difference divided by its standard error, or 0 if there are no differences."""
     error = difference.std(ddof=1) / np.sqrt(difference.size)
     return float(difference.mean() / error) if error > 0 else 0.0
 
@@ -170,7 +170,7 @@ def count(values: pd.DataFrame, paired: pd.DataFrame) -> pd.DataFrame:
 
 
 def first_changes(values: pd.DataFrame) -> pd.DataFrame:
-    """Return the changes in percent of seed 0, figure 5."""
+    """Return the changes with seed 0 in percent, as in figure 5."""
     first = values.xs(0, level="seed")
     made = {
         (design, scenario, "change"): {
@@ -210,7 +210,7 @@ def main(arguments: list[str] | None = None) -> pd.DataFrame:
     for (design, each), rows in fourth.groupby(level=["design", "reading"]):
         print(f"\nFourth scenario, {design}, share of seeds: {each}")
         print(rows.droplevel(["design", "reading"]).round(2).to_string())
-    print(f"\n{len(names)} sets took {time.process_time() - start:.0f} s of one core.")
+    print(f"\n{len(names)} sets took {time.process_time() - start:.0f} s on one core.")
     return table
 
 

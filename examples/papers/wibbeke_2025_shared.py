@@ -3,14 +3,14 @@ Wibbeke et al. 2025: data and metrics
 =====================================
 
 The scripts ``wibbeke_2025_*.py`` import this module. The data are prepared as in the paper. `as_published`
-has the metrics as the code of Wibbeke et al. (2025) computes them. `by_equations` has the metrics as the
-paper prints them. The differences:
+computes the metrics in the same way as the code of Wibbeke et al. (2025). `by_equations` computes them with
+the equations in the paper. The differences:
 
 - Pinball: the code uses a function of netcal that computes the distance from the nearest bound of central
   intervals, which is not the pinball loss.
-- QCE: the code uses no bins, so its QCE is the ECPE at other levels. By the equation, it has ten bins.
+- QCE: the code uses no bins, so its QCE is the ECPE at other levels. The equation has ten bins.
 - CalS and ECPE: the code has six levels, and two of them are 0 and 1, which have no error.
-- ENCE: the code has bins of equal width, the source of the metric has bins of equal count.
+- ENCE: the code has bins of equal width. The paper that defines the metric has bins of equal count.
 """
 
 import argparse
@@ -153,7 +153,7 @@ def as_published(y: np.ndarray, dist: Distribution, span: float | str = "range")
 
 
 def by_equations(y: np.ndarray, dist: Distribution, span: float | str = "range") -> dict[str, float]:
-    """Return the metrics by the paper's equations, with the defaults of skuq."""
+    """Return the metrics from the paper's equations, with the defaults of skuq."""
     with warnings.catch_warnings(action="ignore", category=SmallSampleWarning):
         return {
             **_shared(y, dist, span),
@@ -191,8 +191,8 @@ def netcal_pinball(y: np.ndarray, dist: Distribution) -> float:
 def change(before: float, after: float, metric: str) -> float:
     """Return the change of a metric in percent, positive if worse.
 
-    The change of PICP is that of the distance from 0.95, in percentage points. The value before may be
-    negative, as the NLL often is, so the change is relative to its absolute value.
+    For PICP, this is the change in the distance from 0.95, in percentage points. The value before the change
+    may be negative, as for the NLL, so the change is relative to its absolute value.
     """
     if metric == "PICP":
         return 100 * (abs(after - NOMINAL) - abs(before - NOMINAL))
@@ -205,5 +205,5 @@ def distances(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def reading(percent: float) -> str:
-    """Return the reading of a change by the rule of the paper."""
+    """Return how the paper's rule reads a change."""
     return "unchanged" if abs(percent) <= THRESHOLD else "worse" if percent > 0 else "improved"

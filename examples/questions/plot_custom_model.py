@@ -1,9 +1,9 @@
 """
-A model of my own with a predictive distribution
-================================================
+My own model with a predictive distribution
+===========================================
 
 A class with a method ``predict_dist`` that returns a :class:`~skuq.distributions.Distribution` works with all
-of skuq: pipelines, searches, scorers, recalibrators and displays. In this example the distribution is the
+of skuq: pipelines, searches, scorers, recalibrators and displays. In this example, the distribution is the
 :class:`~skuq.distributions.Empirical` distribution of the nearest neighbors' targets.
 """
 

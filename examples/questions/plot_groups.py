@@ -2,9 +2,9 @@
 Rows that belong together: grouped data
 =======================================
 
-The data are 1030 strengths of concrete from 428 mixes, which were tested at several ages. If new rows belong
-to new mixes, folds must not split a mix: otherwise, the out-of-fold errors are too small, and the intervals
-are too narrow. To keep mixes together, pass ``groups`` and ``GroupKFold`` to
+The data are 1030 measurements of the strength of concrete, from 428 mixes that were tested at several ages.
+If new rows belong to new mixes, folds must not split a mix. Otherwise, the out-of-fold errors are too small,
+and the intervals are too narrow. To keep mixes together, pass ``groups`` and ``GroupKFold`` to
 :class:`~skuq.regressors.UncertaintyRegressor`.
 """
 
@@ -45,6 +45,6 @@ ax.legend()
 plt.show()
 
 # %%
-# If the folds are made of rows, a test row often belongs to the same mix as some training rows, so the
+# If the folds consist of rows, a test row often belongs to the same mix as some training rows, so the
 # out-of-fold errors are too small. The 90 % intervals then cover only 82 % of the rows of new mixes. If the
-# folds are made of mixes, the intervals cover 90 % of these rows.
+# folds consist of mixes, the intervals cover 90 % of these rows.

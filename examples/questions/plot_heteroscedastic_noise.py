@@ -1,6 +1,6 @@
 """
-Which method fits noise that varies?
-====================================
+Which method should I use for noise that varies?
+================================================
 
 In this simulation, the noise increases with x. The example compares three methods of
 :class:`~skuq.regressors.UncertaintyRegressor` for the same boosting model: the bootstrap with homoscedastic

@@ -3,7 +3,7 @@ Would more data help?
 =====================
 
 More rows reduce the epistemic part of the uncertainty, but not the noise. This example estimates both parts
-with :class:`~skuq.regressors.BootstrapRegressor` on training sets of abalone of increasing size.
+with :class:`~skuq.regressors.BootstrapRegressor` on increasingly large training sets of abalone.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,7 @@
 Targets that are positive and skewed
 ====================================
 
-A linear model predicts the weight of the meat of abalone from the length and diameter of the shell. Its
+A linear model predicts the weight of the meat in an abalone from the length and diameter of its shell. Its
 intervals include negative weights. With scikit-learn's ``TransformedTargetRegressor``, the model predicts the
 logarithm, and :func:`~skuq.prediction.predict_dist` transforms the distribution back to positive weights.
 """

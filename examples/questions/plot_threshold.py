@@ -2,9 +2,9 @@
 The probability of exceeding a threshold
 ========================================
 
-How likely is a concrete with more than 50 MPa? The ``cdf`` of a predictive distribution gives the probability
-of every threshold. A classifier has to be trained for each threshold. The example compares a classifier with
-:class:`~skuq.regressors.UncertaintyRegressor`.
+How likely is it that concrete is stronger than 50 MPa? The ``cdf`` of a predictive distribution answers this
+question for every threshold, whereas each threshold requires its own classifier. The example compares a
+classifier with :class:`~skuq.regressors.UncertaintyRegressor`.
 """
 
 import matplotlib.pyplot as plt
@@ -43,5 +43,5 @@ plt.show()
 
 # %%
 # At each of three thresholds, the Brier score of the distribution is slightly lower than the Brier score of
-# the classifier for this threshold. At 50 MPa, the Brier score is 0.054 for the distribution and 0.065 for
-# the classifier. The distribution also gives the probability of any other threshold.
+# the classifier. At 50 MPa, the Brier score is 0.054 for the distribution and 0.065 for the classifier. The
+# distribution also gives the probability of any other threshold.

@@ -4,7 +4,7 @@ Data that drift: partial_fit
 
 The fuel economy of cars increased by 80 % from 1970 to 1982. This example predicts ten cars at a time and
 then passes their targets to ``partial_fit`` of :class:`~skuq.regressors.ConformalRegressor`. This method
-replaces old errors by new errors and adapts the target coverage.
+replaces old errors with new ones and adapts the target coverage.
 """
 
 import matplotlib.pyplot as plt
@@ -47,6 +47,6 @@ ax.legend(loc="upper left")
 plt.show()
 
 # %%
-# Intervals that are calibrated only on the cars until 1973 cover 68 % of the later cars. With updates, the
+# Intervals that are calibrated only on cars up to 1973 cover 68 % of the later cars. With updates, the
 # intervals become wider as the cars become more economical, and they cover 88 % of the later cars. The
 # updates do not refit the model.

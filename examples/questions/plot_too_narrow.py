@@ -44,4 +44,4 @@ plt.show()
 # %%
 # The coverage is 94 % on the training rows and 81 % on new rows. The bias is small. The errors are 1.4 times
 # as large as predicted, and skewed to the right. One factor corrects the scale. The skewness requires a
-# recalibrator of the shape, such as :class:`~skuq.recalibration.EmpiricalRecalibrator`.
+# recalibrator that corrects the shape, such as :class:`~skuq.recalibration.EmpiricalRecalibrator`.

@@ -2,10 +2,9 @@
 Which model detects unknown images?
 ===================================
 
-Networks are trained on upright, centered digits. The test images are then moved to the right, or rotated. On
-these images, the networks make more errors. The prediction sets should therefore grow, so that they still
-contain the digit.
-:func:`~skuq.evaluation.shift_curve` scores four kinds of networks.
+Networks are trained on upright, centered digits. The test images are then moved to the right, or rotated. The
+networks make more errors on such images, so the prediction sets should grow in order to still contain the
+digit. :func:`~skuq.evaluation.shift_curve` scores four kinds of networks.
 """
 
 import matplotlib.pyplot as plt
@@ -56,7 +55,7 @@ plt.show()
 
 # %%
 # The sets contain 99 % of the upright digits. At a rotation of 30 degrees, the sets of one network contain 58
-# % of the digits. The sets of the variational network contain 82 %, and have four digits on average. At 120
+# % of the digits. The sets of the variational network contain 82 %, with four digits on average. At 120
 # degrees, the coverages are 11 % and 28 %. The sets of one network, the ensemble and dropout hardly grow:
 # they have fewer than 2.5 digits on average. The sets of the variational network grow, but they are already
 # larger for upright digits. If a digit is moved 4 pixels to the right, the edge cuts it in two. Such images

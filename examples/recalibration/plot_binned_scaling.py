@@ -38,7 +38,6 @@ for recalibrator in (StdScalingRecalibrator(), BinnedScalingRecalibrator()):
 plt.show()
 
 # %%
-# With one factor, the errors are as large as predicted in the bin of the smallest predicted standard
-# deviations. In the bin of the largest predicted standard deviations, the errors are 0.71 times as large as
-# predicted. With one factor per bin, the ratios of error to predicted standard deviation are between 0.83 and
-# 1.04.
+# With one factor, the errors are as large as predicted in the bin with the smallest predicted standard
+# deviations, but only 0.71 times as large as predicted in the bin with the largest. With one factor per bin,
+# the ratios of error to predicted standard deviation are between 0.83 and 1.04.

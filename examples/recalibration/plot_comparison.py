@@ -2,7 +2,7 @@
 All recalibrators on one data set
 =================================
 
-A random forest predicts a Gaussian distribution of the age of abalone, with the spread of its trees as
+A random forest predicts a Gaussian distribution of the age of abalone, with the spread of its trees as the
 standard deviation. The intervals are too narrow, above all for rows with a small spread. This example fits
 each recalibrator to out-of-fold predictions, and plots the coverage on average and in each quarter of the
 predicted widths.
@@ -52,8 +52,8 @@ plt.show()
 
 # %%
 # With all recalibrators except :class:`~skuq.recalibration.IdentityRecalibrator`, the 90 % intervals cover
-# about 90 % of the rows or more. With one correction for all rows, the coverage is lower in the quarter with
-# the narrowest intervals than in the other quarters. Four kinds of corrections depend on the width and avoid
-# this: bins, an increasing variance, conformal groups and Gaussian processes.
+# about 90 % of the rows or more. If all rows get the same correction, the quarter with the narrowest
+# intervals has a lower coverage than the other quarters. Four kinds of corrections depend on the width and
+# avoid this: bins, an increasing variance, conformal groups and Gaussian processes.
 # :class:`~skuq.recalibration.GPBetaRecalibrator`, which also corrects bias and shape, has the smallest CRPS,
 # 1.25. The tails of a Cauchy distribution are too heavy for these data.

@@ -45,5 +45,5 @@ plt.show()
 # %%
 # With one calibration for all rows, the 90 % intervals cover 81 % of the rows in the narrowest quarter and
 # 94 % in the widest quarter. With calibration by quarter, they cover 88 % or 89 % of the rows in each
-# quarter. The guarantee is an average over calibration sets, so the coverage with one calibration set may be
-# a little below 90 %.
+# quarter. The guarantee is an average over calibration sets, so the coverage with a particular calibration
+# set may be slightly below 90 %.

@@ -47,9 +47,9 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# :class:`~skuq.recalibration.StdScalingRecalibrator` widens all distributions around their means by one
+# :class:`~skuq.recalibration.StdScalingRecalibrator` widens all distributions around their means by the same
 # factor. The coverage is then 89 %. :class:`~skuq.recalibration.EmpiricalRecalibrator` uses the empirical
-# distribution of errors. It also corrects the shape and has the smallest CRPS, 1.55.
+# distribution of the errors. It also corrects the shape and has the smallest CRPS, 1.55.
 # :class:`~skuq.recalibration.IsotonicRecalibrator` would raise an error for this model, because many targets
 # are outside the predictions of all trees. The predicted probability of these targets is zero, and a map of
 # probability levels cannot change a probability of zero.

@@ -3,7 +3,7 @@ Bias and scale that depend on the prediction: GPBetaRecalibrator
 ================================================================
 
 A straight line predicts fuel economy from weight. The prediction is too low for light and heavy cars and too
-high in between, and the predicted width is the same for all cars.
+high for cars in between, and the predicted width is the same for all cars.
 :class:`~skuq.recalibration.GPBetaRecalibrator` estimates a map of levels that varies smoothly with the
 prediction. The map corrects the bias and the width.
 """
@@ -39,5 +39,5 @@ for ax, (name, dist) in zip(axes, forecasts.items(), strict=True):
 plt.show()
 
 # %%
-# After recalibration, the band is curved like the data, and narrow for heavy cars. The corrections of the
-# mean and of the width depend on the prediction. The CRPS decreases from 2.24 to 2.07 mpg.
+# After recalibration, the band follows the curve of the data and is narrow for heavy cars. The corrections of
+# the mean and of the width depend on the prediction. The CRPS decreases from 2.24 to 2.07 mpg.

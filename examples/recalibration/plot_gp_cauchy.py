@@ -1,11 +1,10 @@
 """
-Errors of infinite variance: GPCauchyRecalibrator
-=================================================
+Errors with infinite variance: GPCauchyRecalibrator
+===================================================
 
-:class:`~skuq.recalibration.GPCauchyRecalibrator` replaces each forecast by a Cauchy distribution. The
-estimated scale of this distribution hardly depends on a few very large errors. In this example, the simulated
-errors have a Cauchy distribution. A factor that is estimated by the Gaussian likelihood is then far too
-large.
+:class:`~skuq.recalibration.GPCauchyRecalibrator` replaces each forecast with a Cauchy distribution, whose
+estimated scale hardly depends on a few very large errors. In this example, the simulated errors have a Cauchy
+distribution. A factor that is estimated with the Gaussian likelihood is then far too large.
 """
 
 import matplotlib.pyplot as plt
@@ -34,5 +33,5 @@ plt.show()
 # %%
 # A few very large errors determine the factor of :class:`~skuq.recalibration.StdScalingRecalibrator`: its
 # 50 % intervals have a width of 54 and contain 99 % of the targets. The 50 % intervals of the Cauchy
-# distributions have a width of 1.9 and contain 46 % of the targets. For errors of finite variance, use
+# distributions have a width of 1.9 and contain 46 % of the targets. For errors with finite variance, use
 # another recalibrator.

@@ -3,8 +3,8 @@ A factor that depends on the prediction: GPNormalRecalibrator
 =============================================================
 
 :class:`~skuq.recalibration.GPNormalRecalibrator` estimates the factor of the standard deviation as a smooth
-function of predicted mean and standard deviation. In this example, a linear model predicts fuel economy with
-one width for all cars. Economical cars require a larger width.
+function of the predicted mean and standard deviation. In this example, a linear model predicts fuel economy
+with one width for all cars. Economical cars require a larger width.
 """
 
 import matplotlib.pyplot as plt
@@ -30,6 +30,6 @@ for ax, (name, dist) in zip(axes, {"before": before[1::2], "after": after}.items
 plt.show()
 
 # %%
-# The mean factor is 0.74 for cars below 20 miles per gallon, so the band becomes narrower at the left. The
-# mean factor is 1.41 for cars above 28 miles per gallon, so the band becomes wider at the right. The
-# predicted means do not change, and the bias at the far left remains.
+# The mean factor is 0.74 for cars below 20 miles per gallon, so the band becomes narrower on the left. The
+# mean factor is 1.41 for cars above 28 miles per gallon, so the band becomes wider on the right. The
+# predicted means do not change, and the bias on the far left remains.

@@ -3,7 +3,7 @@ Does recalibration help? IdentityRecalibrator
 =============================================
 
 A recalibrator is a step of a pipeline, so a grid search can select it.
-:class:`~skuq.recalibration.IdentityRecalibrator` is the candidate without recalibration in this search.
+:class:`~skuq.recalibration.IdentityRecalibrator` serves as the candidate without recalibration.
 """
 
 import matplotlib.pyplot as plt
@@ -52,5 +52,5 @@ plt.show()
 # %%
 # A factor for the standard deviation does not improve the CRPS, because the standard deviations are correct
 # on average. :class:`~skuq.recalibration.IsotonicRecalibrator` and
-# :class:`~skuq.recalibration.EmpiricalRecalibrator` correct the shape of the skewed errors, and decrease the
+# :class:`~skuq.recalibration.EmpiricalRecalibrator` correct the shape for the skewed errors, and decrease the
 # CRPS by 2 %.

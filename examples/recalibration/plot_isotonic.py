@@ -2,10 +2,9 @@
 A map of probability levels: IsotonicRecalibrator
 =================================================
 
-A linear model with Gaussian errors predicts the age of abalone, measured by the rings of the shell.
-:class:`~skuq.recalibration.IsotonicRecalibrator` estimates, for each predicted level such as 10 %, 50 % or
-90 %, the share of targets that are below the quantile of this level. It then replaces each predicted level by
-this share.
+A linear model with Gaussian errors predicts the age of abalone, measured by the number of rings in the shell.
+:class:`~skuq.recalibration.IsotonicRecalibrator` estimates the share of targets below the quantile at each
+level, such as 10 %, 50 % or 90 %. It then replaces the level with this share.
 """
 
 import matplotlib.pyplot as plt
@@ -37,4 +36,4 @@ plt.show()
 # %%
 # Before recalibration, 58 % of the targets are below the predicted median. After recalibration, 48 % of the
 # targets are below it. The correction is one map of levels for all rows. The recalibrated forecasts are
-# skewed, as the errors are.
+# skewed, like the errors.

@@ -3,8 +3,8 @@ Targets with few values: IsotonicDistributionalRecalibrator
 ===========================================================
 
 The age of abalone is a number of rings. :class:`~skuq.recalibration.IsotonicDistributionalRecalibrator`
-replaces each forecast by the distribution of the rings of similar calibration rows, so the new forecast has
-probability only at observed numbers of rings. A pool with the original forecast combines both.
+replaces each forecast with the distribution of rings among similar calibration rows, so the new forecast puts
+probability only on observed numbers of rings. A pool averages it with the original forecast.
 """
 
 import matplotlib.pyplot as plt
@@ -49,6 +49,6 @@ plt.show()
 
 # %%
 # The default is a normal distribution. The targets are skewed, so its PIT values have a peak below 50 %. The
-# isotonic forecast has this skewness and steps at whole rings, and its CRPS is 3 % smaller. It is estimated
-# from 600 rows only, so too many test rows are in the upper tail. The pool has a 4 % smaller CRPS than the
-# default.
+# isotonic forecast has this skewness and steps at whole rings, and its CRPS is 3 % smaller. But it is
+# estimated from only 600 rows, so too many test rows are in the upper tail. The CRPS of the pool is 4 %
+# smaller than the CRPS of the default.

@@ -3,8 +3,8 @@ A shift for each quantile: QuantileShiftRecalibrator
 ====================================================
 
 On new rows, the quantiles of boosting are too close together.
-:class:`~skuq.recalibration.QuantileShiftRecalibrator` shifts each quantile by the out-of-fold errors of its
-level, and estimates tails beyond the outermost quantile.
+:class:`~skuq.recalibration.QuantileShiftRecalibrator` shifts each quantile based on the out-of-fold errors at
+its level, and estimates the tails beyond the outermost quantiles.
 """
 
 import matplotlib.pyplot as plt
@@ -47,7 +47,7 @@ plt.show()
 
 # %%
 # Before recalibration, 90 % intervals cover 76 % of the test rows, and 99 % intervals cover 87 %. The bounds
-# of the 99 % intervals are extrapolated. Shifts of the quantiles and a map of the probability levels both
-# correct the coverage. With the map, 99 % intervals are four times as wide as with the shifts. The map
-# replaces the level of a bound by a more extreme level. The predicted quantiles are too close together, so
-# the required level is far in the extrapolated tail.
+# of the 99 % intervals are extrapolated. Shifting the quantiles and mapping the probability levels both
+# correct the coverage. With the map, 99 % intervals are four times as wide as with the shifts, because the
+# map replaces the level of a bound with a more extreme level. The predicted quantiles are so close together
+# that this level is far out in the extrapolated tail.

@@ -2,9 +2,8 @@
 Errors as an increasing function of the width: VarianceIsotonicRecalibrator
 ===========================================================================
 
-:class:`~skuq.recalibration.VarianceIsotonicRecalibrator` estimates the squared error as an increasing
-function of the predicted variance, by isotonic regression. The recalibrator preserves the order of the
-predicted widths.
+:class:`~skuq.recalibration.VarianceIsotonicRecalibrator` uses isotonic regression to estimate the squared
+error as an increasing function of the predicted variance. It preserves the order of the predicted widths.
 """
 
 import matplotlib.pyplot as plt
@@ -44,6 +43,6 @@ ax.legend(loc="lower right")
 plt.show()
 
 # %%
-# Before recalibration, the errors are about 1.4 times as large as predicted. This ratio is 1.6 in the bin of
-# the smallest predicted standard deviations, and 1.1 in the bin of the largest predicted standard deviations.
-# The recalibrated standard deviation is close to the errors of the test rows.
+# Before recalibration, the errors are about 1.4 times as large as predicted. This ratio is 1.6 in the bin
+# with the smallest predicted standard deviations, and 1.1 in the bin with the largest. The recalibrated
+# standard deviation is close to the errors of the test rows.

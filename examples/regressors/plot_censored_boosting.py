@@ -2,10 +2,10 @@
 Waiting times with censored rows: CensoredBoostingRegressor
 ===========================================================
 
-Half of the rows are censored: their time is only known to be longer than the time of observation.
-:class:`~skuq.regressors.CensoredBoostingRegressor` uses the probability of such times.
-:class:`~skuq.regressors.CensoringWeightedRegressor` fits any regressor to the observed rows, whose weights
-represent the censored rows. The plot compares the mean predicted survival curves of two groups with the
+Half of the rows are censored: all we know is that their time is longer than the time of observation.
+:class:`~skuq.regressors.CensoredBoostingRegressor` uses the probability of such times in its likelihood.
+:class:`~skuq.regressors.CensoringWeightedRegressor` fits any regressor to the observed rows, with weights
+that represent the censored rows. The plot compares the mean predicted survival curves of two groups with the
 Kaplan-Meier estimates.
 """
 
@@ -55,6 +55,7 @@ for name, rows in {"x0 > 0": X[test, 0] > 0, "x0 < 0": X[test, 0] < 0}.items():
 plt.show()
 
 # %%
-# The forest of the observed rows alone predicts too short times, because long times are often censored. The
-# weighted rows represent the censored rows up to the largest observed time, but not beyond. The boosting has
-# the smallest CRPS, and its mean curves stay near the confidence bands of the Kaplan-Meier estimates.
+# A forest that is fitted only to the observed rows predicts times that are too short, because long times are
+# often censored. The weighted rows represent the censored rows up to the largest observed time, but not
+# beyond. Boosting has the smallest CRPS, and its mean curves stay near the confidence bands of the
+# Kaplan-Meier estimates.

@@ -35,5 +35,5 @@ ax.set(xlabel="standard deviation (MPa)", ylabel="epistemic part (MPa)")
 plt.show()
 
 # %%
-# The intervals cover 89 % of 412 new rows. The difference from 90 % is within one standard error (1.5 %). The
-# root mean squared error is 4.9 MPa for the corrected mean and 5.1 MPa for the forest.
+# The intervals cover 89 % of the 412 new rows. The difference from 90 % is within one standard error (1.5 %).
+# The root mean squared error is 4.9 MPa for the corrected mean and 5.1 MPa for the forest.

@@ -27,8 +27,8 @@ model = ResidualRegressor(boosting, random_state=0).fit(X[train], y[train])
 # %%
 # For the CRPS, the price is the most important column, because a wrong location increases the CRPS more than
 # a wrong width. For the standard deviation, the distance is the most important column. This importance is the
-# decrease of R² after the values of a column are permuted. Its targets are the predictions before the
-# permutation, so it requires no observed targets:
+# decrease in R² after the values of a column are permuted. The targets of R² are the predictions before the
+# permutation, so no observed targets are needed:
 std = FunctionalRegressor(FrozenEstimator(model), "std")
 options = {"n_repeats": 3, "random_state": 0}
 by_crps = permutation_importance(model, X[test], y[test], scoring=get_scorer("neg_crps"), **options)
@@ -37,8 +37,8 @@ table = {"CRPS": by_crps.importances_mean, "std": by_std.importances_mean}
 print(pd.DataFrame(table, index=X.columns).round(2))
 
 # %%
-# Partial dependence shows the form of the dependence: the standard deviation grows exponentially with the
-# distance, and hardly depends on the other columns.
+# Partial dependence shows what this dependence looks like: the standard deviation grows exponentially with
+# the distance, and hardly depends on the other columns.
 figure, axes = plt.subplots(1, 3, figsize=(8.0, 2.8), sharey=True, layout="constrained")
 display = PartialDependenceDisplay.from_estimator(
     std, X[test], [0, 1, 2], grid_resolution=15, ax=axes

@@ -4,7 +4,7 @@ Targets with many exact zeros: HurdleRegressor
 
 The amount of rain on a day is often exactly zero. :class:`~skuq.regressors.HurdleRegressor` combines a
 classifier, which predicts the probability of zero, with a regressor of the other amounts. The plot shows the
-predicted distribution functions of a dry and of a wet day: the jump at zero is the probability of no rain.
+predicted distribution functions for a dry day and a wet day. The jump at zero is the probability of no rain.
 """
 
 import matplotlib.pyplot as plt
@@ -46,5 +46,5 @@ plt.show()
 
 # %%
 # The regressor that is fitted to all days clips its forecasts at zero. It predicts that 34 % of the days are
-# dry, but 73 % are dry. The hurdle predicts 69 %, and has a CRPS of 0.88, compared with 0.92 for the
+# dry, but 73 % are. The hurdle model predicts 69 % and has a CRPS of 0.88, compared with 0.92 for the
 # regressor. On the humid day, rain is more probable, and the jump at zero is smaller.

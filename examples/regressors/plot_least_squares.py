@@ -4,7 +4,7 @@ Exact intervals of a linear model: LeastSquaresRegressor
 
 For a linear model with Gaussian noise of constant variance, the intervals of
 :class:`~skuq.regressors.LeastSquaresRegressor` are exact at every sample size. This example fits the model to
-15 patients, and plots a band for new patients and a narrower band for the mean.
+15 patients. It plots a band for new patients and a narrower band for the mean.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Several models in one forecast: MixtureRegressor
 ================================================
 
-The best model differs between data sets. :class:`~skuq.regressors.MixtureRegressor` averages the
-distributions of several models, with weights that minimize the out-of-fold CRPS.
+Which model is best differs from one data set to the next. :class:`~skuq.regressors.MixtureRegressor` averages
+the distributions of several models, with weights that minimize the out-of-fold CRPS.
 """
 
 import matplotlib.pyplot as plt
@@ -48,8 +48,8 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# The pool is a little better than the forest, which is its best member. The 90 % intervals of the pool cover
-# 93 % of the observations. They are too wide, because disagreement of the members widens an average of
+# The pool is slightly better than the forest, its best member. The 90 % intervals of the pool cover 93 % of
+# the observations. They are too wide, because disagreement between the members widens an average of
 # distribution functions (:doc:`/explanation/pools`). The recalibrated intervals cover 90 %. Without
 # ``estimators``, the members come from :func:`~skuq.regressors.default_estimators`: boosting, a forest and
 # two ensembles of networks.

@@ -28,7 +28,8 @@ for dependence in ("empirical", "independent"):
     joint[dependence] = model.fit(X[train], y[train]).predict_dist(X[test])
 
 # %%
-# Both forecasts have the same distribution for each district. The 90 % intervals of the total cover:
+# Both forecasts have the same distribution for each district. The 90 % intervals for the total have this
+# coverage:
 sums = {name: dist.linear([1, 1, 1]) for name, dist in joint.items()}
 for name, dist in sums.items():
     print(name, round(prediction_interval_coverage(total, dist.interval(0.9)), 3))

@@ -2,9 +2,9 @@
 Quantiles at several levels: MultiQuantileRegressor
 ===================================================
 
-The age of abalone, measured by the rings of the shell, is skewed: a few abalone are much older than most
-abalone of the same weight. :class:`~skuq.regressors.MultiQuantileRegressor` fits one quantile model per
-level. The quantiles define a distribution without an assumed shape.
+The age of abalone, measured by the number of rings in the shell, is skewed: a few abalone are much older than
+most others of the same weight. :class:`~skuq.regressors.MultiQuantileRegressor` fits one quantile model per
+level. The quantiles define a distribution without assuming a shape.
 """
 
 import matplotlib.pyplot as plt
@@ -37,6 +37,6 @@ ax.legend(loc="upper left")
 plt.show()
 
 # %%
-# The quantiles diverge with the weight: from 20 g to 80 g, the median increases from 7.7 to 10.9 rings, and
-# the 95 % quantile increases from 11.5 to 18.0 rings. The distribution is skewed: the upper tail, from the
-# median to the 95 % quantile, is two to three times as long as the lower tail.
+# The quantiles spread out as the weight increases: from 20 g to 80 g, the median increases from 7.7 to 10.9
+# rings, and the 95 % quantile increases from 11.5 to 18.0 rings. The distribution is skewed: the upper tail,
+# from the median to the 95 % quantile, is two to three times as long as the lower tail.

@@ -2,7 +2,7 @@
 A model whose intervals are too narrow: RecalibratedRegressor
 =============================================================
 
-The spread of the trees of a random forest does not include the noise, so its intervals of the age of abalone
+The spread of the trees of a random forest does not include the noise, so its intervals for the age of abalone
 are too narrow. :class:`~skuq.regressors.RecalibratedRegressor` estimates the correction from out-of-fold
 predictions, and fits the forest to all rows.
 """
@@ -37,6 +37,6 @@ for name, model in {"spread of the trees": spread, "recalibrated": recalibrated}
 plt.show()
 
 # %%
-# Before recalibration, 90 % intervals contain 81 % of the targets. After recalibration, they contain 91 % of
-# the targets. The CRPS decreases from 1.11 to 1.09 rings. :class:`~skuq.recalibration.EmpiricalRecalibrator`
-# is one of several recalibrators.
+# Before recalibration, 90 % intervals contain 81 % of the targets. After recalibration, they contain 91 %.
+# The CRPS decreases from 1.11 to 1.09 rings. :class:`~skuq.recalibration.EmpiricalRecalibrator` is one of
+# several recalibrators.

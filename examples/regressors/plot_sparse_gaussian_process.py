@@ -2,9 +2,9 @@
 A Gaussian process for many rows: SparseGaussianProcessRegressor
 ================================================================
 
-:class:`~skuq.regressors.SparseGaussianProcessRegressor` approximates a Gaussian process by a few inducing
+:class:`~skuq.regressors.SparseGaussianProcessRegressor` approximates a Gaussian process with a few inducing
 points. This example fits the model to 2000 noisy values of the arctangent, without the rows between -1 and 1.
-The uncertainty of the function increases in this gap, and the noise does not.
+The uncertainty of the function increases in this gap, but the noise does not.
 """
 
 import matplotlib.pyplot as plt

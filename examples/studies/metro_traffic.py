@@ -1,15 +1,15 @@
 """
-Traffic on a motorway: a model of 2013, monitored until 2018
-============================================================
+Traffic on a highway: a model from 2013, monitored until 2018
+=============================================================
 
 The data are the hourly traffic of Interstate 94 between Minneapolis and St Paul (Hogue 2019, Metro Interstate
 Traffic Volume, UCI Machine Learning Repository, https://doi.org/10.24432/C5X60B). A model with the features
-hour, date and weather is fitted to four of every five weeks of 2013. The model then predicts every fifth week
+hour, date and weather is fitted to four out of every five weeks of 2013. It then predicts the remaining weeks
 of 2013 and all hours from 2014 on. The script tests for each quarter whether these predictions are
 calibrated. No hours were recorded from August 2014 to June 2015.
 
-Errors of neighboring hours are correlated. The tests therefore use one hour in 25, which is a different hour
-of the day each time. The scores are computed from all hours.
+Errors of neighboring hours are correlated. The tests therefore use every 25th hour, so that the hour of the
+day changes each time. The scores are computed from all hours.
 
     python metro_traffic.py --plot metro.svg
 
@@ -89,7 +89,7 @@ def main(arguments=None):
     parser.add_argument("--plot", type=Path, help="file of the plot")
     options = parser.parse_args(arguments)
     if options.data is None or not (Path(options.data) / FILE).is_file():
-        parser.error(f"no data: name by --data, or SKUQ_DATA, a folder with {FILE}.")
+        parser.error(f"no data: pass --data, or set SKUQ_DATA to a folder with {FILE}.")
     tested, every, alarm = watch(Path(options.data))
     table = calibration_drift(tested)
     scores = calibration_drift(every)[["n", "coverage", "crps", "width", "rmse_to_rmv"]]

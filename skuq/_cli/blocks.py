@@ -65,8 +65,8 @@ def measure_blocks(
     separate = [*options.groups, *([options.time] if options.time is not None else [])]
     if separate and len(inputs.tables) > 1:
         raise InputError(
-            "--groups and --time need all rows in memory for several files; evaluate each file by itself, or "
-            "leave out --block-rows."
+            "--groups and --time need all rows in memory for several files; evaluate each file "
+            "separately, or omit --block-rows."
         )
     models = {name: accumulator_of(kind, options.coverage) for name, kind in inputs.kinds.items()}
     parts = {column: Parts(options.coverage) for column in separate}

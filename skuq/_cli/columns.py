@@ -12,7 +12,7 @@ from skuq._periods import as_times
 from skuq._typing import BoolArray, FloatArray
 
 MOST_DIFFERENT = 0.5
-"""Largest number of groups per row. It is checked for the first block of at least `MIN_ROWS` rows."""
+"""Maximum number of groups per row. It is checked for the first block of at least `MIN_ROWS` rows."""
 
 MIN_ROWS = 50
 

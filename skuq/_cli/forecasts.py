@@ -137,7 +137,7 @@ class ProbaColumns(Kind):
             i = int(np.argmax(far))
             names = ", ".join(map(repr, self.columns))
             raise InputError(
-                f"{rows.path}: columns {names} must have the sum 1 in each row, got {total[i]:.6g} at row "
+                f"{rows.path}: columns {names} must sum to 1 in each row, got {total[i]:.6g} at row "
                 f"{rows.start + i + 1}. Pass the probabilities of all classes."
             )
         rounded = np.abs(total - 1) > SUM_TOLERANCE

@@ -123,7 +123,7 @@ def check_same_targets(first: Rows, other: Rows, inputs: Inputs) -> None:
         ends = [each.start + len(each) for each in (first, other)]
         raise InputError(
             f"{other.path}: the file must have as many rows as {first.path}, but has "
-            f"{'fewer' if ends[1] < ends[0] else 'more'}: row {min(ends) + 1} is in one file only."
+            f"{'fewer' if ends[1] < ends[0] else 'more'}: row {min(ends) + 1} is in only one file."
         )
     different = inputs.targets(first) != inputs.targets(other)
     requirement = f"must have the values of {first.path} in the same order"

@@ -182,7 +182,7 @@ def check(options: argparse.Namespace) -> None:
         raise InputError(f"--name must be given once per file, got {counts}.")
     if len(options.sep) != 1 or len(options.decimal) != 1:
         raise InputError(
-            f"--sep and --decimal must be one character, got {options.sep!r} and {options.decimal!r}."
+            f"--sep and --decimal must each be one character, got {options.sep!r} and {options.decimal!r}."
         )
     check_output(options.output, options.files)
 

@@ -58,7 +58,7 @@ def measure(inputs: Inputs, argv: list[str], progress: Progress) -> HTMLReport:
         report = in_memory(inputs, keywords, progress)
     else:
         if any(kind.of_classes for kind in inputs.kinds.values()):
-            raise InputError("--proba needs all rows in memory; leave out --block-rows, or pass fewer rows.")
+            raise InputError("--proba needs all rows in memory; omit --block-rows, or pass fewer rows.")
         models, slices = measure_blocks(inputs, rows, progress)
         report = HTMLReport.from_accumulator(models, slices=slices, **keywords)
     report.facts = {**inputs.facts(), **report.facts}

@@ -52,7 +52,7 @@ class Table:
         return self.path.stat().st_size
 
     def check(self, columns: Sequence[str]) -> None:
-        """Raise an error for a missing or doubled column."""
+        """Raise an error for a missing or duplicate column."""
         counts = Counter(self.names)
         for column in columns:
             if not counts[column]:
@@ -132,7 +132,9 @@ class Table:
         except pd.errors.EmptyDataError as error:
             raise InputError(f"{self.path}: the file is empty.") from error
         except UnicodeDecodeError as error:
-            raise InputError(f"{self.path}: the file is not text in UTF-8, at byte {error.start}.") from error
+            raise InputError(
+                f"{self.path}: the file is not valid UTF-8 text (byte {error.start})."
+            ) from error
         except (OSError, EOFError, ValueError, zlib.error) as error:  # pyarrow's errors are ValueErrors.
             raise InputError(
                 f"{self.path}: the file cannot be read and may be incomplete: {first_line(error)}"

@@ -16,8 +16,7 @@ import numpy as np
 from skuq._conformal.adaptation import Adaptation, AdaptedLevels, TrackedQuantiles
 from skuq._conformal.calibration_set import CalibrationSet, PredictedRows
 from skuq._conformal.groups_and_shift import GroupsAndShift
-from skuq._conformal.scores import Band, ConformalScore
-from skuq._ranks import RANK_TOLERANCE
+from skuq._conformal.scores import ConformalScore
 from skuq._typing import FloatArray
 
 _SMALLEST = float(np.nextafter(0.0, 1.0))
@@ -90,10 +89,9 @@ class AdaptiveCalibration:
 
     def add(self, part: PredictedRows) -> None:
         """Compare the rows with the earlier rows, and add them. If they are invalid, change nothing."""
-        band = self._score.band(part.prediction, self._coverage)
         new = self._scored(part)
         if self.n_parts:
-            numbers = new.scores if self._adaptation.tracks_scores else self._least_missing(part, band)
+            numbers = new.scores if self._adaptation.tracks_scores else self._least_missing(part)
             # The first part comes from `fit`. `window` removes rows only when later parts are added.
             new, scored = self.calibration_set.followed_by(new, self._window), new
         new.check()
@@ -127,18 +125,17 @@ class AdaptiveCalibration:
         return CalibrationSet(
             self._score.score(part.prediction, part.y, self._coverage),
             part.repetitions,
-            np.broadcast_to(part.test_weight, part.n),
+            np.full(part.n, part.test_weight),
             part.labels,
             self._options,
             part.functions,
         )
 
-    def _least_missing(self, part: PredictedRows, band: Band) -> FloatArray:
+    def _least_missing(self, part: PredictedRows) -> FloatArray:
         """Return the smallest target miscoverage at which each row is missed, in (0, 1], shape (1, m)."""
-        exceeded = self.calibration_set.exceeded_weight(part, band)
-        total = self.calibration_set.weight_for(part) + part.test_weight
-        least = 1 - exceeded / (total * (1 - RANK_TOLERANCE))
+        band = self._score.band(part.prediction, self._coverage)
+        least = 1 - self.calibration_set.exceeded_share(part, band)
         if not self._score.symmetric:  # Each bound has half of the miscoverage.
             least *= 2
         # The interval is infinite at a miscoverage of 0 and empty at 1.
-        return np.clip(least, _SMALLEST, 1.0)[np.newaxis]
+        return np.minimum(np.maximum(least, _SMALLEST), 1.0)[np.newaxis]

@@ -71,7 +71,7 @@ def _checked(column: pd.Series) -> np.ndarray:
     if missing.any():
         raise ValueError(
             f"`basis` must give a label for every row, got {column[missing].iloc[0]} at row "
-            f"{int(np.argmax(missing))}. Replace missing values by a separate label."
+            f"{int(np.argmax(missing))}. Replace missing values with a separate label."
         )
     return column.to_numpy(dtype=object)
 

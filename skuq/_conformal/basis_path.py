@@ -43,7 +43,7 @@ _SUBSAMPLE = 8
 steps are needed."""
 
 _CHUNK_FLOATS = 1 << 15
-"""Largest number of residuals in memory at the same time."""
+"""Maximum number of residuals in memory at the same time."""
 
 
 class Calibration(NamedTuple):

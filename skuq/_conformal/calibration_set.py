@@ -14,12 +14,12 @@ from skuq._conformal.basis import BasisRows
 from skuq._conformal.groups import ALL_LABELS, ALL_ROWS, Groups, grouped_dist
 from skuq._conformal.groups_and_shift import GroupsAndShift, WeightedRows
 from skuq._conformal.scores import Band
-from skuq._ranks import WeightedRanks, count_reached, score_level
+from skuq._ranks import RANK_TOLERANCE, WeightedRanks, count_reached, score_level
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution
 
 _MOST_INSERTED = 16
-"""Largest number of rows that are inserted into sorted scores one at a time."""
+"""Maximum number of rows that are inserted into sorted scores one at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +63,11 @@ class CalibrationScores:
         # An insertion costs O(n) per row. Many rows are sorted at once, when the ranks are needed.
         if n_removed < len(self) and len(later) <= _MOST_INSERTED:
             self._update_ranks(joined, later, n_removed)
+            if labels is not None and self.groups is not None and self.labels is not None:
+                removed = self.labels[:n_removed]
+                vars(joined)["groups"] = self.groups.followed_by(
+                    labels, joined.repetitions, len(later), removed
+                )
         return joined
 
     def _update_ranks(self, joined: Self, later: Self, n_removed: int) -> None:
@@ -116,8 +121,9 @@ class CalibrationScores:
         """Yield, for each group, the new rows and the ranks of the calibration scores."""
         labels, groups = rows.labels, self.groups
         parts = [ALL_ROWS] if groups is None or labels is None else groups.partition(labels)
-        for label, new, calibrating in parts:
+        for label, new in parts:
             if label not in self._ranks_of_groups:
+                calibrating = slice(None) if groups is None else groups.calibration_rows(label)
                 weight = check_weight(self.weight[calibrating])
                 # Sums of weights of 1 are ranks, which need no cumulative sum.
                 weights = weight if (weight != 1).any() else None
@@ -158,18 +164,28 @@ class CalibrationScores:
 class CalibrationSet(CalibrationScores):
     """Calibration scores of intervals."""
 
-    def exceeded_weight(self, rows: PredictedRows, band: Band) -> FloatArray:
-        """Return the weight of the calibration scores whose intervals do not contain y, shape (n,)."""
-        # The rounded bounds are compared, so that the result agrees with `predict_interval`.
-        weight = np.empty(rows.n)
+    def exceeded_share(self, rows: PredictedRows, band: Band) -> FloatArray:
+        """Return the share of the scores whose intervals do not contain y, shape (n,).
+
+        The total weight includes the weight of the new row, whose score is infinite.
+        """
+        # The rounded bounds are compared, so that the result agrees with `predict_interval`. The comparison
+        # bound < y is equivalent to bound <= the largest number below y.
+        below = -band.low, np.nextafter(-rows.y, -np.inf)
+        above = band.high, np.nextafter(rows.y, -np.inf)
+        sides = [below, above]
+        if len(self.scores) == 1:  # Only the bound on the side of y may be exceeded.
+            is_above = rows.y - band.high >= band.low - rows.y
+            sides = [(np.where(is_above, above[0], below[0]), np.where(is_above, above[1], below[1]))]
+        share = np.empty(rows.n)
         for new, ranks in self.ranks_for(rows):
-            low, high, scale = (part[new] for part in band)
-            y = rows.y[new]
-            # The comparison bound < y is equivalent to bound <= the largest number below y.
-            below = count_reached(ranks[0].values, -low, scale, np.nextafter(-y, -np.inf))
-            above = count_reached(ranks[-1].values, high, scale, np.nextafter(y, -np.inf))
-            weight[new] = np.maximum(ranks[0].weight_of(below), ranks[-1].weight_of(above))
-        return weight
+            exceeded = [
+                ranked.weight_of(count_reached(ranked.values, edge[new], band.scale[new], y[new]))
+                for ranked, (edge, y) in zip(ranks, sides, strict=True)
+            ]
+            total = ranks[-1].total + rows.test_weight_of(new)
+            share[new] = np.maximum(exceeded[0], exceeded[-1]) / (total * (1 - RANK_TOLERANCE))
+        return share
 
     def predictive(self, rows: PredictedRows, band: Band) -> Distribution:
         return grouped_dist(

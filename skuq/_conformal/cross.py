@@ -30,7 +30,7 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions import Quantiles
 
 _BLOCK_FLOATS = 1 << 22
-"""Largest number of predictions in memory at the same time (32 MB)."""
+"""Maximum number of predictions in memory at the same time (32 MB)."""
 
 _FEW_IN_A_FOLD = 32
 """With fewer rows per fold, `PairBounds` is faster than `FoldBounds`."""

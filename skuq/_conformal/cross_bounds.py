@@ -11,7 +11,7 @@ from skuq._conformal.order_statistics import FoldScores, SortedScores, smallest_
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 _CHUNK_FLOATS = 1 << 18
-"""Largest number of sums in memory at the same time (2 MB). The sums fit into the cache."""
+"""Maximum number of sums in memory at the same time (2 MB). The sums fit into the cache."""
 
 
 class CrossBounds(Protocol):

@@ -6,7 +6,9 @@ Scores are ranked within a group, so that the coverage is guaranteed in each gro
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from copy import copy
 from enum import Enum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +50,7 @@ def read_labels(labels: Any, n: int) -> np.ndarray:
 
 
 class Pooled(Enum):
-    """Label of rare groups, which are calibrated by all rows. An Enum is identical after unpickling."""
+    """Label of rare groups, which are calibrated with all rows. An Enum is identical after unpickling."""
 
     ALL_LABELS = "all labels"
 
@@ -57,21 +59,20 @@ ALL_LABELS = Pooled.ALL_LABELS
 
 
 class Part(NamedTuple):
-    """Label of one group, and the indices of its new rows and its calibration rows."""
+    """Label of one group, and the indices of its new rows."""
 
     label: Hashable
     new: IntArray | slice
-    calibrating: IntArray | slice
 
 
-ALL_ROWS = Part(ALL_LABELS, slice(None), slice(None))
+ALL_ROWS = Part(ALL_LABELS, slice(None))
 """The single part that is used if there are no groups."""
 
 
 class Groups:
     """Groups of calibration rows.
 
-    New rows are calibrated by the calibration rows with the same label.
+    New rows are calibrated with the calibration rows that have the same label.
     """
 
     def __init__(
@@ -83,36 +84,67 @@ class Groups:
         min_group_size: int,
     ) -> None:
         self.rare_groups, self.min_group_size = rare_groups, min_group_size
-        self._codes, unique = pd.factorize(labels, sort=False)
-        counts = np.bincount(self._codes, weights=repetitions, minlength=len(unique))
-        self.sizes: dict[Any, float] = dict(zip(unique.tolist(), counts.tolist(), strict=True))
-        self._labels = pd.Index(unique)
-        self._rare = counts < min_group_size
-        if rare_groups == "raise" and self._rare.any():
-            self._refuse(unique[int(np.argmax(self._rare))])
+        self._labels = labels
+        codes, unique = pd.factorize(labels, sort=False)
+        counts = np.bincount(codes, weights=repetitions, minlength=len(unique))
+        self._set_sizes(dict(zip(unique.tolist(), counts.tolist(), strict=True)))
+
+    def followed_by(
+        self, labels: np.ndarray, repetitions: FloatArray, n_added: int, removed: np.ndarray
+    ) -> Groups:
+        """Return the groups after a few rows are added. ``labels`` include the added rows at their end."""
+        joined = copy(self)
+        joined.__dict__.pop("_rows_of_labels", None)
+        joined._labels = labels
+        sizes = dict(self.sizes)
+        for label, n in zip(labels[-n_added:].tolist(), repetitions[-n_added:].tolist(), strict=True):
+            sizes[label] = sizes.get(label, 0.0) + n
+        for label in set(removed.tolist()):
+            rows = [row for row, each in enumerate(labels) if each == label]
+            sizes.pop(label)
+            if rows:
+                sizes[label] = float(repetitions[rows].sum())
+        joined._set_sizes(sizes)
+        return joined
+
+    def _set_sizes(self, sizes: dict[Any, float]) -> None:
+        self.sizes = sizes
+        if self.rare_groups == "raise":
+            for label in filter(self._is_rare, sizes):
+                self._refuse(label)
+
+    def _is_rare(self, label: Any) -> bool:
+        return self.sizes.get(label, 0.0) < self.min_group_size
 
     def partition(self, labels: np.ndarray) -> Iterator[Part]:
-        number_of = self._number_of(labels)
-        for number in np.unique(number_of).tolist():
-            calibrating = slice(None) if number < 0 else np.flatnonzero(self._codes == number)
-            label = ALL_LABELS if number < 0 else self._labels[number]
-            yield Part(label, np.flatnonzero(number_of == number), calibrating)
-
-    def _number_of(self, labels: np.ndarray) -> IntArray:
-        codes = np.asarray(self._labels.get_indexer(pd.Index(labels)), dtype=np.intp)
-        rare = (codes < 0) | self._rare[np.maximum(codes, 0)]
+        codes, unique = pd.factorize(labels, sort=False)
+        names = unique.tolist()
+        rare = np.array([self._is_rare(label) for label in names], dtype=bool)
         if self.rare_groups == "raise" and rare.any():
-            row = int(np.argmax(rare))
+            row = int(np.argmax(rare[codes]))
             self._refuse(labels[row], f" at row {row}")
-        return np.where(rare, -1, codes)
+        for number in np.flatnonzero(~rare).tolist():
+            yield Part(names[number], np.flatnonzero(codes == number))
+        if rare.any():
+            yield Part(ALL_LABELS, np.flatnonzero(rare[codes]))
+
+    def calibration_rows(self, label: Hashable) -> IntArray | slice:
+        """Return the indices of the calibration rows with this label."""
+        return slice(None) if label is ALL_LABELS else self._rows_of_labels[label]
+
+    @cached_property
+    def _rows_of_labels(self) -> dict[Hashable, IntArray]:
+        codes, unique = pd.factorize(self._labels, sort=False)
+        rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+        return dict(zip(unique.tolist(), rows, strict=True))
 
     def _refuse(self, label: Any, where: str = "") -> None:
         label = getattr(label, "item", lambda: label)()
         raise ValueError(
             f"`group_by` must return labels with at least {self.min_group_size} calibration rows "
             f"(`min_group_size`), got the label {label!r}{where} with {self.sizes.get(label, 0):g} "
-            "calibration rows. Use larger groups, a smaller `min_group_size`, or rare_groups='pool', which "
-            "calibrates rare groups by the scores of all rows."
+            "calibration rows. Use larger groups, a smaller `min_group_size`, or rare_groups='pool', "
+            "which calibrates rare groups with the scores of all rows."
         )
 
 
@@ -130,7 +162,8 @@ def grouped_dist(
     """Return the conformal predictive distribution of each new row in the order of the rows."""
     weight_of_new = np.broadcast_to(np.asarray(test_weight, dtype=np.float64), loc.shape)
     parts, rows, positions = [], [], np.arange(len(loc))
-    for _, new, calibrating in [ALL_ROWS] if groups is None or labels is None else groups.partition(labels):
+    for label, new in [ALL_ROWS] if groups is None or labels is None else groups.partition(labels):
+        calibrating = slice(None) if groups is None else groups.calibration_rows(label)
         weights_of_part = None if weights is None else weights[calibrating]
         parts.append(
             ConformalPredictive(

@@ -10,7 +10,7 @@ from skuq._typing import FloatArray, IntArray
 from skuq.distributions import LevelMap
 
 _MOST_KNOTS = 500
-"""Largest number of knots of each half of the map. The rows between two knots increase the coverage by less
+"""Maximum number of knots of each half of the map. The rows between two knots increase the coverage by less
 than 0.2 %."""
 
 _DISTINCT = 1e-9

@@ -25,7 +25,7 @@ _STEP_OF_ENDS = 2
 """Number of the step in which the sums below the ends of the intervals are counted."""
 
 _CHUNK_FLOATS = 1 << 18
-"""Largest number of sums in memory at the same time (2 MB). The sums fit into the cache."""
+"""Maximum number of sums in memory at the same time (2 MB). The sums fit into the cache."""
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
@@ -89,8 +89,8 @@ def smallest_fold_sums(centers: FloatArray, scores: FoldScores, targets: FloatAr
 
     ``centers`` of shape (K, m) are the predictions of each row by the model of each fold. ``targets`` of
     shape (L,) are ranks or cumulative weights. The result is inf if the target exceeds the total weight. The
-    function searches the value below which the weight of the sums reaches the target. The sums below a value
-    are counted by a binary search in each fold.
+    function searches for the value below which the weight of the sums reaches the target. The sums below a
+    value are counted by a binary search in each fold.
     """
     n_rows = centers.shape[1]
     score_quantile = scores.pooled.quantile(targets)

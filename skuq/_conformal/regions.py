@@ -22,7 +22,7 @@ from skuq.distributions import JointDistribution
 from skuq.prediction import BoxRegion, EllipsoidRegion, PredictionRegion, predict_dist
 
 _BLOCK_FLOATS = 1 << 21
-"""Largest number of sums in memory at the same time."""
+"""Maximum number of sums in memory at the same time."""
 
 _LOG2_POINTS = 12
 """Binary logarithm of the number of points by which the volume of a region without a closed form is

@@ -19,7 +19,7 @@ _MOST_OUTSIDE = 0.1
 the targets."""
 
 _ROUNDINGS = 3
-"""Largest number of rounding errors in a bound that is computed from the score of y."""
+"""Maximum number of rounding errors in a bound that is computed from the score of y."""
 
 
 class Residuals(NamedTuple):
@@ -84,7 +84,7 @@ def outside_share(
             f"the support of `dist` must contain `y`, but in {share:.1%} of the rows, `y` is outside the "
             f"support, for example below the smallest member of an ensemble. {method} cannot extend the "
             f"support. Use "
-            "EmpiricalRecalibrator, or widen the distributions first by "
+            "EmpiricalRecalibrator, or widen the distributions first with "
             f"make_pipeline(StdScalingRecalibrator(), {method}())."
         )
     return share

@@ -87,19 +87,18 @@ class ConformalScore(ABC):
 
         The shape is (1, n) for symmetric scores and (2, n) for scores below and above.
         """
-        distances = self._distances(prediction, y, coverage)
+        band = self.band(prediction, coverage)
+        distances = self._distances(prediction, band, y)
         if not self.symmetric:
             return distances
-        largest = np.maximum(distances[0], distances[1])
-        return scores_rounded_to_cover(largest, *self.band(prediction, coverage), y)[np.newaxis]
+        return scores_rounded_to_cover(np.maximum(*distances), *band, y)[np.newaxis]
 
     def invert(self, prediction: Any, quantile: FloatArray, coverage: float) -> tuple[FloatArray, FloatArray]:
         low, high, scale = self.band(prediction, coverage)
         return -_shift(-low, scale, quantile[0]), _shift(high, scale, quantile[-1])
 
-    def _distances(self, prediction: Any, y: FloatArray, coverage: float) -> FloatArray:
-        low, high, scale = self.band(prediction, coverage)
-        return np.array([low - y, y - high]) / scale
+    def _distances(self, prediction: Any, band: Band, y: FloatArray) -> FloatArray:
+        return np.array([band.low - y, y - band.high]) / band.scale
 
 
 def _shift(edge: FloatArray, scale: FloatArray, quantile: FloatArray) -> FloatArray:
@@ -156,7 +155,7 @@ class NormalizedScore(ConformalScore):
     def band(self, prediction: Normal, coverage: float) -> Band:
         return Band(prediction.loc, prediction.loc, prediction.scale)
 
-    def _distances(self, prediction: Normal, y: FloatArray, coverage: float) -> FloatArray:
+    def _distances(self, prediction: Normal, band: Band, y: FloatArray) -> FloatArray:
         z = standardized_residuals(prediction, y, name="estimator").z
         return np.stack([-z, z])
 
@@ -221,7 +220,8 @@ class PITScore(ConformalScore):
         return Band(median, median, np.broadcast_to(1.0, median.shape))
 
     def score(self, prediction: Distribution, y: FloatArray, coverage: float) -> FloatArray:
-        distances = self._distances(prediction, y, coverage)
+        low, high = pit_scores(prediction, y)
+        distances = np.stack([-high, low])
         return distances.max(axis=0, keepdims=True) if self.symmetric else distances
 
     def invert(
@@ -229,10 +229,6 @@ class PITScore(ConformalScore):
     ) -> tuple[FloatArray, FloatArray]:
         lower, upper = outward(quantile[0]), outward(quantile[-1])
         return prediction._from_normal_score(-lower), prediction._from_normal_score(upper)
-
-    def _distances(self, prediction: Distribution, y: FloatArray, coverage: float) -> FloatArray:
-        low, high = pit_scores(prediction, y)
-        return np.stack([-high, low])
 
 
 def _check_predicts_dist(estimator: Any, method: str, wrapper: str) -> None:

@@ -223,7 +223,7 @@ class SplitConformal:
             raise ValueError(
                 f"a predictive distribution needs finite bounds, but `basis` gives none for row "
                 f"{int(np.argmin(n_finite))}. Use `predict_interval`, whose bounds may be infinite, "
-                "or a `basis` of fewer functions."
+                "or a `basis` with fewer functions."
             )
         parts, of_part = [], []
         for k in np.unique(n_finite):

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, check_consistent_length, get_tags
 
 from skuq._fitting.cross_fit import CrossFit, cross_fit, resolve_cv
@@ -57,7 +58,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
       it.
 
     ``_predict_dist`` also gets X without conversion, because a wrapped estimator validates data frames and
-    sparse matrices. A subclass without a wrapped estimator converts X by scikit-learn's ``validate_data``.
+    sparse matrices. A subclass without a wrapped estimator converts X with scikit-learn's ``validate_data``.
 
     `fit_transform` refits clones on folds. It uses the parameters ``cv``, ``n_jobs``, ``random_state`` and
     ``verbose`` if the subclass has these parameters. Without ``random_state``, the folds differ between
@@ -415,8 +416,10 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         tags.transformer_tags.preserves_dtype = []
         if not hasattr(self, "estimator"):
             return tags
+        frozen = isinstance(self.estimator, FrozenEstimator)
         try:
-            child = get_tags(self.estimator)
+            # A FrozenEstimator would copy all tags in each call, which takes longer than a prediction.
+            child = get_tags(self.estimator.estimator if frozen else self.estimator)
         except Exception:  # Estimators of other packages may have no tags or broken tags.
             return tags
         tags.input_tags = child.input_tags

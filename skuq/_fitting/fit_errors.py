@@ -17,7 +17,7 @@ _ONE_VALUE, _WORDS = "The target has one value", "X contains text"
 """First words of the notes. If an error already has a note with these words, a second note is not added."""
 
 _MOST_NAMES = 5
-"""Largest number of column names in an error message."""
+"""Maximum number of column names in an error message."""
 
 
 def note_constant_target(error: Exception, estimator: Any, y: Any, *, about_constant: bool) -> None:

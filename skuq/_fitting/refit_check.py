@@ -21,10 +21,10 @@ from skuq.exceptions import FoldMismatchWarning
 from skuq.prediction._resolve import predict_dist
 
 _MAX_ROWS = 1000
-"""Largest number of rows of the comparison. Each model must predict these rows."""
+"""Maximum number of rows of the comparison. Each model must predict these rows."""
 
 _MAX_MODELS = 10
-"""Largest number of folds of the comparison."""
+"""Maximum number of folds of the comparison."""
 
 _MAX_RATIO = 3.0
 """Largest accepted ratio of two distances between models.

@@ -18,7 +18,7 @@ _MOST_BELOW = 0.01
 """Largest mean probability of negative counts without a warning."""
 
 _MOST_ROWS = 200
-"""Largest number of training rows that are predicted for the warning."""
+"""Maximum number of training rows that are predicted for the warning."""
 
 
 class Support(NamedTuple):

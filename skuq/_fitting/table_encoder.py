@@ -18,10 +18,10 @@ from skuq._typing import FloatArray
 Encoding = Literal["codes", "categories", "numbers"]
 ENCODINGS = get_args(Encoding)
 MAX_CODES = 254
-"""Largest number of codes of a column. It is the limit of histogram boosting. All rare categories get one
+"""Maximum number of codes of a column. It is the limit of histogram boosting. All rare categories get one
 code."""
 MAX_INDICATORS = 30
-"""Largest number of indicator columns of a column of strings. All rare categories get one indicator
+"""Maximum number of indicator columns of a column of strings. All rare categories get one indicator
 column."""
 _MISSING = "missing"
 _DAY = np.timedelta64(1, "D")

@@ -81,7 +81,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         None with several folds.
     rare_groups : {"raise", "pool"}, default="raise"
         Treatment of groups with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError.
-        "pool" calibrates such a group by the scores of all groups. Only used with ``group_by``.
+        "pool" calibrates such a group with the scores of all groups. Only used with ``group_by``.
     min_group_size : int, default=10
         A group with fewer calibration rows is rare. Only used with ``group_by``.
     density_ratio : callable or None, default=None
@@ -100,7 +100,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         None holds out ``calibration_size`` rows, stratified by class. "last" holds out the last rows. Use
         "last" for rows in chronological order. If a splitter gives one split, such as
         ``GroupShuffleSplit(1)``, its test rows are held out. With several folds (CV+), no rows are held out:
-        each row is predicted by the model that is fitted without the fold of this row. An int k means
+        each row is predicted by the model that is fitted without its fold. An int k means
         ``StratifiedKFold(k, shuffle=True)``.
     calibration_size : float or int, default=0.25
         Share or number of rows that are held out for calibration. Do not set it if ``cv`` gives folds or is a
@@ -140,7 +140,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     ([1]_). The "aps" score of a class is the sum of the probabilities of all more probable classes. Equal
     probabilities are ranked in the order of the columns. If ``randomized``, :math:`u \, p_k` is added to the
     "aps" score, where u is uniform on [0, 1] ([2]_). RAPS adds ``penalty`` times :math:`\max(r_k -
-    k_\mathrm{reg}, 0)`, where the rank :math:`r_k` starts at 1 ([3]_). Other packages differ in two points.
+    k_\mathrm{reg}, 0)`, where the rank :math:`r_k` starts at 1 ([3]_). Other packages differ in two respects.
     First, without randomization, they include the probability of the class itself in its score. Labels with a
     high probability then have large scores, and sets are several times larger. Second, some packages
     calibrate randomized scores, but always include the class with which the sum of the probabilities crosses
@@ -152,8 +152,8 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     equal scores, the probability is at most c + 1/(n + 1). This probability is an average over calibration
     sets. The coverage given one calibration set varies: it has the distribution Beta(k, n + 1 - k), where k
     is the rank of q. With ``group_by``, the guarantee holds within each group, and n is the number of
-    calibration rows of the group. With "class", the score of each class is compared with the quantile of the
-    scores of the calibration rows of this class. If n is less than c/(1 - c), sets contain all classes and a
+    calibration rows of the group. With "class", the score of a class is compared with the quantile of the
+    scores of its own calibration rows. If n is less than c/(1 - c), sets contain all classes and a
     `SmallSampleWarning` is issued.
 
     By default, held-out rows are stratified: the share of each class is the same in the held-out rows as in
@@ -173,7 +173,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
     *Labels without training rows* are not in any set. Calibration rows with such a label have an infinite
     score and count as missed. Therefore, sets are larger and the guarantee holds. If the share of rows with
     such labels is more than 1 - c, sets contain all classes and a `SmallSampleWarning` is issued. With
-    ``group_by="class"``, rows with such labels are not used, because each class is calibrated by its own
+    ``group_by="class"``, rows with such labels are not used, because each class is calibrated with its own
     rows.
 
     *Covariate shift.* The weight of each calibration score is the density ratio of its row. The weight of the

@@ -31,9 +31,9 @@ def fetch_uci(
 ) -> Any:
     """Return a data set of Wibbeke et al. (2025) [1]_, or the traffic data of Navratil et al. (2023) [2]_.
 
-    The function looks for the table in five places, in this order: the folder of the environment variable
+    The function looks for the table in five places, in this order: the folder in the environment variable
     SKUQ_DATA (see Notes), the package, the cache, OpenML, and the UCI repository. A checksum verifies that
-    the values are the published values.
+    the values match the published values.
 
     Parameters
     ----------

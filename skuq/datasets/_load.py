@@ -34,7 +34,7 @@ def loader(function: Callable[..., Any]) -> Loader:
 
 @loader
 def load_abalone(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple[Any, Any]:
-    """Return measurements of 4177 abalone and the numbers of their rings.
+    """Return measurements of 4177 abalone and their numbers of rings.
 
     The eight features are the sex (F, M, or I for infant), three lengths and four weights. The target is the
     number of rings. The target is skewed, and its variance increases with the size of the animals.

@@ -81,15 +81,15 @@ def make_wibbeke(
 
     Notes
     -----
-    The paper prints the functions. It does not print the seeds. For "euclidean", "nernst", "stribeck",
-    "arctan" and "mlp", it does not print the distributions of the features either. For "euclidean", "nernst"
-    and "stribeck", this function uses the distributions of the published code. The seed of the published code
-    is 1. "nernst" excludes the outer 10 % of the values.
+    The paper states the functions, but not the seeds. For "euclidean", "nernst", "stribeck", "arctan" and
+    "mlp", it does not state the distributions of the features either. For "euclidean", "nernst" and
+    "stribeck", this function uses the distributions in the published code, whose seed is 1. "nernst" excludes
+    the outer 10 % of the values.
 
-    There are two differences from the paper. The paper prints a plus sign in the parentheses of "stribeck",
-    and it prints the name "friedman2" for "friedman3". There are three differences from the published code.
-    In the code, "nernst" has no feature R, so the target has noise. "arctan" is the tangent, and "mlp" has
-    uniform weights.
+    There are two differences from the paper. The paper has a plus sign in the parentheses of "stribeck", and
+    it calls "friedman3" "friedman2". There are three differences from the published code. In the code, R is
+    not among the features of "nernst", so its variation acts like noise. "arctan" is the tangent, and "mlp"
+    has uniform weights.
 
     "sparse_uncorrelated" has noise with standard deviation 1, in addition to `noise`.
 

@@ -1,4 +1,4 @@
-"""Atoms of forecasts that have a continuous part too, such as the zero of a hurdle."""
+"""Atoms of forecasts that also have a continuous part, such as the zero of a hurdle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skuq.distributions import Distribution
 ATOM_ALPHA = 0.4
 
 _LEAST = 0.1
-"""Least probability of an atom that is found. It is the distance between the levels of the search."""
+"""Smallest probability of an atom that is found. It is the distance between the levels of the search."""
 
 _MOST_ATOMS = 3
 """If forecasts have more atoms than this number, no atoms are drawn."""

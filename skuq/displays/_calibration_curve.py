@@ -89,7 +89,7 @@ class CalibrationCurveDisplay(CurveMixin, Display):
     --------
     skuq.metrics.regression_calibration_curve : Computes the plotted numbers.
     PITHistogramDisplay : Histogram of the PIT values.
-    IntervalDisplay : The intervals of single rows.
+    IntervalDisplay : The intervals of individual rows.
 
     Examples
     --------
@@ -216,7 +216,7 @@ class CalibrationCurveDisplay(CurveMixin, Display):
             Kind of sampling band. See `plot`. Use None if the weights are not counts of rows.
         event : array-like of bool, shape (n,), default=None
             True if the target is observed. False if the target is only known to be larger than y. None means
-            that all targets are observed. With censored rows, the band is the band of the number of observed
+            that all targets are observed. With censored rows, the band is computed for the number of observed
             rows.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.

@@ -72,8 +72,8 @@ class CalibrationDriftDisplay(AxesMixin):
     line_ : matplotlib.lines.Line2D
         The periods.
     bars_ : matplotlib.collections.LineCollection or None
-        The intervals of the coverage from the table, or 95 % intervals of the CRPS. None for other
-        quantities.
+        The confidence intervals of the coverage from the table, or 95 % confidence intervals of the CRPS.
+        None for other quantities.
     flagged_ : matplotlib.lines.Line2D or None
         The flagged periods. None if no period is flagged.
     ref_line_ : matplotlib.lines.Line2D or None

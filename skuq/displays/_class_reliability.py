@@ -199,7 +199,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         band : {"consistency", "confidence"} or None, default="consistency"
             "consistency" draws the range of the curves of calibrated probabilities. "confidence" draws the
             range of the curves of resampled rows. None draws no band. This parameter and the next three
-            parameters require ``strategy="isotonic"``.
+            require ``strategy="isotonic"``.
         band_coverage : float, default=0.9
             Probability that the band contains the curve at a single predicted probability.
         n_redraws : int, default=200

@@ -1,4 +1,4 @@
-"""Plot of the prediction intervals of single rows, with the observed values."""
+"""Plot of the prediction intervals of individual rows, with the observed values."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _ATOM_AREA = 80.0
 """Area of an atom of probability 1, in square points."""
 
 _LEAST_ATOM = 0.01
-"""Least probability of an atom that is drawn."""
+"""Smallest probability of an atom that is drawn."""
 
 _ORDERS = {"observed": "observed value", "predicted": "predicted value", "width": "width of the interval"}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class IntervalDisplay(Display):
-    """Sorted prediction intervals of individual rows; intervals that miss their target have another color.
+    """Sorted prediction intervals of individual rows, with missed targets in a different color.
 
     The plot shows whether intervals miss low targets or high targets, and whether intervals are wide for rows
     with large errors. If there are many rows, only an evenly spaced part of the sorted rows is drawn. The
@@ -143,7 +143,7 @@ class IntervalDisplay(Display):
             Quantity by which the rows are sorted. It increases from left to right. With "width", the
             prediction is subtracted from the bounds and from the observed values.
         max_rows : int or None, default=150
-            Largest number of rows that are drawn. The drawn rows are evenly spaced in the sorted order. None
+            Maximum number of rows to draw. The drawn rows are evenly spaced in the sorted order. None
             draws all rows.
         line_kwargs, missed_kwargs : dict, default=None
             Keywords for the intervals, passed to ``Axes.vlines``. For intervals that miss their target,

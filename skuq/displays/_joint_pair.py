@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class JointPairDisplay(Display):
     """Observed PIT values of two targets, and PIT values that are drawn from the joint distributions.
 
-    The PIT of a target is the predicted probability of a value up to the target. If the dependence is
+    The PIT of a target is the predicted probability of a value at or below the target. If the dependence is
     calibrated, the observed points fill the unit square in the same way as the predicted points. If the
     observed points lie along a diagonal and the predicted points fill the whole square, the predicted
     dependence is too weak. If the marginals are calibrated, the observed points are uniform in each
@@ -102,7 +102,7 @@ class JointPairDisplay(Display):
         name : str, default=None
             Title. None uses the attribute `name`.
         max_points : int, default=1000
-            Largest number of rows that are drawn. The drawn rows are evenly spaced over all rows.
+            Maximum number of rows to draw. The drawn rows are evenly spaced over all rows.
         scatter_kwargs : dict, default=None
             Keywords for the observed points, passed to ``Axes.scatter``.
         predicted_kwargs : dict, default=None

@@ -55,7 +55,7 @@ _LEVEL_ROUNDING = 1e-9
 class PITHistogramDisplay(HistogramMixin, Display):
     """Histogram of the PIT values, with the band of a calibrated forecast.
 
-    The PIT (probability integral transform) of a row is the predicted probability of a value up to the
+    The PIT (probability integral transform) of a row is the predicted probability of a value at or below the
     target. The PIT of a calibrated forecast is uniform, so all bins have the same expected share of rows.
     High bins at both ends mean that distributions are too narrow. High bins in the middle mean that
     distributions are too wide. High bins on the left mean that predictions are too high. All bins of a
@@ -246,7 +246,7 @@ class PITHistogramDisplay(HistogramMixin, Display):
         randomized : bool, default=False
             Treatment of a target that equals an atom. True draws one PIT value at random from the PIT values
             of the atom. False distributes the row evenly over these values. With True, the band has its
-            nominal coverage also for discrete forecasts. With False, two calls give the same plot.
+            nominal coverage even for discrete forecasts. With False, two calls give the same plot.
         random_state : int, RandomState instance or None, default=None
             Controls the random PIT values. With an integer, each call gives the same plot.
         sample_weight : array-like of shape (n,), default=None

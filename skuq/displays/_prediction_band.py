@@ -147,10 +147,10 @@ class PredictionBandDisplay(Display):
         name : str, default=None
             Title. None uses the attribute `name`.
         max_rows : int or None, default=1000
-            Largest number of observed values that are drawn. The drawn values are evenly spaced in the sorted
+            Maximum number of observed values to draw. The drawn values are evenly spaced in the sorted
             order. None draws all values. The bands use all rows.
         max_bins : int, default=40
-            Largest number of groups of neighboring rows for the bands.
+            Maximum number of groups of neighboring rows for the bands.
         line_kwargs : dict, default=None
             Keywords for the prediction, passed to ``Axes.plot``.
         scatter_kwargs : dict, default=None

@@ -74,7 +74,7 @@ class ReliabilityDisplay(CurveMixin, Display):
     --------
     skuq.metrics.reliability_table : Computes the plotted numbers.
     skuq.metrics.expected_normalized_calibration_error : The mean relative distance from the diagonal.
-    ResidualScaleDisplay : Errors of single rows.
+    ResidualScaleDisplay : Errors of individual rows.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Plot of the errors of single rows against the predicted standard deviation."""
+"""Plot of the errors of individual rows against the predicted standard deviation."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ Kind = Literal["signed", "absolute"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ResidualScaleDisplay(Display):
-    """Errors of single rows against the predicted standard deviation, with the predicted range as a cone.
+    """Errors of individual rows against the predicted standard deviation, with the predicted range as a cone.
 
     The plot shows whether errors increase with the predicted standard deviation, and which rows have extreme
     errors. The cone is 0 plus or minus one predicted standard deviation. The line is the root mean squared
     error in bins of the predicted standard deviation. If the line is outside the cone at some standard
-    deviations, the model is overconfident at these standard deviations. Signed errors also show a bias.
+    deviations, the model is overconfident there. Signed errors also show a bias.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`.
 
@@ -116,7 +116,7 @@ class ResidualScaleDisplay(Display):
         name : str, default=None
             Title. None uses the attribute `name`.
         max_rows : int or None, default=1000
-            Largest number of rows that are drawn. The drawn rows are evenly spaced in the sorted order. None
+            Maximum number of rows to draw. The drawn rows are evenly spaced in the sorted order. None
             draws all rows. The line uses all rows.
         line_kwargs : dict, default=None
             Keywords for the root mean squared error, passed to ``Axes.plot``.

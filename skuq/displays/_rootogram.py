@@ -45,8 +45,8 @@ class RootogramDisplay(Display):
     Bars are the observed frequencies, and the line is the sum of the predicted probabilities. In a hanging
     rootogram, the bars hang from the line. The lower end of a bar is above 0 if the count is rarer than
     predicted, and below 0 if it is more frequent. Too many zeros, heaping at round numbers and a wrong tail
-    are visible as bars that end far from 0. The rootogram does not show the calibration of single rows. Use
-    `PITHistogramDisplay` for this purpose.
+    are visible as bars that end far from 0. The rootogram does not show the calibration of individual rows.
+    Use `PITHistogramDisplay` for this purpose.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`.
 

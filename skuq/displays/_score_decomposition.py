@@ -237,7 +237,7 @@ class ScoreDecompositionDisplay(AxesMixin):
         point_kwargs, line_kwargs, ref_line_kwargs : dict, default=None
             Keywords of `plot`.
         random_state : int or None, default=0
-            Controls the limits of the miscalibration.
+            Seed of the draws that give the limits of the miscalibration.
         **options : dict
             The other keywords of `skuq.evaluation.score_decomposition`, such as `score`.
 

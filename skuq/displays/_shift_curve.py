@@ -34,8 +34,8 @@ FEW_ROWS = 50
 class ShiftCurveDisplay(CurveMixin):
     """Score of a model against the severity of a shift of the test rows.
 
-    The plot shows the severity at which a model fails. To find out whether the model shows this failure by
-    larger uncertainty, also plot the interval width or the set size. If the coverage decreases and the width
+    The plot shows the severity at which a model fails. To find out whether the uncertainty of the model
+    reveals the failure, also plot the interval width or the set size. If the coverage decreases and the width
     does not increase, the model fails silently. The line is the mean over the folds. The band is the mean
     plus or minus one standard deviation over the folds. With a `~skuq.evaluation.Tilt`, points are hollow if
     the effective number of rows is below 50 per fold.

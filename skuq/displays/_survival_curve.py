@@ -47,8 +47,8 @@ class SurvivalCurveDisplay(CurveMixin, Display):
 
     The survival curve is the probability that the target is larger than a time. If a forecast is calibrated,
     the mean predicted curve lies in the band of the Kaplan-Meier estimate. A second band shows how much the
-    curves of single rows differ. At each time, it contains the share `spread` of these curves. Draw groups of
-    rows one after another on the same axes.
+    curves of individual rows differ. At each time, it contains the share `spread` of these curves. Draw
+    groups of rows one after another on the same axes.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another group or
     model to the same axes, pass ``ax=display.ax_``.
@@ -66,7 +66,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
     spread : float, default=0.9
         Share of rows between `low` and `high`.
     confidence : float, default=0.95
-        Probability of the confidence intervals.
+        Nominal coverage of the confidence intervals.
     name : str, default=None
         Name of the curve in the legend.
 
@@ -81,9 +81,9 @@ class SurvivalCurveDisplay(CurveMixin, Display):
     band_ : matplotlib.collections.PolyCollection
         The confidence band of the Kaplan-Meier estimate.
     ax_ : matplotlib.axes.Axes
-        The axes drawn on.
+        The axes of the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of the axes.
+        The figure of the plot.
 
     See Also
     --------

@@ -341,7 +341,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
             "scale" multiplies the bands by a factor k. "bias" adds a number b to the bands.
         zero_band : {"keep", "min"}, default="keep"
             Treatment of bands of width 0. "keep" leaves these bands unchanged, so their width is 0 at every
-            factor. "min" replaces these bands by the smallest positive band, as in UQ360.
+            factor. "min" replaces these bands with the smallest positive band, as in UQ360.
         unit : str, default=None
             Unit of the target. Shown in the axis labels.
         sample_weight : array-like of shape (n,), default=None

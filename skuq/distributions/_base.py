@@ -235,7 +235,7 @@ class Distribution(AtomHooks, RowContainer["Distribution"]):
         Parameters
         ----------
         y : float or array-like of shape (n,)
-            Values in the units of the target, also infinite. A single number is used for every row.
+            Values in the units of the target. They may be infinite. A single number is used for every row.
 
         Returns
         -------

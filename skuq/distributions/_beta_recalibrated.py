@@ -30,8 +30,8 @@ _SAMPLED = 2**14
 """Number of draws per block."""
 
 _HEAVY = 2.5
-"""A tail counts as light if the ratio of its quantiles at 1e-12 and 1e-6 is at most this value. For an
-exponential tail, the ratio is 2."""
+"""A tail counts as light if the ratio of its quantile at 1e-12 to its quantile at 1e-6 is at most this value.
+For an exponential tail, the ratio is 2."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

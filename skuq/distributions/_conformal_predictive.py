@@ -80,8 +80,8 @@ class ConformalPredictive(Distribution):
       order. Therefore, :math:`P(Y \le Q(p)) \ge p` and :math:`P(Y \ge Q(1 - p)) \ge p`. The median is the
       weighted median of the scores.
     - If ``symmetric``, the half width of the interval of coverage c is the smallest :math:`|z|_{(j)}` with
-      :math:`W_j \ge c T`. For n rows of equal weight this is the :math:`\lceil (n + 1) c \rceil`-th score,
-      as in split conformal prediction.
+      :math:`W_j \ge c T`. For n rows with equal weights, this is the :math:`\lceil (n + 1) c \rceil`-th
+      score, as in split conformal prediction.
 
     The cdf is the inverse of the quantile function. Its values lie between :math:`w_*/T` and :math:`1 -
     w_*/T`, or between :math:`w_*/(2T)` and :math:`1 - w_*/(2T)` if ``symmetric``. Quantiles at levels outside

@@ -29,7 +29,7 @@ def as_distribution(y_pred: Any, name: str = "y_pred") -> Distribution:
     ------
     TypeError
         If ``y_pred`` has another type, such as a `JointDistribution` of several targets. An array of shape
-        (n, 2) also raises, because its columns may be bounds or parameters.
+        (n, 2) also raises this error, because its columns may be bounds or parameters.
 
     Examples
     --------

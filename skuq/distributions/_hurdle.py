@@ -22,7 +22,7 @@ from skuq.distributions._normal import Normal
 class Hurdle(Distribution):
     r"""Distributions with P(Y = at) = p, and a given distribution of all other values.
 
-    Use this family for a target with many exact zeros, such as a rain sum, a number of claims or a purchase.
+    Use this family for a target with many exact zeros, such as rainfall, a number of claims or purchases.
     `skuq.regressors.HurdleRegressor` predicts this family. A zero-inflated distribution also has this form,
     where p is the total probability of the value.
 

@@ -45,7 +45,7 @@ class QuantileCache:
 
 
 def read_weights(weights: ArrayLike | None, n: int, m: int) -> FloatArray | None:
-    """Return weights of shape (n, m) whose rows have the sum 1, or None for equal weights."""
+    """Return weights of shape (n, m) whose rows sum to 1, or None for equal weights."""
     if weights is None:
         return None
     array = check_non_negative(check_finite(as_float_array(weights, "weights"), "weights"), "weights")

@@ -69,8 +69,8 @@ class Mixture(Distribution):
     one integral replaces the sum over pairs. For other families, the CRPS is an integral of the cdf. This
     integral requires about 100 m evaluations of the cdf of each component.
 
-    A quantile is searched between the quantiles of the components, with about ten evaluations of the cdf.
-    Quantiles at levels that all rows share are cached.
+    Each quantile is found by a search between the quantiles of the components, with about ten evaluations of
+    the cdf. If all rows have the same levels, the quantiles are cached.
 
     Examples
     --------

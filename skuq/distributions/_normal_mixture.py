@@ -54,8 +54,8 @@ class NormalMixture(Distribution):
     Notes
     -----
     The variance is the mean of the variances plus the variance of the means. The CRPS has the closed form
-    of Grimit et al. (2006), https://doi.org/10.1256/qj.05.235, in O(n m^2) time and O(n m) memory. A quantile
-    is searched between the quantiles of the members, with about ten evaluations of the cdf.
+    of Grimit et al. (2006), https://doi.org/10.1256/qj.05.235, in O(n m^2) time and O(n m) memory. Each
+    quantile is found by a search between the quantiles of the members, with about ten evaluations of the cdf.
 
     Examples
     --------

@@ -261,7 +261,7 @@ class StepCrps:
 
 
 def step_shape(values: FloatArray, weights: FloatArray) -> Shape:
-    """Return the shape of a sorted sample. The weights have the sum 1."""
+    """Return the shape of a sorted sample. The weights sum to 1."""
     below = np.cumsum(weights)
     low, middle, high = np.minimum(np.searchsorted(below, ndtr([-1.0, 0.0, 1.0])), values.size - 1)
     center, unit = float(values[middle]), float(values[high] - values[low]) / 2

@@ -17,12 +17,12 @@ from skuq.distributions._location_scale import read_rows
 from skuq.distributions._shapes import Shape, step_shape
 
 MOST_LANDMARKS = 512
-"""Largest number of breaks that a sample adds to the integral over a mixture."""
+"""Maximum number of breaks that a sample adds to the integral over a mixture."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SharedEmpirical(Distribution):
-    r"""Empirical distributions of one common shape: row i is ``loc[i] + scale[i] * Z`` with one sample Z.
+    r"""Empirical distributions with a common shape: row i is ``loc[i] + scale[i] * Z`` for one sample Z.
 
     Use this family if all rows have the same sample, such as the standardized residuals of a model. The
     sample is stored only once. If each row has its own members, such as the predictions of an ensemble, use

@@ -25,7 +25,14 @@ from skuq.distributions._expectation.outcome_rule import OutcomeRule
 from skuq.distributions._members import root_mean_square
 from skuq.distributions._messages import NO_MEAN
 from skuq.distributions._mixture import Mixture
-from skuq.distributions._numerics.cdf_quadrature import UNIFORM, step_terms, value_crps, value_moments
+from skuq.distributions._numerics.cdf_quadrature import (
+    UNIFORM,
+    landmarks_between,
+    step_terms,
+    value_crps,
+    value_mean_distance,
+    value_moments,
+)
 from skuq.distributions._numerics.level_quadrature import level_moments
 from skuq.distributions._row_container import check_univariate
 from skuq.distributions._transformed import WINSOR_LEVEL, Transformed
@@ -35,10 +42,10 @@ from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 _ONE = np.ones(())
 
 MOST_SUMMED = 128
-"""Largest number of integers per row in a sum, if the base has a density."""
+"""Maximum number of integers per row in a sum, if the base has a density."""
 
 MOST_STEPS = 1 << 14
-"""Largest number of integers per row in a sum, if the cdf of the base has steps."""
+"""Maximum number of integers per row in a sum, if the cdf of the base has steps."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,7 +92,9 @@ class Supported(Distribution):
     increases the CRPS of a row. The integrals have closed forms for `Normal`, `StudentT`, `Quantiles`,
     `Empirical` and `SharedEmpirical`, at three times the cost of the CRPS of the base. For other families,
     the CRPS, the mean and the standard deviation integrate the cdf between quantiles of the base and the
-    bounds, with about 100 evaluations per row and a relative error of about 1e-8.
+    bounds, with about 100 evaluations per row and a relative error of about 1e-8. If the tails of the base
+    may be heavy, each doubling of the distance between the median and a bound needs ten more evaluations, and
+    the relative error is about 1e-7.
 
     If the mean of a `Transformed` base is infinite, these integrals use the winsorized distribution that
     `Transformed` describes.
@@ -94,8 +103,11 @@ class Supported(Distribution):
     become sums over the integers, with one evaluation of the cdf per integer. If a row has more than 128
     integers between its quantiles at 1e-15 and 1 - 1e-15, a quadrature rule for sums evaluates about 500 of
     them, with a relative error of about 1e-9. If the cdf of the base has steps, the sum contains up to 16384
-    integers. Rounding may increase the CRPS of a row. If a row has more than 300 integers, mixtures and
-    recalibrations of this row integrate the cdf as if it were smooth.
+    integers. Rounding may increase the CRPS of a row. On average, it lowers the CRPS if the integers are far
+    apart compared with the spread of the forecast. For counts with a mean of 2.5 and the default around
+    boosting, clipping and rounding lower the CRPS by 1.4 % for Poisson targets (standard deviation 1.6), and
+    by 0.9 % for negative binomial targets (standard deviation 2.6). If a row has more than 300 integers,
+    mixtures and recalibrations of this row integrate the cdf as if it were smooth.
 
     A row has a density only if it has no mass at its bounds and is not rounded. `logpmf` returns the masses
     of the atoms.
@@ -351,6 +363,9 @@ class Supported(Distribution):
         if finite is not self:
             return finite._mean_distance(y)
         if not self.integer:
+            # The outcome rule ignores atoms with a small probability, but a far bound has a large distance.
+            if self._bounded and self.base.has_density and not self.base._light_tails:
+                return value_mean_distance(self, y)
             return self._outcome_rule().expect(lambda outcome: np.abs(outcome - y), y)
         distance, rows = self._sum_integers(y, np.asarray, np.asarray), self._wide
         if rows.size and not self._light_tails:
@@ -391,9 +406,11 @@ class Supported(Distribution):
         return INTEGERS if self.integer and _is_smooth(self.base) else None
 
     def _landmarks(self) -> FloatArray:
-        points = np.stack([self._map(column) for column in self.base._landmarks().T], axis=1)
         if not self.integer:
-            return points
+            bounds = self.lower, self.upper
+            leaves = [landmarks_between(leaf, *bounds) for _, leaf in self.base._leaves()]
+            return self._inside(np.concatenate(leaves, axis=1).T).T
+        points = np.stack([self._map(column) for column in self.base._landmarks().T], axis=1)
         # quantiles divide the tails, where the window has no atoms
         return np.concatenate([points, with_atoms(points, *self._window)], axis=1)
 

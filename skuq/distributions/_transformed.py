@@ -65,8 +65,8 @@ class Transformed(Distribution):
         Inverse of ``func``. It may return NaN for values outside the range of ``func``.
     inverse_derivative : callable, default=None
         Derivative of ``inverse_func``, for the density. None means the exact derivative for common numpy
-        functions (log, exp, sqrt, ...). For other functions, None means central differences, with about ten
-        exact digits.
+        functions (log, exp, sqrt, ...). For other functions, None means central differences, which are
+        accurate to about ten digits.
 
     Returns
     -------

@@ -15,6 +15,11 @@ from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._discrete.atoms import log_difference
 from skuq.distributions._expectation.expected_values import rule_moments
 from skuq.distributions._expectation.integer_sums import Atoms, Lattice, cdf_steps
+from skuq.distributions._numerics.cdf_quadrature import (
+    landmarks_between,
+    value_mean_distance,
+    value_moments,
+)
 
 _LEAST_LEVEL = 1e-13
 """Smallest level that is used for a base with atoms. It is larger than the rounding error of a level."""
@@ -167,15 +172,26 @@ class Truncated(Distribution):
         return np.where(inside, self.base._logpdf(y) - self._log_mass, -np.inf)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
+        if self._cuts_heavy_tails:
+            return value_moments(self)
         return rule_moments(self._outcome_rule(), self._ppf(np.asarray(0.5)))
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
+        if self._cuts_heavy_tails:
+            return value_mean_distance(self, y)
         return self._outcome_rule().expect(lambda outcome: np.abs(outcome - y), y)
 
     @property
+    def _bounded(self) -> bool:
+        return bool(np.isfinite(self.lower).all() and np.isfinite(self.upper).all())
+
+    @property
     def _light_tails(self) -> bool:
-        bounded = np.isfinite(self.lower).all() and np.isfinite(self.upper).all()
-        return bool(bounded) or self.base._light_tails
+        return self._bounded or self.base._light_tails
+
+    @property
+    def _cuts_heavy_tails(self) -> bool:
+        return self._bounded and self.has_density and not self.base._light_tails
 
     def _listed_atoms(self) -> Atoms | None:
         return cdf_steps(self, self.base._listed_atoms())
@@ -192,7 +208,8 @@ class Truncated(Distribution):
         return not (self.base._integrates_values or self.base._level_breaks().size)
 
     def _landmarks(self) -> FloatArray:
-        points = np.clip(self.base._landmarks(), self.lower[:, np.newaxis], self.upper[:, np.newaxis])
+        points = landmarks_between(self.base, self.lower, self.upper)
+        points = np.clip(points, self.lower[:, np.newaxis], self.upper[:, np.newaxis])
         if self._mass.min() > _FEW_MASS and not self._empty.any():
             return points
         return np.concatenate([super()._landmarks(), points], axis=1)

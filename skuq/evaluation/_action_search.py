@@ -80,7 +80,8 @@ def _extend(
         values = [function(points[0]), *values, function(points[-1])]
     row = int(np.argmax(below | above))
     raise ValueError(
-        "`loss` must have an action of minimum expected loss, but the expected loss still decreases at the "
+        "`loss` must have an action with a minimum expected loss, but the expected loss still decreases "
+        "at the "
         f"action {points[-1][row] if above[row] else points[0][row]:g} in row {row}. Pass the possible "
         "actions as `actions`."
     )

@@ -68,8 +68,8 @@ def conditional_coverage_estimate(
     A classifier predicts from X whether an interval contains its target. Its out-of-fold probabilities are
     the estimated coverage at each row. The conditional coverage error is the loss of the nominal coverage as
     a constant prediction, minus the loss of these probabilities. The function also returns the standard error
-    of this error. The error is the sum of two parts: one from rows with too high coverage, and one from rows
-    with too low coverage.
+    of this error. The error is the sum of two parts: one from rows whose coverage is too high, and one from
+    rows whose coverage is too low.
 
     Parameters
     ----------

@@ -104,7 +104,8 @@ def expected_loss(
     them. For a continuous distribution, the expected value is an integral over the levels. It needs about 250
     calls of the function. For a mixture, each component needs about 250 calls. For smooth functions, the
     relative error was below 1e-7 in tests with all families. A jump that is missing in `breaks` causes an
-    error of up to a few percent of the jump.
+    error of up to a few percent of the jump. Atoms with a probability of at most 1e-10 are not located. This
+    matters only for a clipped heavy tail whose bound is very far away.
 
     **Validity.** The estimate equals the expected loss on new rows if the predicted distributions of y given
     X are correct. The estimate is wrong in two cases. Neither case can be detected without observed targets:

@@ -82,7 +82,7 @@ def joint_report(
 ) -> JointReport:
     """Return scores and calibration of joint distributions of several targets.
 
-    The report answers two questions: are the distributions of the single targets calibrated, and is the
+    The report answers two questions: are the distributions of the individual targets calibrated, and is the
     predicted dependence better than independence? For the full report of one target or of a sum, call
     `uncertainty_report` with ``y_pred.marginal(...)`` or ``y_pred.linear(w)``.
 

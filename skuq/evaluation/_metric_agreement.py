@@ -1,4 +1,4 @@
-"""Agreement of metrics about the order of models or of data sets."""
+"""Agreement between metrics about the order of models or of data sets."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def _stated_directions(rows: pd.DataFrame) -> dict[Any, Direction | None]:
         targets = stated["optimum"][stated["direction"] == ""].dropna().unique()
         if len(targets) > 1:
             raise ValueError(
-                f"`reports` must have the same optimum of {name!r}, got {', '.join(map(str, targets))}. "
+                f"`reports` must have the same optimum for {name!r}, got {', '.join(map(str, targets))}. "
                 "Compute all reports with the same coverage."
             )
         known[name] = stated["direction"].iloc[0] or (float(targets[0]) if len(targets) else None)

@@ -47,7 +47,7 @@ BLOCK = 2**21
 """A matrix of weights has at most this number of entries (16 MB)."""
 
 MOST_UNITS = 50_000
-"""With at most this number of rows, single rows are drawn. With more rows, random groups of rows are drawn.
+"""Up to this number of rows, individual rows are drawn. With more rows, random groups of rows are drawn.
 
 The groups cause a relative error of the variance of about sqrt(2 / number of groups), which is below 1 %. For
 comparison, 1000 resamples cause a relative error of 4 %.

@@ -42,7 +42,7 @@ Transform = Callable[[Any, float, int], Any]
 
 @dataclass(frozen=True, eq=False)
 class Tilt:
-    """Covariate shift by weights that increase exponentially along a direction of the features.
+    """Covariate shift through weights that increase exponentially along a direction of the features.
 
     Row i has the weight ``exp(severity * z_i)``, where z is a column or a weighted sum of columns. The
     weights simulate a distribution in which rows with large z are more frequent. The distribution of the
@@ -53,7 +53,7 @@ class Tilt:
     ----------
     direction : int, str or array-like of shape (n_features,)
         Position or name of the column z, or one coefficient per column if z is a weighted sum. If z is normal
-        with variance 1, the shift increases the mean of z by `severity`. If z has another variance,
+        with variance 1, the shift increases the mean of z by `severity`. If z has a different variance,
         standardize z, or divide the severities by the standard deviation of z.
 
     See Also

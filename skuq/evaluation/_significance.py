@@ -128,7 +128,7 @@ def bootstrap_interval(
         Number of resamples.
     method : {"bca", "percentile", "basic"}, default="bca"
         "bca" is the bias-corrected and accelerated interval. "percentile" uses quantiles of the resamples.
-        "basic" reflects these quantiles about the metric of all rows.
+        "basic" reflects these quantiles about the value for all rows.
     random_state : int, RandomState or None, default=None
         Controls the resamples. Pass an int for reproducible output across calls.
 

@@ -315,9 +315,9 @@ def adversarial_group_calibration_error(
 
     The smaller the better, minimum is zero. The error shows whether a forecast is also calibrated in subsets
     of the rows. The error is one point of `adversarial_group_calibration_curve`. The error increases with the
-    number of groups and is larger for smaller groups. Therefore, compare only values with the same options.
-    The metric is not proper: a forecast that ignores X can have a better value than a useful, slightly
-    miscalibrated model (see the example). Select models by `crps_loss`.
+    number of groups and is larger for smaller groups. Therefore, compare only values that were computed with
+    the same options. The metric is not proper: a forecast that ignores X can have a better value than a
+    useful, slightly miscalibrated model (see the example). Select models by `crps_loss`.
 
     Parameters
     ----------

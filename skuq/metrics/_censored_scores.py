@@ -102,11 +102,11 @@ def ipcw_crps_loss(
 
 
 def _probability_uncensored(censoring: StepSurvival, times: FloatArray, upper: float) -> FloatArray:
-    """Check the largest time, and return the probability to be uncensored before each time."""
+    """Check the largest time, and return the probability of being uncensored before each time."""
     if censoring.before(np.asarray(upper)) <= 0:
         raise ValueError(
-            f"`upper` must be a time at which rows are uncensored, got {upper:g}. The probability to be "
-            f"uncensored is 0 after time {censoring.times[-1]:g}. Pass a smaller time."
+            f"`upper` must be a time at which rows are uncensored, got {upper:g}. The probability of "
+            f"being uncensored is 0 after time {censoring.times[-1]:g}. Pass a smaller time."
         )
     return censoring.before(times)
 
@@ -286,7 +286,7 @@ def ipcw_brier_loss(
     after = float(censoring.after(np.asarray(t)))
     if after <= 0:
         raise ValueError(
-            f"`time` must be a time after which rows are uncensored, got {t:g}. The probability to be "
+            f"`time` must be a time after which rows are uncensored, got {t:g}. The probability of being "
             f"uncensored is 0 from time {censoring.times[-1]:g} on. Pass a smaller time."
         )
     inverse = np.where(reached, mask / censoring.before(np.minimum(y, t)), 1 / after)

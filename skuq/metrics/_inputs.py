@@ -119,7 +119,7 @@ def check_features(X: Any, n: int, *, allow_nan: bool) -> FloatArray:
     except TypeError as error:
         if sparse.issparse(X):
             raise
-        raise TypeError(f"{error} Encode text as numbers, for example by a `ColumnTransformer`.") from error
+        raise TypeError(f"{error} Encode text as numbers, for example with a `ColumnTransformer`.") from error
     if array.ndim != 2 or array.shape[1] == 0:
         raise ValueError(
             f"`X` must have shape (n, d) with at least one row and one feature, got {array.shape}. Pass one "
@@ -133,7 +133,7 @@ def check_features(X: Any, n: int, *, allow_nan: bool) -> FloatArray:
         row, column = np.argwhere(missing)[0]
         raise ValueError(
             f"`X` must not contain NaN, got NaN at row {row}, column {column}. Impute missing "
-            "values, for example by a `SimpleImputer`."
+            "values, for example with a `SimpleImputer`."
         )
     return array
 

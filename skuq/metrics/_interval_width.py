@@ -80,7 +80,7 @@ def width_unit(norm: str | float, y: FloatArray, y_train: ArrayLike | None) -> W
     """Return a function of the weights that computes the unit of the widths."""
     if not isinstance(norm, str):
         if y_train is not None:
-            raise ValueError(f"`y_train` must be left out if `norm` is a number, got norm={norm!r}.")
+            raise ValueError(f"`y_train` must be omitted if `norm` is a number, got norm={norm!r}.")
         number = check_number(norm, "norm", positive=True)
         return lambda weight: number
     check_option(norm, "norm", NORMS)

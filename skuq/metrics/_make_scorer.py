@@ -16,10 +16,10 @@ from skuq.metrics._spec import MetricFunction, MetricSpec, all_specs, find_spec
 def make_scorer(
     metric: str | MetricFunction, *, greater_is_better: bool | None = None, **options: Any
 ) -> MetricScorer:
-    """Make a scorer from a metric and its options.
+    """Create a scorer from a metric and its options.
 
-    Use this function to change options of a metric, or to make a scorer from your own metric. The scorers of
-    `get_scorer` use the default options.
+    Use this function to change options of a metric, or to create a scorer from your own metric. The scorers
+    of `get_scorer` use the default options.
 
     Parameters
     ----------

@@ -159,8 +159,8 @@ def nll_loss(
     r"""Return the negative log-likelihood (NLL): the mean negative log density at the targets.
 
     The smaller the better, without a minimum. The score is strictly proper. It depends only on the density at
-    the target. A single target far in a thin tail can dominate the mean. Prefer `crps_loss` for targets with
-    outliers and for distributions without a density.
+    the target. A single target far out in a thin tail can dominate the mean. Prefer `crps_loss` for targets
+    with outliers and for distributions without a density.
 
     For discrete forecasts, such as counts, the probability of the target replaces the density, and the
     minimum is 0. Do not compare the log score of a discrete forecast with the log score of a density.

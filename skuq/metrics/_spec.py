@@ -357,7 +357,7 @@ def _warn_if_small(name: str, y_true: ArrayLike, sample_weight: ArrayLike | None
         warn_user(
             f"`{name}` was computed from {rows:g} rows. With fewer than {SMALL_SAMPLE} rows, calibration "
             "metrics vary as much by chance as by miscalibration (Wibbeke et al. 2025, section 4.5). "
-            "Compare models by `crps_loss`, or compare the value with the value of a calibrated forecast "
-            "of as many rows.",
+            "Compare models by `crps_loss`, or compare the value with the value of a calibrated "
+            "forecast with the same number of rows.",
             SmallSampleWarning,
         )

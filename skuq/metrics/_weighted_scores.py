@@ -265,7 +265,7 @@ def threshold_weighted_nll_loss(
     lower: float = -np.inf,
     upper: float = np.inf,
 ) -> float:
-    r"""Return the censored log score: the log score if all values outside a region are merged.
+    r"""Return the censored log score: the log score with all values outside a region merged into one.
 
     The smaller the better, without a minimum. The score is proper. For a target inside the region, the score
     is the negative log density at the target. For a target outside, the score is the negative log of the

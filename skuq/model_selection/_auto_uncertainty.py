@@ -62,7 +62,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     time_budget : float or None, default=60
         Wall-clock time in seconds. It includes imports of packages and the final fits. None means no limit.
     n_trials : int or None, default=None
-        Largest number of candidates. With ``time_budget=None`` and an integer ``random_state``, results are
+        Maximum number of candidates. With ``time_budget=None`` and an integer ``random_state``, results are
         reproducible. With a time budget, results depend on the speed of the computer.
     pool : bool, default=True
         Whether a pool of the best candidates of all base models is also a candidate.
@@ -93,7 +93,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job is a fit on one thread. At most 4 fits run at the same
         time. Without a time budget, the results do not depend on ``n_jobs``. With a time budget of less than
-        20 seconds, one job is used, because the start of processes takes seconds.
+        20 seconds, only one job is used, because starting processes takes seconds.
     random_state : int, RandomState instance or None, default=None
         Seed of the search. An integer makes results reproducible if there is no time budget and no other
         search has used the same stored study.
@@ -131,7 +131,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
 
     Notes
     -----
-    Each base model is first tried with its own parameters and with the method of
+    The search first tries each base model with its own parameters and with the method of
     ``UncertaintyRegressor(method="auto")``. A candidate is fitted to one fold after another, with
     ``effort="low"``. After each fold, all candidates except the best third are stopped [1]_, [2]_.
 
@@ -167,8 +167,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     For an unbiased estimate, pass the regressor to ``cross_validate``. A separate search then runs on the
     training rows of each fold. `fit_transform` returns the out-of-fold forecasts of the winner.
 
-    An error of a candidate or of a recalibrator gives a FitFailedWarning. If all candidates fail, the first
-    error is raised.
+    If a candidate or a recalibrator raises an error, a FitFailedWarning is issued. If all candidates fail,
+    the first error is raised.
 
     References
     ----------

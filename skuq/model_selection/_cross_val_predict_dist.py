@@ -73,7 +73,7 @@ def cross_val_predict_dist(
     cv : int, splitter, iterable of (train, test) or None, default=None
         Folds. With ``return_rows=False``, they must test every row exactly once. None means 5 folds. An int k
         means ``KFold(k, shuffle=True)`` with a fixed seed, so that all calls have the same folds. Rows are
-        shuffled, because without shuffling, models would have to extrapolate if the rows of X are sorted.
+        shuffled, because X may be sorted, and models would then have to extrapolate.
     groups : array-like of shape (n,), default=None
         Groups for a splitter that uses groups. If metadata routing is enabled, pass the groups in ``params``.
     params : dict, default=None

@@ -164,7 +164,7 @@ def _constraint_column(cv_results: Mapping[str, Any], name: str) -> FloatArray:
         if spec is not None and spec.direction == "lower":
             raise ValueError(
                 f"`scoring` must contain {spec.scorer_name!r}, got {name!r}. Smaller values of this "
-                f"metric are better, and searches maximize. Use scorers({spec.scorer_name!r})."
+                f"metric are better, but searches maximize. Use scorers({spec.scorer_name!r})."
             )
         return as_float_array(cv_results[_PREFIX + name], name)
     if name in ("mean_fit_time", "mean_score_time"):

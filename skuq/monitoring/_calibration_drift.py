@@ -80,8 +80,8 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     wide. A model may remain calibrated after a change. For example, the noise may increase, and the predicted
     distributions may become wider by the right amount. Only the CRPS and the width show such a change.
 
-    No fitted model is calibrated exactly. With very many rows, even small deviations are therefore flagged.
-    `low`, `high` and `pit_distance` show the size of the deviations.
+    No fitted model is calibrated exactly. With a very large number of rows, even small deviations are
+    therefore flagged. `low`, `high` and `pit_distance` show the size of the deviations.
 
     The false alarm rate holds for independent rows. For hourly rows, the errors of neighboring hours are
     correlated, so the effective number of rows is below `n`. In this case, use only every k-th hour, and

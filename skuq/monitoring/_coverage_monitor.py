@@ -23,16 +23,16 @@ class CoverageMonitor:
 
     The monitor compares targets with their intervals as rows arrive. The evidence against the nominal
     coverage is an e-value. If the coverage is nominal, the probability that the e-value ever reaches ``1 /
-    false_alarm`` is at most `false_alarm`, for any number of updates. In contrast, suppose that you repeat a
-    test for a fixed number of rows after each update. Eventually, this test causes a false alarm. For a
-    single period of fixed length, `prediction_interval_coverage` and its standard error have more power.
+    false_alarm`` is at most `false_alarm`, for any number of updates. In contrast, if you repeat a test for a
+    fixed number of rows after each update, it eventually raises a false alarm. For a single period of fixed
+    length, `prediction_interval_coverage` and its standard error have more power.
 
     Parameters
     ----------
     coverage : float, default=0.9
         Nominal coverage of the central interval. Bounds in `update` must have this coverage.
     false_alarm : float, default=0.01
-        Largest probability that a model with nominal coverage ever causes an alarm, in (0, 1).
+        Largest probability that a model with nominal coverage ever raises an alarm, in (0, 1).
     alternative : {"less", "greater", "two-sided"}, default="less"
         Alternative hypothesis: the coverage is below nominal ("less"), above nominal ("greater"), or either
         of them ("two-sided"). Use "less" for conformal intervals and for forecasts with atoms, because the
@@ -68,7 +68,7 @@ class CoverageMonitor:
     e-value is the weighted mean of the likelihood ratios of these changes. The weight of the j-th possible
     change is :math:`1 / (j (j + 1))` [1]_. Therefore, the e-value is also a supermartingale. By Ville's
     inequality, the probability that the e-value ever reaches 1 / a is at most a. The two-sided e-value is the
-    mean of both one-sided e-values. Suppose that the nominal coverage is 90 % and the true coverage is 85 %.
+    mean of both one-sided e-values. Suppose that the nominal coverage is 90 %, but the true coverage is 85 %.
     If the coverage is low from the start, the median time of detection is about 600 rows. If the low coverage
     follows 10 000 rows with nominal coverage, the median time is about 1300 rows. The time of an update is
     proportional to the number of new rows plus the number of all previous rows divided by 256.

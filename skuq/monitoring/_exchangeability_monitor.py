@@ -24,7 +24,7 @@ class ExchangeabilityMonitor(BetaMonitor):
     Parameters
     ----------
     false_alarm : float, default=0.01
-        Largest probability that exchangeable rows ever cause an alarm, in (0, 1).
+        Largest probability that exchangeable rows ever raise an alarm, in (0, 1).
 
     Attributes
     ----------
@@ -46,12 +46,13 @@ class ExchangeabilityMonitor(BetaMonitor):
     -----
     The p-value of a row is its randomized rank among the calibration rows and all earlier new rows. For
     exchangeable rows, these p-values are independent and uniform [1]_, so the product of bets on these
-    p-values is a martingale, which is called conformal test martingale [2]_. The bets and their restarts are
-    the same as in `PITMonitor`.
+    p-values is a martingale, called a conformal test martingale [2]_. The bets and their restarts are the
+    same as in `PITMonitor`.
 
     The test needs the p-values of all new rows since the calibration. If rows arrive in blocks, first call
     `predict_p` with a block. Then call `partial_fit` with the same block, so that the ranks of later rows
-    include this block.
+    include this block. The regressor must have no ``window``, because p-values from ranks among the latest
+    rows are dependent.
 
     References
     ----------

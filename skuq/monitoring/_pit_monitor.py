@@ -26,7 +26,7 @@ class PITMonitor(BetaMonitor):
     Parameters
     ----------
     false_alarm : float, default=0.01
-        Largest probability that a calibrated forecast ever causes an alarm, in (0, 1).
+        Largest probability that a calibrated forecast ever raises an alarm, in (0, 1).
     random_state : int, RandomState instance or None, default=None
         Controls the random numbers for targets that equal an atom (point mass). Forecasts without atoms need
         no random numbers.
@@ -54,7 +54,7 @@ class PITMonitor(BetaMonitor):
     The null hypothesis is that the PIT :math:`u_i = F_i(y_i)` of each row is uniform given all previous rows
     [1]_. A bet b is a density on [0, 1]. Under the null hypothesis, :math:`b(u_i)` has the expected value 1,
     so the product of :math:`b(u_i)` over the rows is a martingale. The mean of the products of several bets
-    is a martingale too [2]_. The 49 bets are beta densities. Each of their two parameters is 0.5, 0.7, 0.85,
+    is also a martingale [2]_. The 49 bets are beta densities. Each of their two parameters is 0.5, 0.7, 0.85,
     1, 1.2, 1.5 or 2. If the calibration changes at row s, a product that begins at s has the most evidence.
     Therefore, new products begin at every 256th row. The e-value is
 

@@ -283,7 +283,7 @@ def fit_together(
             messages[number] = one._finish_fit(fits[number], data)
     order = range(len(pairs))
     message = next((messages[number] for number in order if messages[number]), None)
-    if message is not None:  # issue issue issue one warning for all fits
+    if message is not None:  # issue one warning for all fits
         warn_user(message, SmallSampleWarning)
     return [fits[number] for number in order]
 

@@ -170,8 +170,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     quantiles of the calibration scores. Weights do not change the bootstrap samples. Therefore, rows with
     large weights are also out of bag for some members.
 
-    Cost: all members are trained in one pass. 50 members take only a little more time than two networks that
-    skorch trains one after the other. `fit_transform` costs one fit more than `fit`. The additional fit
+    Cost: all members are trained in one pass. 50 members take only slightly longer than two networks that
+    skorch trains one after another. `fit_transform` costs one fit more than `fit`. The additional fit
     predicts the few rows that are out of bag for fewer than two members.
 
     References

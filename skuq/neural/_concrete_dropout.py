@@ -30,7 +30,7 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
-        Sizes of the hidden layers. The hidden units are rectified linear.
+        Sizes of the hidden layers. The hidden units are rectified linear units (ReLU).
     module : callable or None, default=None
         Class or function. ``module(n_features, n_outputs)`` must return a torch module that maps (n,
         n_features) to (n, n_outputs). Its outputs are the inputs of the last layer, which skuq adds.
@@ -152,8 +152,8 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
     ``sample_weight`` counts repetitions. Weights are used in the losses, and N is the sum of the weights.
 
     Cost: one network is trained. An epoch takes four times as long as for a plain network. `fit_transform`
-    trains the networks of all folds in one pass, which takes little more time than one fit. A prediction runs
-    the layers after the first dropout `n_draws` times.
+    trains the networks of all folds in one pass, which takes only slightly longer than one fit. A prediction
+    runs the layers after the first dropout `n_draws` times.
 
     References
     ----------

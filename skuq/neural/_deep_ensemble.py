@@ -102,7 +102,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" means 8000 training steps in total, but at least 40 and at most 200 epochs.
         The training then ends earlier at twice the best epoch so far by the score of `keep_best`, but not
-        before epoch 40. If this score still improves at the end of 200 epochs, for example because there is
+        before epoch 40. If this score is still improving after 200 epochs, for example because there is
         little noise, a second training with 8000 steps and at most 1000 epochs replaces the first training.
         With ``batch_size="auto"``, the second training has 64 rows per batch.
     clip_norm : float or None, default=5.0
@@ -185,16 +185,16 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     `predict` returns an array of shape (n, d), and all other arrays have an axis of targets after the axis of
     rows. Missing targets raise an error.
 
-    Settings of the literature: Wibbeke et al. [2]_ use ``n_estimators=5``, ``loss="nll"``,
+    Settings from the literature: Wibbeke et al. [2]_ use ``n_estimators=5``, ``loss="nll"``,
     ``keep_best=False``, ``calibration=None``, ``max_epochs=50``, ``learning_rate=1e-3``, ``batch_size=32``
     and ``lr_schedule="constant"``. Kompa et al. [3]_ use ``n_estimators=40``, ``loss="squared_error"``,
     ``bootstrap=False``, ``keep_best=False``, ``calibration=None``, ``output="members"``, ``max_epochs=50``,
-    ``batch_size=32`` and ``lr_schedule="constant"``, and choose `learning_rate` by a random search. The
+    ``batch_size=32`` and ``lr_schedule="constant"``, and choose `learning_rate` with a random search. The
     distribution of Kompa et al. is the sample of the predictions of 40 networks. Both papers use plain
     layers: ``n_frequencies=0``, ``input_scale=False`` and ``activation="relu"``.
 
     The learned frequencies and the learned scales of the inputs follow Holzmüller et al. [4]_, with three
-    differences. There are at most 8 frequencies per column, and not 16. The initial weights of the
+    differences. There are at most 8 frequencies per column instead of 16. The initial weights of the
     combinations of cosines are a tenth of the usual size. Frequencies, phases and combinations have the same
     learning rate as the other weights. In [4]_, their learning rate is a tenth.
 
@@ -208,8 +208,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     the ranks of the calibration. Weights do not change the bootstrap samples. Therefore, rows with large
     weights are also out of bag for some members.
 
-    Cost: all members are trained in one pass. 40 members take only a little more time than two networks that
-    skorch trains one after the other. With `bootstrap`, `fit_transform` costs as much as `fit` and one more
+    Cost: all members are trained in one pass. 40 members take only slightly longer than two networks that
+    skorch trains one after another. With `bootstrap`, `fit_transform` costs as much as `fit` and one more
     fit. The additional fit predicts the few rows that are out of bag for fewer than two members. The default
     layers take 1.4 to 3.3 times as long as plain layers, depending on the number of columns. With 257 or more
     columns, ``n_frequencies="auto"`` means 0 frequencies.
@@ -370,7 +370,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
             )
         if self.calibration is not None and self._min_oob_members() > n_members:
             raise ValueError(
-                f"`n_estimators` must be at least 2 to calibrate by the spread of the members, got "
+                f"`n_estimators` must be at least 2 to calibrate with the spread of the members, got "
                 f"{n_members}. Use a loss with a variance and output='moments', or calibration=None."
             )
         return loss

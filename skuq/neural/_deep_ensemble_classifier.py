@@ -28,7 +28,7 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
     n_estimators : int, default=10
         Number of members M. With one member, the classifier is a plain network.
     hidden_layer_sizes : tuple of int, default=(64, 64)
-        Sizes of the hidden layers. The hidden units are rectified linear.
+        Sizes of the hidden layers. The hidden units are rectified linear units (ReLU).
     module : callable or None, default=None
         Class or function. ``module(n_features, n_outputs)`` must return a torch module that maps (n,
         n_features) to (n, n_outputs). Its outputs are the logits of the K classes. `module` replaces

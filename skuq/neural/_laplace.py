@@ -147,7 +147,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
 
     ``sample_weight`` counts repetitions. Weights are used in the losses and in the evidence.
 
-    Cost: one network plus some milliseconds. `fit_transform` trains the networks of all folds in one pass.
+    Cost: one network plus a few milliseconds. `fit_transform` trains the networks of all folds in one pass.
 
     References
     ----------

@@ -94,7 +94,7 @@ class Loss(TrainingLoss):
         Parameters
         ----------
         loc, variance : Tensor of shape (B,) or (B, M)
-            Mean and variance of the normal distribution for B rows. In training, also for M members.
+            Mean and variance of the normal distribution for B rows, and in training also for M members.
         y : Tensor of the same shape
             Target.
 
@@ -138,10 +138,10 @@ class Loss(TrainingLoss):
 class NLLLoss(Loss):
     """Negative log-likelihood of the normal distribution.
 
-    The smaller the better. With normal noise and many rows, no other score gives more accurate estimates
-    (maximum likelihood). Networks that are trained with this loss become overconfident after long training,
-    or if the target is not standardized. For this reason, the estimators of `skuq.neural` standardize the
-    target and can select the best epoch.
+    The smaller the better. With normal noise and many rows, no other score gives more accurate estimates,
+    because this is maximum likelihood. Networks that are trained with this loss become overconfident after
+    long training, or if the target is not standardized. For this reason, the estimators of `skuq.neural`
+    standardize the target and can select the best epoch.
 
     See Also
     --------
@@ -169,8 +169,8 @@ class BetaNLLLoss(Loss):
     r"""Negative log-likelihood, weighted by :math:`\sigma^{2\beta}` without the gradient of the weight [1]_.
 
     The smaller the better. With the unweighted likelihood, networks learn the mean poorly in regions where
-    the predicted variance is large. With ``beta=1``, the gradient for the mean is the gradient of the squared
-    error. With ``beta=0``, the loss is the negative log-likelihood.
+    the predicted variance is large. With ``beta=1``, the gradient with respect to the mean is the
+    gradient of the squared error. With ``beta=0``, the loss is the negative log-likelihood.
 
     Parameters
     ----------
@@ -216,8 +216,8 @@ class BetaNLLLoss(Loss):
 class _ScaleLoss(Loss):
     """Score in the units of y, computed from its derivatives (Euler's theorem)."""
 
-    # The score is `scale` times the derivative for the scale minus `residual` times the derivative for the
-    # mean. Both derivatives depend only on `residual / scale`.
+    # The score is `scale` times the derivative with respect to the scale minus `residual` times the
+    # derivative with respect to the mean. Both derivatives depend only on `residual / scale`.
 
     @abstractmethod
     def _slopes(self, z: Tensor) -> tuple[Tensor, Tensor]:

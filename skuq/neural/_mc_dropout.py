@@ -31,7 +31,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
-        Sizes of the hidden layers. The hidden units are rectified linear.
+        Sizes of the hidden layers. The hidden units are rectified linear units (ReLU).
     module : callable or None, default=None
         Class or function. ``module(n_features, n_outputs)`` must return a torch module that maps (n,
         n_features) to (n, n_outputs). Its output is the mean of the standardized target. `module` replaces
@@ -146,7 +146,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     exchangeable, because calibration rows are held out of training. The score of `keep_best` is the score of
     the network without dropout.
 
-    Settings of the literature: Kompa et al. [2]_ use ``output="members"`` and ``calibration=None``. Their
+    Settings from the literature: Kompa et al. [2]_ use ``output="members"`` and ``calibration=None``. Their
     last-layer dropout also uses ``last_layer=True``.
 
     ``sample_weight`` counts repetitions. Weights are used in the losses.

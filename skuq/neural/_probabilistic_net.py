@@ -82,8 +82,8 @@ def _tensors_of(dataset: Any) -> tuple[Tensor, Tensor] | None:
 class ProbabilisticNet(NeuralNetRegressor):
     """Skorch net that predicts a normal distribution, for users who have their own skorch module.
 
-    The net accepts float64 features and a one-dimensional target. It can be trained by each loss of skuq. It
-    works with all functions of skuq that accept an estimator. If you do not need skorch, prefer
+    The net accepts float64 features and a one-dimensional target. It can be trained with every loss of skuq,
+    and works with all functions of skuq that accept an estimator. If you do not need skorch, prefer
     `PNNRegressor`, which also standardizes X and y, selects the best epoch and passes scikit-learn's
     estimator checks. This net does not standardize X and y. Put it into a Pipeline after a StandardScaler,
     and put the Pipeline into a TransformedTargetRegressor.
@@ -96,8 +96,8 @@ class ProbabilisticNet(NeuralNetRegressor):
     *args : tuple
         As in ``skorch.NeuralNetRegressor``.
     criterion : torch criterion, default=ProbabilisticCriterion
-        Training criterion. Set the loss by ``criterion__loss``: "nll" (default), "crps", "check", "interval",
-        "beta_nll" or an instance of `Loss`.
+        Training criterion. Set the loss with ``criterion__loss``: "nll" (default), "crps", "check",
+        "interval", "beta_nll" or an instance of `Loss`.
     optimizer : torch optimizer, default=torch.optim.Adam
         As in skorch.
     lr : float, default=0.001

@@ -79,7 +79,7 @@ class TakeSnapshots(Callback):
 class SWARegressor(BaseNeuralRegressor):
     """Ensemble of snapshots of one network. The snapshots are taken at the end of the training.
 
-    The regressor estimates the uncertainty of a prediction and costs only a little more than one plain
+    The regressor estimates the uncertainty of a prediction at slightly more than the cost of one plain
     network. It is based on stochastic weight averaging (SWA). With a constant learning rate at the end of the
     training, the weights move between values that fit the data about equally well. The noise is the same for
     all x. Prefer `DeepEnsembleRegressor` if the noise varies with x, or if you can afford several networks,
@@ -191,8 +191,8 @@ class SWARegressor(BaseNeuralRegressor):
     the snapshots themselves.
 
     The class has no `keep_best`. The snapshots represent the weights that are reached at a constant learning
-    rate. A selection of snapshots by their scores would make the epistemic variance too small. The training
-    before the snapshots ends with a learning rate of 0, so no rows are needed to select an epoch.
+    rate. Selecting snapshots by their scores would make the epistemic variance too small. The training before
+    the snapshots ends with a learning rate of 0, so no rows are needed to select an epoch.
 
     With ``calibration=None``, the intervals are too short: the coverage of 95 % intervals was 58 to 79 % on
     500 to 1000 rows. Far from the training rows, intervals are too short with and without calibration,

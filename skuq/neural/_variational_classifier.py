@@ -32,7 +32,7 @@ class VariationalClassifier(BaseNeuralClassifier):
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
-        Sizes of the hidden layers. The hidden units are rectified linear.
+        Sizes of the hidden layers. The hidden units are rectified linear units (ReLU).
     last_layer : bool, default=False
         Whether only the weights of the last layer are uncertain. With True, the training is faster, but the
         model is overconfident.

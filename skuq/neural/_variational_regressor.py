@@ -51,7 +51,7 @@ class VariationalRegressor(BaseNeuralRegressor):
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(64, 64)
-        Sizes of the hidden layers. The hidden units are rectified linear.
+        Sizes of the hidden layers. The hidden units are rectified linear units (ReLU).
     last_layer : bool, default=False
         Whether only the weights of the last layer are uncertain. With True, the training is faster, but the
         model is overconfident.
@@ -160,7 +160,7 @@ class VariationalRegressor(BaseNeuralRegressor):
     the weights of a layer is normal with mean 0. At each step, the variance of the prior is the value that
     maximizes the evidence: the mean square of the weights. Biases have a standard normal prior. The standard
     deviations of the weights start at 0.05 divided by the square root of the number of inputs of the layer.
-    The noise variance is learned together with the weights. Calibration replaces the noise variance by the
+    The noise variance is learned together with the weights. Calibration replaces the noise variance with the
     value that maximizes the likelihood of the held-out rows, given the epistemic variance. Errors due to
     overfitting are then part of the noise. The score of `keep_best` is the score of the network with the mean
     weights.

@@ -38,8 +38,8 @@ def register(
 ) -> None:
     """Register a class of another package, so that `predict_dist` supports it.
 
-    The class must have its own predictive distribution. The adapter returns this distribution. A class of
-    your own does not need to be registered if it has a method ``predict_dist(X)``.
+    The class must have its own predictive distribution. The adapter returns this distribution. Your own class
+    does not need to be registered if it has a method ``predict_dist(X)``.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def register(
         Import path of the class, for example ``"ngboost.NGBRegressor"``, or the path of the module that
         defines it. The registration includes subclasses. If several registrations apply, `predict_dist` uses
         the registration of the most specific class. A second registration of the same name replaces the first
-        registration.
+        one.
     adapter : callable
         ``adapter(estimator, X) -> Distribution`` with one row per row of X. It must raise ``NotFittedError``
         for an estimator that is not fitted.
@@ -63,7 +63,7 @@ def register(
     Notes
     -----
     skuq does not import the package. Call this function in a module that can be imported, for example in the
-    module that defines the class. A worker process of joblib (``n_jobs=2``) knows only the registrations in
+    module that defines the class. A worker process of joblib (``n_jobs=2``) has only the registrations in
     modules that it imports.
 
     Examples

@@ -98,12 +98,12 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     of a WhiteKernel. scikit-learn's ``return_std`` does not include ``alpha``. The distribution of
     DummyRegressor is a point mass, whose CRPS is the absolute error. The distribution of BaggingRegressor and
     VotingRegressor is the mixture of the distributions of their members. The distribution of CatBoost with
-    ``RMSEWithUncertainty`` is `Normal` with the predicted mean and variance. The distribution of boosting
-    with several quantiles, and of AutoGluon, is a `Quantiles` at the fitted levels. Quantiles that cross are
-    sorted. A model of a single quantile has no distribution. A TransformedTargetRegressor with an affine
-    scaler has a distribution of the same family as its regressor. For other transformers, the distribution is
-    transformed exactly. The joint distribution of several targets is transformed separately for each target,
-    and the dependence is unchanged.
+    ``RMSEWithUncertainty`` is `Normal` with the predicted mean and variance. For boosting with several
+    quantiles and for AutoGluon, the distribution is a `Quantiles` object with the fitted levels. Quantiles
+    that cross are sorted. A model that predicts a single quantile has no distribution. A
+    TransformedTargetRegressor with an affine scaler has a distribution of the same family as its regressor.
+    For other transformers, the distribution is transformed exactly. The joint distribution of several targets
+    is transformed separately for each target, and the dependence is unchanged.
 
     The function does not recalibrate the distribution. The distribution may be too narrow for new rows. For a
     recalibrated distribution, use `skuq.regressors.UncertaintyRegressor`.

@@ -82,9 +82,9 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     ``_fit`` stores its results in attributes whose names end with an underscore. ``weight`` is None, or an
     array with the number of repetitions of each row. These numbers are positive, because the base class
     removes rows with weight 0. ``_transform`` returns a Distribution with the same number of rows. The
-    subclass can then be fitted by ``fit(dist, y)``. It can be the last step of a Pipeline, and it can be
-    tuned by GridSearchCV if ``dist`` is passed as X. If a recalibrator is valid for any number of rows, set
-    the class attribute ``_learns_by_rows = False``. Then no warning about few rows is issued.
+    subclass can then be fitted with ``fit(dist, y)``. It can be the last step of a Pipeline, and GridSearchCV
+    can tune it if ``dist`` is passed as X. If a recalibrator is valid for any number of rows, set the class
+    attribute ``_learns_by_rows = False``. Then no warning about few rows is issued.
 
     See Also
     --------
@@ -147,7 +147,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         Parameters
         ----------
         dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions for rows that the model is not trained on. The two columns of an array are the mean
+            Predictions for rows that the model was not trained on. The two columns of an array are the mean
             and the standard deviation of normal distributions.
         y : array-like of shape (n,)
             Observed targets, in the units of the predictions.

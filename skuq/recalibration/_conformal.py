@@ -39,7 +39,7 @@ class ConformalRecalibrator(BaseRecalibrator):
         calibration rows.
     rare_groups : {"raise", "pool"}, default="raise"
         Treatment of groups with fewer than ``min_group_size`` calibration rows. "raise" raises a ValueError.
-        "pool" calibrates such a group by the residuals of all groups. Only used with ``group_by``.
+        "pool" calibrates such a group with the residuals of all groups. Only used with ``group_by``.
     min_group_size : int, default=10
         A group with fewer calibration rows is rare. Only used with ``group_by``.
 

@@ -13,13 +13,13 @@ from skuq.recalibration._isotonic import IsotonicRecalibrator
 
 
 class EmpiricalRecalibrator(BaseRecalibrator):
-    r"""Replace the shape of every distribution by the distribution of the standardized residuals.
+    r"""Replace the shape of every distribution with the distribution of the standardized residuals.
 
     The class estimates the distribution of the residuals divided by the predicted standard deviations. Each
     row gets this shape with its own mean and scale. This corrects a bias that is proportional to the standard
-    deviation, a common factor of the scale, skewness, and tails that are too heavy or too light. The shape of
-    the input may be arbitrary. In contrast to `IsotonicRecalibrator`, the class also corrects an ensemble
-    whose members never reach the target. Prefer `IsotonicRecalibrator` to keep the shape of each row. Prefer
+    deviation, a common factor of the scale, skewness, and tails that are too heavy or too light. The input
+    may have any shape. In contrast to `IsotonicRecalibrator`, the class also corrects an ensemble whose
+    members never reach the target. Prefer `IsotonicRecalibrator` to keep the shape of each row. Prefer
     `StdScalingRecalibrator` if there are fewer than about 100 rows, and `ConformalRecalibrator` if you need a
     guarantee.
 
@@ -57,7 +57,7 @@ class EmpiricalRecalibrator(BaseRecalibrator):
     :math:`\mu + \sigma \bar z`, and the standard deviation becomes :math:`\sigma \, \mathrm{std}(z)`.
 
     With ``smooth=True``, a normal distribution with the mean and the standard deviation of the residuals is
-    recalibrated by an `IsotonicRecalibrator` that is fitted to the residuals. :math:`Q_z` is the quantile
+    recalibrated with an `IsotonicRecalibrator` that is fitted to the residuals. :math:`Q_z` is the quantile
     function of the result. The map of the recalibrator is linear between ranks, and the tails beyond the
     outermost residuals are normal. Mean and standard deviation therefore differ slightly from the formulas
     above.
@@ -106,8 +106,8 @@ class EmpiricalRecalibrator(BaseRecalibrator):
         if not 1e-12 * np.abs(z).max() < self.factor_ < np.inf:
             raise ValueError(
                 "`y` must have standardized residuals that differ between rows, got "
-                f"{self.bias_:g} in all {len(z)} rows with positive weight. Fit to more rows that the model "
-                "is not trained on."
+                f"{self.bias_:g} in all {len(z)} rows with positive weight. Fit to more rows that the "
+                "model was not trained on."
             )
         if self.smooth:
             gaussian = Normal(np.full(len(z), self.bias_), self.factor_)

@@ -105,7 +105,7 @@ def _logistic(x: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 class GPBetaRecalibrator(GPRecalibrator):
-    r"""Recalibrate the probability levels by a beta calibration map that depends smoothly on the prediction.
+    r"""Recalibrate the probability levels with a beta map that depends smoothly on the prediction.
 
     The map is a function from probability levels to probability levels. For each predicted quantile, it
     estimates the share of targets below this quantile among rows with similar predictions. The map has three
@@ -118,13 +118,13 @@ class GPBetaRecalibrator(GPRecalibrator):
     Parameters
     ----------
     n_inducing_points : int, default=24
-        Largest number of inducing points. With more points, the functions may be less smooth. The cost is
+        Maximum number of inducing points. With more points, the functions may be less smooth. The cost is
         proportional to the square of this number.
     batch_size : int or None, default=None
         Number of rows of each stochastic gradient step. With None, each step uses all rows, and the search
         converges to the optimum. With about 20 000 rows or more, batches are faster, but less exact.
     max_iter : int or None, default=None
-        Largest number of iterations. None means at most 100 iterations with all rows (usually, 10 to 40 are
+        Maximum number of iterations. None means at most 100 iterations with all rows (usually, 10 to 40 are
         enough), or exactly 500 iterations with batches.
     random_state : int, RandomState instance or None, default=None
         Seed of the batches. Not used if ``batch_size`` is None. An integer makes results reproducible.
@@ -136,8 +136,9 @@ class GPBetaRecalibrator(GPRecalibrator):
         means, in the units of y. The second distance is between natural logarithms of predicted standard
         deviations.
     amplitudes_ : ndarray of shape (3,)
-        Standard deviations of the latent scale, skewness and shift over distances of ``lengthscales_`` or
-        more. If all amplitudes are close to 0, one map for all rows is sufficient.
+        Sizes of the variation of the latent scale, skewness and shift, as standard deviations. They apply to
+        distances of ``lengthscales_`` or more. If all amplitudes are close to 0, one map for all rows is
+        sufficient.
     inducing_points_ : ndarray of shape (m, 2)
         Predicted means and standard deviations of the inducing points, in the units of y. m is smaller than
         ``n_inducing_points`` if fewer points are sufficient.
@@ -178,22 +179,22 @@ class GPBetaRecalibrator(GPRecalibrator):
     the levels are accurate to 0.01.
 
     If the scale of the model is wrong by a factor above 2, or its location by more than 2 scales, the
-    predictions are first standardized by one affine map for all rows. After this map, predictions and targets
-    have the same median and the same range from the 20 % to the 80 % quantile. The family of the distribution
-    does not change. For a `Transformed` distribution, the affine map is applied before the transformation of
-    the target. The inputs of the process and ``inducing_points_`` then refer to the standardized predictions.
-    Predictions are not standardized if more than a tenth of the targets are on atoms. The search starts at
-    the best map that is common to all rows.
+    predictions are first standardized with one affine map for all rows. After this map, predictions and
+    targets have the same median and the same range from the 20 % to the 80 % quantile. The family of the
+    distribution does not change. For a `Transformed` distribution, the affine map is applied before the
+    transformation of the target. The inputs of the process and ``inducing_points_`` then refer to the
+    standardized predictions. Predictions are not standardized if more than a tenth of the targets are on
+    atoms. The search starts at the best map that is common to all rows.
 
     A target outside the support, which may occur for an ensemble, has the level 0 or 1. Such rows are
     distributed evenly over the outermost levels, in proportion to their number. If a target equals an atom,
     it is distributed evenly over the levels of the atom. Point masses do not change. `fit` ignores rows whose
     target equals a predicted point mass.
 
-    There are four differences from GPBeta in netcal. The three latent functions are separate, and not
-    multiples of one function. Expectations are computed by cubature, and not from 128 draws. The weight of
-    the data relative to the prior does not depend on the batch size. The distribution is evaluated exactly,
-    and not on a grid of 512 points.
+    There are four differences from GPBeta in netcal. The three latent functions are separate instead of
+    multiples of one function. Expectations are computed by cubature instead of from 128 draws. The weight of
+    the data relative to the prior does not depend on the batch size. The distribution is evaluated exactly
+    instead of on a grid of 512 points.
 
     Cost: O(n m^2) time per iteration, in total about 2 s for 10 000 rows. The memory contains the basis
     functions of a block of 2048 rows.

@@ -52,13 +52,13 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     Parameters
     ----------
     n_inducing_points : int, default=24
-        Largest number of inducing points. With more points, the function may be less smooth. The cost is
+        Maximum number of inducing points. With more points, the function may be less smooth. The cost is
         proportional to the square of this number.
     batch_size : int or None, default=None
         Number of rows of each stochastic gradient step. With None, each step uses all rows, and the search
         converges to the optimum. With about 100 000 rows or more, batches are faster, but less exact.
     max_iter : int or None, default=None
-        Largest number of iterations. None means at most 100 iterations with all rows (usually, 10 to 40 are
+        Maximum number of iterations. None means at most 100 iterations with all rows (usually, 10 to 40 are
         enough), or exactly 500 iterations with batches.
     random_state : int, RandomState instance or None, default=None
         Seed of the batches. Not used if ``batch_size`` is None. An integer makes results reproducible.
@@ -70,13 +70,13 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
         means, in the units of y. The second distance is between natural logarithms of predicted standard
         deviations.
     amplitudes_ : ndarray of shape (1,)
-        Standard deviation of the log variance factor over distances of ``lengthscales_`` or more. If the
-        amplitude is close to 0, one factor for all rows is sufficient.
+        Size of the variation of the log variance factor, as a standard deviation. It applies to distances of
+        ``lengthscales_`` or more. If it is close to 0, one factor for all rows is sufficient.
     inducing_points_ : ndarray of shape (m, 2)
         Predicted means and standard deviations of the inducing points, in the units of y. m is smaller than
         ``n_inducing_points`` if fewer points are sufficient.
     elbo_ : float
-        Evidence lower bound for the calibration rows, without a constant that depends only on these rows.
+        Evidence lower bound for the calibration rows, up to a constant that depends only on these rows.
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int

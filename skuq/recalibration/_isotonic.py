@@ -58,7 +58,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
         intervals are as good as with "auto", but the density is rough, and the time to compute moments is
         proportional to n.
     smooth : bool, default=False
-        With True, the map is estimated by a kernel instead of at ranks. The density is then smooth and has
+        With True, the map is estimated with a kernel instead of at ranks. The density is then smooth and has
         half the estimation error. With more than a few thousand rows, the difference is small. Use False if
         the distribution of the targets has an abrupt edge, because a kernel blurs the edge. For example,
         waiting times have an abrupt edge at 0.
@@ -102,9 +102,9 @@ class IsotonicRecalibrator(BaseRecalibrator):
     If a target equals an atom in single precision, the row is distributed evenly over the levels from
     :math:`F(y-)` to :math:`F(y)`. This is the expected distribution of the randomized PIT [3]_.
 
-    If targets are censored, the ranks are replaced by the Kaplan-Meier estimate of the PIT values, or by the
-    estimate of Turnbull [4]_ for rows with two bounds. The map is estimated up to the largest observed PIT
-    value.
+    If targets are censored, the ranks are replaced with the Kaplan-Meier estimate of the PIT values, or with
+    the estimate of Turnbull [4]_ for rows with two bounds. The map is estimated up to the largest observed
+    PIT value.
 
     With ``smooth=True``, :math:`R` is the distribution function of the normal scores, estimated by a Gaussian
     kernel with the bandwidth :math:`0.8 \, s \, n^{-1/5}`, where s is the standard deviation of the scores.

@@ -14,15 +14,14 @@ from skuq.recalibration._isotonic_cdfs import isotonic_cdfs
 
 
 class IsotonicDistributionalRecalibrator(BaseRecalibrator):
-    r"""Replace every distribution by the distribution of the targets of rows with similar predictions.
+    r"""Replace every distribution with the distribution of the targets of rows with similar predictions.
 
     The class orders the calibration rows by their point predictions. It then estimates the whole distribution
     of the target as a function of the point prediction. The only assumption is that a larger prediction means
     a larger target, in the sense of stochastic order. The result has atoms at the observed targets, so use
     the class if the target has few values, such as grades or small counts. The class ignores the predicted
     standard deviation. If the target is continuous, prefer `IsotonicRecalibrator` or `EmpiricalRecalibrator`.
-    A `Mixture` of the result and the original distribution often has a lower CRPS than each of these
-    distributions.
+    A `Mixture` of the result and the original distribution often has a lower CRPS than either of them.
 
     Parameters
     ----------

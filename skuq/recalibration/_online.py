@@ -194,7 +194,7 @@ class OnlineRecalibrator(BaseRecalibrator):
         Parameters
         ----------
         dist : Distribution of m rows, or array-like of shape (m, 2)
-            Predictions that were made before their targets were observed, in the order of time. Pass the
+            Predictions that were made before their targets were observed, in chronological order. Pass the
             predictions before recalibration.
         y : array-like of shape (m,)
             Observed targets, in the units of the predictions.

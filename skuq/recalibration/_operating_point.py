@@ -90,8 +90,8 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     is at most `miss_rate`. With `cost`, the recalibrator chooses the point with the smallest cost
     :math:`c\,x(k) + (1 - c)\,\rho(k)` (eq. 20). With ``x_axis="bandwidth"``, ``y_axis="deficit"`` and
     :math:`c = \alpha / (1 + \alpha)`, the cost is proportional to the mean interval score for the coverage
-    :math:`1 - \alpha`. A calibrated model is then not changed. With other costs, a calibrated model is
-    changed, and its nominal coverages are no longer probabilities.
+    :math:`1 - \alpha`. A calibrated model then does not change. With other costs, a calibrated model changes,
+    and its nominal coverages are no longer probabilities.
 
     ``vary="scale"`` scales the distributions about their means. The means do not change. ``vary="bias"``
     shifts and scales each distribution so that both bounds of its interval have the chosen positions. The

@@ -75,7 +75,7 @@ def coverage_factor(spread: RowsWithUncertainty, coverage: float) -> float:
     )
     if not reaches(1 - coverage, curve.miss_rate[-1]):
         raise ValueError(
-            f"`coverage` must be attainable by one factor, got {coverage:g}. In a share of "
+            f"`coverage` must be attainable with one factor, got {coverage:g}. In a share of "
             f"{curve.miss_rate[-1]:.3g} of the rows, the central interval does not extend from the mean "
             "toward `y`, so no factor covers `y`. Increase `coverage`, or use IsotonicRecalibrator."
         )

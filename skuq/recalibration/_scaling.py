@@ -18,7 +18,7 @@ from skuq.metrics._binning import Bins, make_bins
 from skuq.recalibration._base import BaseRecalibrator, check_dist
 
 _ATTEMPTS = 16
-"""Largest number of changes of a parameter until the intervals contain enough targets in spite of rounding
+"""Maximum number of changes of a parameter until the intervals contain enough targets in spite of rounding
 errors. Each step is four times the previous step."""
 
 
@@ -96,7 +96,7 @@ def check_factor(factor: float) -> float:
     if factor == 0:
         raise ValueError(
             "the scaling factor must be positive, got 0. In all or most rows, `y` equals the predicted "
-            "mean. Fit to rows that the model is not trained on."
+            "mean. Fit to rows that the model was not trained on."
         )
     raise ValueError(
         f"the scaling factor must be finite, got {factor:g}. Some values of `y` are too many standard "

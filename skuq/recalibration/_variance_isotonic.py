@@ -23,7 +23,7 @@ _LEAST_ROWS = 20
 
 
 class VarianceIsotonicRecalibrator(ScalingRecalibrator):
-    r"""Replace each variance by the mean squared error of rows with similar predicted variances.
+    r"""Replace each variance with the mean squared error of rows with similar predicted variances.
 
     The only assumption is that the squared error does not decrease if the predicted variance increases. The
     class corrects predicted variances that differ too much or too little between rows. For example, it

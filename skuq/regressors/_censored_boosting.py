@@ -44,13 +44,13 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
         Distribution of y before recalibration. "lognormal" is for positive times. "normal" is for any real
         numbers, such as measurements with a limit of detection.
     n_estimators : int, default=1000
-        Largest number of boosting rounds. Boosting ends early if the likelihood of the held-out rows does not
+        Maximum number of boosting rounds. Boosting ends early if the likelihood of the held-out rows does not
         improve for 20 rounds.
     learning_rate : float, default=0.1
         Learning rate of the location. Positive. The learning rate of the log-scale is a quarter of this
         value.
     max_leaf_nodes : int, default=8
-        Largest number of leaves of a tree. At least 2.
+        Maximum number of leaves of a tree. At least 2.
     min_samples_leaf : int, default=20
         Smallest number of rows in a leaf.
     recalibrate : bool, default=True

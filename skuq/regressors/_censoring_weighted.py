@@ -42,7 +42,7 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
         `fit_transform` must predict each row out of fold, such as `CensoredBoostingRegressor`. None means the
         Kaplan-Meier estimate. This estimate is valid if the censoring does not depend on X.
     floor : float, default=0.05
-        Lower limit of the estimated probability to be uncensored, in [0, 1]. Smaller probabilities are
+        Lower limit of the estimated probability of being uncensored, in [0, 1]. Smaller probabilities are
         replaced by this value, so that weights are at most ``1 / floor``. A larger value decreases the
         variance and increases the bias.
     random_state : int, RandomState instance or None, default=None
@@ -61,7 +61,7 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
     Raises
     ------
     ValueError
-        If all targets are censored, or if the probability to be uncensored is 0 and ``floor`` is 0.
+        If all targets are censored, or if the probability of being uncensored is 0 and ``floor`` is 0.
 
     See Also
     --------
@@ -226,7 +226,7 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
         if zero.any():
             row = int(np.argmax(zero))
             raise ValueError(
-                "the probability to be uncensored must be positive at each observed target, got 0 at "
+                "the probability of being uncensored must be positive at each observed target, got 0 at "
                 f"y = {data.y[row]:g} in row {row}. Pass a positive `floor`."
             )
         return np.where(event, probability, 1.0)

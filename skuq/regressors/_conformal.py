@@ -70,9 +70,10 @@ class ConformalRegressor(BaseConformalRegressor):
         about twice as many calibration rows: at least 19 for a coverage of 90 %.
     cv : "last", splitter or iterable of (train, test), default=None
         With None, the calibration rows are drawn at random. With "last", the last rows are the calibration
-        rows. Use "last" for rows in chronological order. A splitter or an iterable must give exactly one
-        split into training and calibration rows, for example ``GroupShuffleSplit(1)``. Must be None with a
-        FrozenEstimator.
+        rows. Use "last" for rows in chronological order. In a sequence, random calibration rows lie between
+        training rows, and their errors are smaller than the errors of later rows. A splitter or an iterable
+        must give exactly one split into training and calibration rows, for example ``GroupShuffleSplit(1)``.
+        Must be None with a FrozenEstimator.
     calibration_size : float or int, default=0.25
         Share or number of calibration rows. Do not set it if ``cv`` is a splitter or if the estimator is a
         FrozenEstimator.
@@ -145,6 +146,8 @@ class ConformalRegressor(BaseConformalRegressor):
     CrossConformalRegressor : Conformal intervals that are calibrated on all rows, with folds or resamples.
     UncertaintyRegressor : A predictive distribution for any regressor.
     skuq.recalibration.ConformalRecalibrator : Conformal intervals from predicted distributions.
+    skuq.recalibration.OnlineRecalibrator : Distributions that adapt to a sequence.
+    skuq.monitoring.ExchangeabilityMonitor : Test of the assumption that rows are exchangeable.
     skuq.distributions.ConformalPredictive : The distribution that `predict_dist` returns.
 
     Notes
@@ -339,8 +342,9 @@ class ConformalRegressor(BaseConformalRegressor):
         if len(splits) != 1:
             raise ValueError(
                 f"`cv` must give one split into training and calibration rows, got {len(splits)}. For "
-                f"example, pass ShuffleSplit(1) or GroupShuffleSplit(1). For several folds, use "
-                f"CrossConformalRegressor, or RecalibratedRegressor(estimator, ConformalRecalibrator())."
+                f"example, pass GroupShuffleSplit(1), or 'last' for rows in chronological order. For several "
+                f"folds, use CrossConformalRegressor, or RecalibratedRegressor(estimator, "
+                f"ConformalRecalibrator())."
             )
         return splits[0]
 
@@ -360,11 +364,15 @@ class ConformalRegressor(BaseConformalRegressor):
         return rows, self._conformal.dist(data.take(rows).X)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Update the calibration with newly observed rows, by the method ``adapt``.
+        """Update the calibration with newly observed rows, using the method ``adapt``.
 
         The model is not refitted. The next intervals are wider after a missed row and narrower after a
         covered row. The new rows become calibration rows. Call `partial_fit` as soon as targets are observed.
-        Pass one row, or all rows that were predicted together.
+        Pass one row, or all rows that were predicted together. `~skuq.monitoring.PendingForecasts` stores
+        rows whose targets arrive late.
+
+        To fit the model again from time to time, pass it as ``FrozenEstimator(model)`` and call
+        ``model.fit``. The calibration continues, and the next rows are predicted by the new model.
 
         Parameters
         ----------
@@ -389,14 +397,14 @@ class ConformalRegressor(BaseConformalRegressor):
             ``rare_groups="raise"``, also if a group becomes too small because its rows are no longer in the
             ``window``. The calibration is not changed if an error is raised.
         """
-        self._check_new(X)
         if self.method == "pit" or self.basis is not None:
             name, value = ("method", self.method) if self.method == "pit" else ("basis", self.basis)
             raise ValueError(
                 f"`partial_fit` supports neither method 'pit' nor `basis`, got `{name}` {value!r}. Fit again "
                 "with the new rows."
             )
-        self._conformal.observe(X, *self._read_observed(X, y, sample_weight))
+        target, weight = self._read_observed(X, y, sample_weight)
+        self._conformal.observe(X, target, weight)
         return self
 
     def predict_p(

@@ -56,7 +56,7 @@ from skuq.regressors._multi_output import MultiOutputUncertaintyRegressor
 class ConformalRegionRegressor(BaseJointRegressor):
     r"""Regions that contain all targets of a row with guaranteed coverage.
 
-    A region is calibrated by the ranks of scores on rows that its model was not fitted to. A score is one
+    A region is calibrated with the ranks of scores on rows that its model was not fitted to. A score is one
     number for all targets of a row. The coverage is therefore the probability that all targets are inside.
     The alternative, one interval per target with the coverage :math:`1 - \alpha / d` (Bonferroni), needs d
     times as many calibration rows and gives wider intervals. The only assumption is that new rows are
@@ -88,7 +88,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job fits one fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        An integer makes everything reproducible.
+        An integer makes results reproducible.
     verbose : int, default=0
         Verbosity of joblib.
 

@@ -143,7 +143,7 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         event: ArrayLike | None = None,
         censoring_time: ArrayLike | None = None,
     ) -> Self:
-        """Fit the estimators to a part of the rows, and calibrate the bound on the other rows.
+        """Fit the estimators to some of the rows, and calibrate the bound on the other rows.
 
         Parameters
         ----------
@@ -330,7 +330,8 @@ class _DensityRatio:
         if not (probability > 0).all():
             row = int(np.argmin(probability))
             raise ValueError(
-                f"the probability to be uncensored at `threshold` = {self.threshold:g} must be positive, got "
+                f"the probability of being uncensored at `threshold` = {self.threshold:g} must be "
+                "positive, got "
                 f"0 at row {row}. Pass a smaller `threshold`."
             )
         return np.asarray(1 / probability)

@@ -47,10 +47,10 @@ class CrossConformalRegressor(BaseConformalRegressor):
     estimator : estimator
         Any regressor except a FrozenEstimator; cloned.
     method : {"cv+", "jackknife+", "jackknife+ab"}, default="cv+"
-        - "cv+" predicts each row by the model that is fitted without the fold of this row.
+        - "cv+" predicts each row with the model that is fitted without its fold.
         - "jackknife+" fits one model for each row, without this row: n fits.
-        - "jackknife+ab" fits models to bootstrap resamples, and predicts each row by the models whose
-          resample does not contain this row.
+        - "jackknife+ab" fits models to bootstrap resamples, and predicts each row with the models whose
+          resample does not contain it.
     symmetric : bool, default=True
         Whether one score calibrates both bounds. With False, each bound has its own score and is calibrated
         for half of the miscoverage. The intervals are then asymmetric if the errors are skewed. False needs
@@ -106,12 +106,12 @@ class CrossConformalRegressor(BaseConformalRegressor):
     \alpha)(n + 1) \rceil`-th smallest of :math:`\hat\mu_{-i}(x) + R_i` ([1]_, [2]_). With
     ``symmetric=False``, :math:`R_i` is the signed residual, and each bound has the level (1 + c)/2. A row
     that ``cv`` tests several times counts once. A row that is not tested does not count. At a low coverage,
-    the bounds may cross. Bounds that cross are exchanged.
+    the bounds may cross. They are then swapped.
 
     As an average over training sets, the coverage of "jackknife+" is at least :math:`1 - 2 \alpha`. The
     coverage of "cv+" is at least :math:`1 - 2 \alpha - \sqrt{2/n}` ([1]_). For "jackknife+ab", the lower
     bound :math:`1 - 2 \alpha` is proven if the number of resamples is drawn from a binomial distribution
-    ([2]_). In this class, the number of resamples is fixed. In practice the coverage is close to c if the
+    ([2]_). In this class, the number of resamples is fixed. In practice, the coverage is close to c if the
     model is stable. If the model is unstable, the coverage of "cv+" is higher: for single trees and a nominal
     coverage of 90 %, "cv+" covers about 96 % and "jackknife+ab" about 90 %. Time-ordered folds have no
     guarantee, because they are not exchangeable. If n is less than c/(1 - c), the bounds are infinite and a
@@ -250,7 +250,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
         Returns
         -------
         dist : Distribution of n rows
-            In the units of y: `Quantiles` that contain the finite bounds of many coverages. Crossing bounds
-            are sorted.
+            `Quantiles` in the units of y, built from the finite bounds at many coverages. Crossing bounds are
+            sorted.
         """
         return super().predict_dist(X)

@@ -178,7 +178,7 @@ def _gain_by_rows(
     sizes_without_one: FloatArray,
     n: float,
 ) -> float:
-    """Return the error of a model of all rows, divided by the error of models without one fold."""
+    """Return the error of a model fitted to all rows, divided by the error without one fold."""
     if min(sizes_without_one.min(), sizes_without_two.min()) == 0:
         return 1.0
     larger, smaller = np.log(sizes_without_one).mean(), np.log(sizes_without_two).mean()

@@ -29,7 +29,7 @@ _FEWEST_ROWS = 3
 targets."""
 
 _MOST_ROWS = 5000
-"""Largest number of out-of-bag rows for calibration. The cost is proportional to this number times n."""
+"""Maximum number of out-of-bag rows for calibration. The cost is proportional to this number times n."""
 
 
 class ForestDistributionRegressor(BaseUncertaintyRegressor):
@@ -292,7 +292,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         return rows, shape.quantiles(loc, scale, leaf)
 
     def _refit_without(self, data: TrainingData, rows: IntArray) -> tuple[Distribution, IntArray]:
-        """Predict each part of the rows by a forest that is fitted without this part.
+        """Predict each part of the rows with a forest that is fitted without it.
 
         A part contains at most a tenth of all rows.
         """

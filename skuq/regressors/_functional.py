@@ -36,7 +36,7 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
     """Regressor whose prediction is a functional of the predictive distribution.
 
     Tools such as SHAP and scikit-learn's permutation importance explain ``predict``. For a probabilistic
-    regressor, they therefore explain the mean. Around this class, the same tools explain the uncertainty: for
+    regressor, they therefore explain the mean. With this class, the same tools explain the uncertainty: for
     example, they show which columns make the intervals wide.
 
     Parameters
@@ -69,7 +69,7 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
     -----
     `predict_dist` returns the distribution of the wrapped estimator, so skuq's scorers score this
     distribution. ``score`` instead compares the functional with ``y``. For ``permutation_importance``, pass
-    ``predict(X)`` as the target, as in the example. The importance of a column is then the decrease of R²
+    ``predict(X)`` as the target, as in the example. The importance of a column is then the decrease in R²
     when the column is permuted.
 
     Permutation importance with the CRPS as a score does not show which columns determine the noise, because

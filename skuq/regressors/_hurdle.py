@@ -32,8 +32,8 @@ from skuq.regressors._method_rules import is_calibrated
 class HurdleRegressor(BaseUncertaintyRegressor):
     r"""Classifier for one value of the target, and a regressor for all other values.
 
-    Use it for targets with many exact zeros, such as rain sums, claims and purchases. The classifier predicts
-    the probability of zero. The regressor is fitted to the other rows only. If zeros are rare, or are small
+    Use it for targets with many exact zeros, such as rainfall, claims and purchases. The classifier predicts
+    the probability of zero. The regressor is fitted only to the other rows. If zeros are rare, or are small
     values that were rounded to zero, use the parameter ``support`` of `UncertaintyRegressor` instead.
 
     Parameters
@@ -102,8 +102,8 @@ class HurdleRegressor(BaseUncertaintyRegressor):
     process, it is a sharp function of four columns. The table shows the CRPS divided by the CRPS of the true
     distribution. "small" is a `HistGradientBoostingClassifier` with 100 rounds, 8 leaves and a learning rate
     of 0.05. "default" is the same class with default parameters. With "true", the classifier is replaced by
-    the true probabilities of zero, so most of the loss comes from the classifier. The fit of the hurdle with
-    "small" takes 0.65 times as long as the fit of `UncertaintyRegressor`.
+    the true probabilities of zero, so most of the loss comes from the classifier. The fit of the
+    hurdle with "small" takes 0.65 times as long as the fit of `UncertaintyRegressor`.
 
     =================================  ======  =====
     model                              smooth  sharp
@@ -113,6 +113,11 @@ class HurdleRegressor(BaseUncertaintyRegressor):
     hurdle, "small"                    1.03    1.13
     hurdle, "true"                     1.02    1.03
     =================================  ======  =====
+
+    In the sharp process, the loss of the classifier is not an error of its calibration. Other calibrations of
+    "small" (isotonic, temperature, pooled folds, 10 folds, none) change the CRPS by at most 1 %. The trees
+    approximate a steep function by steps: with 6000 training rows, the ratio of "small" is still 1.12. With
+    1500 rows, 300 extra trees or 200 rounds of 4 leaves lower the CRPS by 1 %.
 
     For positive amounts with a long tail, try a regressor of the logarithm.
     ``UncertaintyRegressor(TransformedTargetRegressor(regressor, func=np.log, inverse_func=np.exp))`` models

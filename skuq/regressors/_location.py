@@ -48,7 +48,7 @@ def choose_location(
     if option == "folds":
         if not partition:
             raise ValueError(
-                "`cv` must test every row exactly once with `location` 'folds', but some rows are not "
+                "`cv` must test every row exactly once with `location` 'folds', but some rows are never "
                 "tested or tested several times. Use a "
                 "partition such as KFold or GroupKFold, or location='refit'."
             )

@@ -53,7 +53,7 @@ gain."""
 class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     r"""Pool of several predictive distributions, with weights that minimize the CRPS.
 
-    The best model differs between data sets. The pool is about as accurate as its best member. It is more
+    Which model is best depends on the data set. The pool is about as accurate as its best member, and more
     accurate if the errors of the members differ. The cost of the pool is the sum of the costs of its members.
     Prefer a single model if fits or predictions must be fast. Prefer `RecalibratedRegressor` if you want to
     correct a single model.
@@ -87,7 +87,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         intervals of a linear pool are somewhat too wide. Use None if you need `epistemic`.
     cv : int, splitter or iterable of (train, test), default=5
         Folds of the out-of-fold forecasts. An int k means ``KFold(k, shuffle=True)`` for most members. skuq's
-        own regressors instead compute their out-of-fold forecasts by `fit_transform`. A splitter applies to
+        own regressors instead compute their out-of-fold forecasts with `fit_transform`. A splitter applies to
         all members. A splitter may keep groups together or respect time order. `fit` accepts any splitter.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in

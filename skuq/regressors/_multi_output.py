@@ -112,7 +112,7 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
     Let :math:`u_{ij} = F_{ij}(y_{ij})` be the probability integral transform of training row i and target j
     by a model that is not trained on row i. The template is the matrix of ranks of the :math:`u_{ij}` in each
     column. Point k of a new row x has the coordinates :math:`Q_j(u_{kj} \mid x)`, where :math:`Q_j` is the
-    quantile function of target j. This is the empirical copula, known as Schaake shuffle [1]_ in weather
+    quantile function of target j. This is the empirical copula, known as the Schaake shuffle [1]_ in weather
     forecasting. The template is the same for all rows, so no random numbers are needed. Because the template
     contains ranks, the distribution of each target is unchanged. On atoms, such as zeros or counts,
     :math:`u_{ij}` is drawn at random between the values of the distribution function below and at the atom.
@@ -323,16 +323,15 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Update the calibration of each target with newly observed rows. The models are not refitted.
 
-        If the targets are the horizons of a forecast, they arrive one after the other. A row may therefore
-        occur in several calls, with a different target each time.
-        `~skuq.monitoring.PendingForecasts` returns the rows and targets in this form. The method is
-        available if the regressors of all targets have a method `partial_fit`. The dependence of the targets
-        is not updated.
+        If the targets are the horizons of a forecast, they arrive one after another. A row may therefore
+        occur in several calls, with a different target each time. `~skuq.monitoring.PendingForecasts` returns
+        the rows and targets in this form. The method is available if the regressors of all targets have a
+        method `partial_fit`. The dependence of the targets is not updated.
 
         Parameters
         ----------
         X : array-like, DataFrame or sparse matrix of m rows
-            Features of the rows, in the order of time.
+            Features of the rows, in chronological order.
         y : array-like or DataFrame of shape (m, d)
             Targets that are observed since the last call. NaN is a target that is missing, not yet observed,
             or part of an earlier call.

@@ -72,7 +72,7 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     Attributes
     ----------
     estimators_ : list
-        One fitted clone per level. CatBoost, XGBoost and quantile-forest predict all levels by one fit, so
+        One fitted clone per level. CatBoost, XGBoost and quantile-forest predict all levels with one fit, so
         there is a single clone.
     levels_ : ndarray of shape (k,)
         The levels.
@@ -93,16 +93,16 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
 
     Wrap this class in a TransformedTargetRegressor or a search. Do not pass either of them as `estimator`.
     Use ``TransformedTargetRegressor(MultiQuantileRegressor(...), func=...)``. In the opposite order, a
-    decreasing ``func`` would exchange the levels. Use ``GridSearchCV(MultiQuantileRegressor(...),
+    decreasing ``func`` would swap the levels. Use ``GridSearchCV(MultiQuantileRegressor(...),
     {"estimator__alpha": ...})``. In the opposite order, the search would use the same score for all levels.
 
     On new rows, the outer quantiles are too close to the median, because the model overfits the training
     rows. For example, 90 % intervals of gradient boosting cover about 80 % of the new rows.
-    `UncertaintyRegressor` fits fewer levels and recalibrates them by `QuantileShiftRecalibrator`, which also
-    fits the tails. To use another recalibrator, use ``RecalibratedRegressor(MultiQuantileRegressor(...),
+    `UncertaintyRegressor` fits fewer levels and recalibrates them with `QuantileShiftRecalibrator`, which
+    also fits the tails. To use another recalibrator, use ``RecalibratedRegressor(MultiQuantileRegressor(...),
     recalibrator)``.
 
-    Cost: one fit per level, or a single fit if the regressor predicts all levels by one fit.
+    Cost: one fit per level, or a single fit if the regressor predicts all levels at once.
 
     References
     ----------

@@ -42,7 +42,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         the frozen model was not trained on.
     recalibrator : recalibrator or None, default=None
         Recalibrator; cloned. None means `StdScalingRecalibrator`. Use `QuantileShiftRecalibrator` for
-        quantile models, and `OnlineRecalibrator` to adapt the recalibration to a sequence by `partial_fit`.
+        quantile models, and `OnlineRecalibrator` to adapt the recalibration to a sequence with `partial_fit`.
     cv : int, splitter or iterable of (train, test), default=5
         Folds for the calibration. Each test row of a fold gives one pair of a distribution and a target. Any
         splitter is valid, including time-ordered and repeated splitters. An int k means ``KFold(k,
@@ -84,13 +84,13 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
 
     Notes
     -----
-    `predict` returns the point prediction of the model plus the change of the mean by the recalibrator.
+    `predict` returns the point prediction of the model plus the shift of the mean due to the recalibrator.
     `StdScalingRecalibrator` does not change the mean.
 
     If ``event``, ``lower`` or ``upper`` are passed to `fit`, the estimator and the recalibrator get them. Use
     `IsotonicRecalibrator` then.
 
-    `fit_transform` returns the out-of-fold distribution of each row, recalibrated by the pairs of the other
+    `fit_transform` returns the out-of-fold distribution of each row, recalibrated with the pairs of the other
     folds. ``cv`` must test every row exactly once.
 
     Cost: one fit per fold. With ``ensemble=False``, one more fit to all rows.

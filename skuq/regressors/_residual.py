@@ -45,7 +45,7 @@ FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
 """For each effort, the number of folds if ``cv`` is None."""
 
 N_SHAPE_FOLDS = 5
-"""Largest number of folds of the conditional shape. Each of these folds consists of several folds of the mean
+"""Maximum number of folds of the conditional shape. Each of these folds consists of several folds of the mean
 model."""
 
 
@@ -180,9 +180,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
 
     Do not use a ``scale_estimator`` that can reproduce each training value, such as a fully grown tree. For a
     row, such a model predicts the residuals of the neighboring rows. These residuals depend on the target of
-    the row, because the row belongs to the training rows of their mean models. For fully grown trees as the
-    mean and the scale model in one dimension, 90 % intervals cover about 73 %. The default model averages
-    over many rows, which avoids this problem.
+    the row, because their mean models were trained on it. If both models are fully grown trees in one
+    dimension, 90 % intervals cover about 73 %. The default model avoids this by averaging over many rows.
 
     Let u be the value of the distribution function of the common shape at a residual. A conditional shape is
     the distribution of u given x. Randomized trees [2]_ estimate :math:`P(u \le t \mid x)` at 15 thresholds t
@@ -264,8 +263,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         rows, out_of_fold = self._learn(data, progress)
         if not is_partition([rows], len(data)):
             raise ValueError(
-                "`cv` must test every row exactly once for `fit_transform`, but some rows are not tested or "
-                "tested several times. Use a partition such as KFold or GroupKFold. For time-ordered or "
+                "`cv` must test every row exactly once for `fit_transform`, but some rows are never "
+                "tested or tested several times. Use a partition such as KFold or GroupKFold. For "
+                "time-ordered or "
                 "repeated splits, use RecalibratedRegressor, "
                 "which accepts any splitter."
             )

@@ -66,7 +66,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         Start values of the inducing points. "k-means++" chooses rows that are far apart, and "random" chooses
         random rows.
     max_iter : int, default=100
-        Largest number of L-BFGS steps. With 0, all hyperparameters keep their start values.
+        Maximum number of L-BFGS steps. With 0, all hyperparameters keep their start values.
     tol : float, default=1e-6
         L-BFGS stops if the largest derivative of the bound, divided by the number of observations, is at most
         ``tol``.
@@ -112,7 +112,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     Notes
     -----
     The hyperparameters, the mean, the noise variance and the inducing points maximize the collapsed bound of
-    Titsias [1]_. More inducing points never decrease the maximum of the bound. The bound is computed by
+    Titsias [1]_. More inducing points never decrease the maximum of the bound. The bound is computed with
     gpytorch's inducing-point regression [2]_ in float64. X and y are standardized by their (weighted) mean
     and standard deviation. Constant columns are ignored. If y is constant, the distributions are point
     masses.

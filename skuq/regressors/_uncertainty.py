@@ -23,7 +23,7 @@ from skuq.regressors._methods import EFFORTS, METHODS, Effort, MethodName, Metho
 
 
 class UncertaintyRegressor(BaseUncertaintyRegressor):
-    """Predictive distribution for any regressor, by a method that is chosen for the estimator.
+    """Predictive distribution for any regressor, with a method that suits the estimator.
 
     The distribution is the posterior of the model, or it is calibrated on rows that the model was not fitted
     to. Each method is also available as a separate class with more options.
@@ -61,7 +61,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     cv : int, splitter, iterable of (train, test) or None, default=None
         Folds of the method. An int k means ``KFold(k, shuffle=True)``. With None, ``effort`` gives the number
         of folds. "bootstrap" and "forest" ignore ``cv``, because they use out-of-bag rows. With "conformal",
-        an int is only valid for "cv+". The split methods need a splitter with one split.
+        an int is only valid for "cv+". The split methods need a splitter with one split. Pass
+        ``TimeSeriesSplit()`` for rows in chronological order, because the errors of shuffled folds are
+        smaller than the errors of later rows.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
@@ -133,8 +135,8 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     four fitted quantiles. The eleven quantiles are then shifted. On 21 data sets, the CRPS is 0.98 times the
     CRPS of LightGBM without recalibration, and the score of 90 % intervals is 0.86 times its score. With
     about 100 rows, recalibration can increase the CRPS. Use ``effort="high"`` or "residual" if there are few
-    rows. For models that predict all levels by one fit (CatBoost, XGBoost, quantile-forest), there are eleven
-    levels, and 3, 5 or 10 folds.
+    rows. For models that predict all levels with one fit (CatBoost, XGBoost, quantile-forest), there are
+    eleven levels, and 3, 5 or 10 folds.
 
     For random forests with 100 trees on 21 data sets, the CRPS of "forest" is 0.96 times the CRPS of
     "residual" (geometric mean). "forest" needs one fit, and "residual" takes as long as 6.6 fits.

@@ -134,7 +134,7 @@ class PointwiseCoverage:
     def _covered(self, kind: Kind) -> FloatArray | BoolArray:
         """Return the coverage of each interval.
 
-        Raise an error if the coverage of single rows is not defined.
+        Raise an error if the coverage of individual rows is not defined.
         """
         if kind == "prediction":
             if self.truth is None:

@@ -142,7 +142,7 @@ def test_several_files_are_side_by_side(csv, frame, tmp_path, capsys, monkeypatc
         assert "column 'y' must have the values of" in line
         assert "at row 77" in line
     frame.iloc[:-1].to_csv(tmp_path / "other.csv", index=False)
-    assert "row 90 is in one file only" in failure(capsys, changed)
+    assert "row 90 is in only one file" in failure(capsys, changed)
     line = failure(capsys, [*argv, "--block-rows", "40", "--groups", "region"])
     assert "need all rows in memory for several files" in line
 
@@ -172,7 +172,7 @@ BAD_ROWS = [
     ("members", {"m3": (45, "x")}, "column 'm3' must hold numbers, got 'x' at row 46."),
     ("bounds", {"q95": (46, -99.0)}, "column 'q95' must be at least column 'q05', got -99.0 at row 47."),
     ("classes", {"p_1": (47, 1.5)}, "column 'p_1' must hold probabilities from 0 to 1, got 1.5 at row 48."),
-    ("classes", {"p_1": (48, 0.99)}, "must have the sum 1 in each row"),
+    ("classes", {"p_1": (48, 0.99)}, "must sum to 1 in each row"),
     (
         "classes",
         {"animal": (49, "dgo")},
@@ -210,7 +210,7 @@ def write_bad_files(folder: Path, text: str) -> dict[str, str]:
         "empty.csv": (b"", "the file is empty"),
         "header.csv": (text.partition("\n")[0].encode(), "the file has no rows below its header"),
         "half.csv.gz": (packed[: len(packed) // 2], "cannot be read and may be incomplete"),
-        "noise.csv": (b"\xff\xfe\x00\x01", "the file is not text in UTF-8, at byte 0"),
+        "noise.csv": (b"\xff\xfe\x00\x01", "the file is not valid UTF-8 text (byte 0)"),
         "ragged.csv": ((text + "1,2," * 40 + "\n").encode(), "Expected 18 fields in line 92"),
         "index.csv": (re.sub(r"\n(?=.)", "\n7,", text).encode(), "the rows have more fields than the header"),
         "half.parquet": (b"PAR1" + bytes(50), "cannot be read and may be incomplete"),
@@ -246,7 +246,7 @@ def test_files_that_cannot_be_read(csv, tmp_path, capsys):
         (["--seed", "-1"], "--seed must be a number from 0"),
         (["--resamples", "-1"], "--resamples must be at least 0, got -1"),
         (["--name", "a", "--name", "b"], "--name must be given once per file, got 2 names for 1 files"),
-        (["--sep", ",,"], "--sep and --decimal must be one character"),
+        (["--sep", ",,"], "--sep and --decimal must each be one character"),
         (["--no-such"], "unrecognized arguments: --no-such; see `python -m skuq --help`"),
         (["-o", "page.json"], "--output must not have the suffix .json"),
         (["-o", "nowhere/page.html"], "is in a folder that does not exist"),

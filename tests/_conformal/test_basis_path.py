@@ -43,8 +43,12 @@ def problem(seed):
     return phi, scores, weight, float(rng.choice([0.5, 0.8, 0.9, 0.95])), rng
 
 
-@pytest.mark.parametrize("block", range(5))
+MORE_BLOCKS = [pytest.param(block, marks=pytest.mark.slow) for block in range(5, 25)]
+
+
+@pytest.mark.parametrize("block", [*range(5), *MORE_BLOCKS])
 def test_cutoffs_equal_one_linear_program_per_row(block):
+    """With 40 problems per block. The slow blocks complete 1000 problems."""
     n_finite = n_infinite = 0
     for seed in range(40 * block, 40 * (block + 1)):
         phi, scores, weight, tau, rng = problem(seed)

@@ -7,6 +7,7 @@ from numpy.testing import assert_array_equal
 from skuq._conformal.calibration_set import CalibrationSet, PredictedRows
 from skuq._conformal.groups_and_shift import GroupsAndShift
 from skuq._conformal.scores import Band
+from skuq._ranks import RANK_TOLERANCE
 
 
 def calibration_set(scores, *, weight=None, ratio=None, labels=None, rare_groups="raise", min_group_size=1):
@@ -65,11 +66,25 @@ def test_each_group_has_its_own_ranks():
     assert_array_equal(pooled.quantile(new_rows(2, labels=["a", "c"]), 0.6), [[2.0, 10.0]])
 
 
-def test_the_exceeded_weight_is_that_of_the_intervals_that_miss_y():
+def test_the_exceeded_share_is_the_share_of_intervals_that_miss_y():
     weighted = calibration_set([1.0, 2.0, 3.0], weight=[1, 2, 4])
     y = np.array([0.0, 1.0, -1.5, 3.0, 9.0])
     band = Band(np.zeros(5), np.zeros(5), np.ones(5))
-    assert_array_equal(weighted.exceeded_weight(new_rows(5, y=y), band), [0.0, 0.0, 1.0, 3.0, 7.0])
+    wanted = np.array([0.0, 0.0, 1.0, 3.0, 7.0]) / (8 * (1 - RANK_TOLERANCE))
+    assert_array_equal(weighted.exceeded_share(new_rows(5, y=y), band), wanted)
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_the_exceeded_share_of_rounded_bounds_is_exact(symmetric):
+    """Numbers with rounding errors and many ties, and bands of positive length, on both sides of y."""
+    rng = np.random.default_rng(0)
+    low = np.round(rng.normal(size=200), 1) / 3
+    high, y = low + np.round(rng.uniform(size=200), 1) / 7, np.round(rng.normal(size=200), 1)
+    scores = [np.round(rng.normal(size=60), 1) / 7 + 0.1 for _ in range(1 if symmetric else 2)]
+    share = calibration_set(scores).exceeded_share(new_rows(200, y=y), Band(low, high, np.ones(200)))
+    outside = [(low - scores[0][:, None] > y), (high + scores[-1][:, None] < y)]
+    n_outside = np.maximum(*(side.sum(axis=0) for side in outside))
+    assert_array_equal(share, n_outside / (61 * (1 - RANK_TOLERANCE)))
 
 
 def test_later_rows_follow_and_the_window_keeps_the_latest():
@@ -117,3 +132,4 @@ def test_ranks_that_follow_equal_new_ranks(window):
         for level in (0.2, 0.5, 0.8):
             assert_array_equal(current.quantile(rows, level), fresh.quantile(rows, level))
         assert_array_equal(current.weight_for(rows), fresh.weight_for(rows))
+        assert current.groups.sizes == fresh.groups.sizes

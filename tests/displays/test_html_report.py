@@ -122,7 +122,7 @@ def test_groups_that_fail_in_opposite_directions_are_the_first_finding():
     assert re.fullmatch(pattern, first.words)
     assert any("With the forecasts alone" in tool.when for tool in first.tools)
     by_title = {each.title: each for each in others}
-    assert "Follow the first finding" in by_title["The intervals are too narrow"].remedy
+    assert "Act on the first finding" in by_title["The intervals are too narrow"].remedy
     assert by_title["The intervals are too narrow"].tools == ()
     assert "by chance" not in by_title["The forecasts are too high"].words
     assert "The coverage does not depend on time" in by_title
@@ -288,16 +288,16 @@ def test_weights_repeat_rows():
 def test_bounds_sets_and_forecasts_without_moments_have_a_page():
     y, loc, scale = rows(60)
     bounds = HTMLReport.from_predictions(y, np.column_stack([loc - scale, loc + scale]), **FEW)
-    assert [figure.title for figure in bounds.figures] == ["Intervals of single rows"]
+    assert [figure.title for figure in bounds.figures] == ["Intervals of individual rows"]
     labels = (loc > 0).astype(int)
     sets = np.column_stack([loc < 0.2, loc > 1.0])
     report = HTMLReport.from_predictions(labels, sets, labels=[0, 1], **FEW)
-    assert titles(report)[0] == "The sets contain too few labels"
+    assert titles(report)[0] == "The sets contain the label too rarely"
     from scipy.stats import cauchy
 
     page = HTMLReport.from_predictions(y, cauchy(loc, scale), **FEW)
     reasons = {figure.title: figure.caption for figure in page.figures if not figure.svg}
-    assert set(reasons) == {"Reliability diagram", "Sharpness", "Intervals of single rows"}
+    assert set(reasons) == {"Reliability diagram", "Sharpness", "Intervals of individual rows"}
     assert all(reason.startswith("Not drawn: ") for reason in reasons.values())
     assert page.html
 

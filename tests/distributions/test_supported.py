@@ -13,17 +13,21 @@ from skuq.distributions import (
     ConformalPredictive,
     Empirical,
     LevelMap,
+    Mixture,
     Normal,
     Quantiles,
     Recalibrated,
+    ScipyDistribution,
     SharedEmpirical,
     StudentT,
     Supported,
     Transformed,
+    Truncated,
     affine,
     concat,
 )
 from skuq.distributions._numerics.squared_cdf import squared_normal_cdf
+from skuq.evaluation import expected_loss
 from skuq.exceptions import NoDensityError, SmallSampleWarning
 from tests.distributions.families import ALL, N
 
@@ -117,6 +121,56 @@ def test_the_student_t_needs_no_mean_between_finite_bounds():
         expected = below + integrate.quad(lambda x, t=t: t.sf(x) ** 2, 0.5, 2)[0]
         assert_allclose(weighted(dist, 0.5, -1, 2), expected, rtol=1e-7)
         assert np.isfinite(dist.clip(-1, 2).mean()).all()
+
+
+HEAVY = {
+    "Student t, df 0.4": (StudentT(0.0, 1.0, 0.4), stats.t(0.4)),
+    "Student t, df 1": (StudentT(0.0, 1.0, 1.0), stats.t(1.0)),
+    "Student t, df 2": (StudentT(0.0, 1.0, 2.0), stats.t(2.0)),
+    "Pareto": (ScipyDistribution(stats.pareto([0.7])), stats.pareto(0.7)),
+    "log-normal": (ScipyDistribution(stats.lognorm([3.0])), stats.lognorm(3.0)),
+}
+
+
+def integral(function, lower, upper, y):
+    """Integrate over panels whose distances from zero double, with edges at y."""
+    steps = np.geomspace(1e-4, 1e12, 500)
+    edges = np.concatenate([-steps, [0.0, y], steps])
+    edges = np.unique(np.concatenate([[lower, upper], edges[(edges > lower) & (edges < upper)]]))
+    nodes, weights = np.polynomial.legendre.leggauss(10)
+    half = np.diff(edges)[:, np.newaxis] / 2
+    return float((half * weights * function(edges[:-1, np.newaxis] + half * (nodes + 1))).sum())
+
+
+@pytest.mark.parametrize("kind", [Supported, Truncated])
+@pytest.mark.parametrize("name", sorted(HEAVY))
+@pytest.mark.parametrize(("lower", "upper"), [(0.5, 1e9), (2.0, 1e6), (-10.0, 30.0)])
+def test_a_heavy_tail_between_far_bounds(kind, name, lower, upper):
+    base, law = HEAVY[name]
+    dist, y = kind(base, lower, upper), lower + 0.5
+    low, high = (law.cdf(lower), law.sf(upper)) if kind is Truncated else (0.0, 0.0)
+
+    def cdf(x):
+        return (law.cdf(x) - low) / (1 - low - high)
+
+    def sf(x):
+        return (law.sf(x) - high) / (1 - low - high)
+
+    crps = integral(lambda x: np.where(x < y, cdf(x) ** 2, sf(x) ** 2), lower, upper, y)
+    distance = integral(lambda x: np.where(x < y, cdf(x), sf(x)), lower, upper, y)
+    mean = integral(sf, lower, upper, y)
+    square = integral(lambda x: 2 * (x - lower) * sf(x), lower, upper, y)
+    assert_allclose(dist.crps(y), crps, rtol=3e-7)
+    assert_allclose(dist.mean() - lower, mean, rtol=3e-7)
+    assert_allclose(dist.std(), np.sqrt(square - mean**2), rtol=3e-7)
+    assert_allclose(expected_loss(dist, "absolute", action=y), distance, rtol=3e-7)
+
+
+def test_a_far_component_of_a_mixture_has_its_own_points():
+    parts = [Normal(5.0, 1.0), StudentT(-1e4, 1.0, 0.4)]
+    dist = Mixture(parts).clip(0.0, 1e9)
+    separate = sum(integral(lambda x, part=part: part._sf(x), 0.0, 1e9, 5.0) / 2 for part in parts)
+    assert_allclose(dist.mean(), separate, rtol=3e-7)
 
 
 @pytest.mark.parametrize("df", [2.5, 3.0, 30.0])

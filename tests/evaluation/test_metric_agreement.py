@@ -194,7 +194,7 @@ def test_reports_of_different_coverages_are_refused(models):
         name: uncertainty_report(y, dist, coverage=coverages[name], **OPTIONS)
         for name, dist in forecasts.items()
     }
-    with pytest.raises(ValueError, match=r"must have the same optimum of 'picp', got 0\.8, 0\.9, 0\.95"):
+    with pytest.raises(ValueError, match=r"must have the same optimum for 'picp', got 0\.8, 0\.9, 0\.95"):
         metric_agreement(reports)
 
 

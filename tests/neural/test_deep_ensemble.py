@@ -133,7 +133,7 @@ def test_rows_that_one_member_left_out_have_no_spread_to_calibrate_by(output):
 
 @pytest.mark.parametrize("params", [{"loss": "squared_error"}, {"output": "members"}])
 def test_one_member_has_no_spread_to_calibrate_by(sine, params):
-    with pytest.raises(ValueError, match="`n_estimators` must be at least 2 to calibrate by the spread"):
+    with pytest.raises(ValueError, match="`n_estimators` must be at least 2 to calibrate with the spread"):
         ensemble(1, **params).fit(*sine)
     assert np.isfinite(ensemble(1, calibration=None, **params).fit(*sine).predict(sine[0])).all()
 

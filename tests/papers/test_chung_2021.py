@@ -71,7 +71,7 @@ def test_tables_for_the_documentation(study, capsys):
     study.show(study.lines({"the truth": rows}, 2), "Table 2", rst=True)
     printed = capsys.readouterr().out
     assert printed.startswith(
-        ".. list-table:: Table 2\n   :header-rows: 1\n\n   * - trained by\n     - numbers of\n"
+        ".. list-table:: Table 2\n   :header-rows: 1\n\n   * - trained with\n     - source\n"
     )
     assert "     - 0.962 ± 0.064*\n" not in printed.split("ground truth")[1]
 

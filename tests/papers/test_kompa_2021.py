@@ -199,16 +199,16 @@ def test_tables_for_the_documentation_come_from_the_results(study, tmp_path, cap
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--folds", "0"], "--folds must lie between 1 and 20, got 0"),
-        (["--folds", "21"], "--folds must lie between 1 and 20, got 21"),
+        (["--folds", "0"], "--folds must be between 1 and 20, got 0"),
+        (["--folds", "21"], "--folds must be between 1 and 20, got 21"),
         (["--candidates", "0"], "--candidates must be at least 1, got 0"),
-        (["--rst"], "name the JSON file of a run"),
-        (["--rst", "--out", "nowhere.json"], "name the JSON file of a run"),
+        (["--rst"], "pass the JSON file of a run"),
+        (["--rst", "--out", "nowhere.json"], "pass the JSON file of a run"),
         (["--sets", "california"], "invalid choice: 'california'"),
         (["--methods", "magic"], "invalid choice: 'magic'"),
         (["--protocol", "loo"], "invalid choice: 'loo'"),
-        ([], "no data: name by --data, or SKUQ_DATA"),
-        (["--data", "nowhere"], "no data: name by --data, or SKUQ_DATA"),
+        ([], "no data: pass --data, or set SKUQ_DATA"),
+        (["--data", "nowhere"], "no data: pass --data, or set SKUQ_DATA"),
     ],
 )
 def test_invalid_arguments_raise_helpful_errors(study, monkeypatch, capsys, tmp_path, arguments, message):

@@ -341,8 +341,8 @@ def test_finished_runs_are_skipped_and_give_tables_and_a_figure(study, small, tm
         (["--test-rows", "-1"], "--test-rows must be at least 1, got -1"),
         (["--systems", "magic"], "invalid choice: 'magic'"),
         (["--lenet", "--systems", "SVI"], "convolutions have no variational posterior"),
-        ([], "no data: name by --data, or SKUQ_DATA"),
-        (["--data", "nowhere"], "no data: name by --data, or SKUQ_DATA"),
+        ([], "no data: pass --data, or set SKUQ_DATA"),
+        (["--data", "nowhere"], "no data: pass --data, or set SKUQ_DATA"),
     ],
 )
 def test_invalid_arguments_raise_helpful_errors(study, monkeypatch, capsys, arguments, message):

@@ -50,7 +50,7 @@ def test_layers_are_plain_as_the_settings_chosen_on_other_data_sets_had_them(stu
 def test_bad_arguments_say_what_is_wrong(study, tmp_path, capsys):
     for arguments, message in (
         (["--splits", "0", "--data", str(tmp_path)], "--splits must be at least 1, got 0"),
-        (["--data", str(tmp_path)], "no data: name by --data"),
+        (["--data", str(tmp_path)], "no data: pass --data"),
         (["--sets", "boston"], "invalid choice: 'boston'"),
     ):
         with pytest.raises(SystemExit):

@@ -64,7 +64,7 @@ def test_no_method_keeps_its_coverage_where_features_are_noisy(study, shared_dat
 def test_bad_arguments_say_what_is_wrong(study, tmp_path, capsys):
     for arguments, message in (
         (["--splits", "0", "--data", str(tmp_path)], "--splits must be at least 1, got 0"),
-        (["--data", str(tmp_path)], "no data: name by --data"),
+        (["--data", str(tmp_path)], "no data: pass --data"),
         (["--sets", "boston"], "invalid choice: 'boston'"),
     ):
         with pytest.raises(SystemExit):

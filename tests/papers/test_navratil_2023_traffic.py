@@ -134,7 +134,7 @@ def test_the_sentences_of_the_page_have_the_numbers_of_the_tables(study, results
         f"the interval would be {by_hour[0]:.0f} to {by_hour[1]:.0f} %",
         f"the gains of all models are {whole(column(results, FEWEST))}, and the lower bounds of their 95 % "
         f"intervals are at least {100 * few.min():.0f} %",
-        f"The gains on the other three pairs of axes are {whole(others)}.",
+        f"On the other three pairs of axes, the gains are {whole(others)}.",
         f"the factors are {factor.min():.1f} to {factor.max():.1f}, and the factors save "
         f"{whole(columns('miss 16, saved'))}",
         f"If a miss costs 1 or 4, the factors save {whole(columns('miss 1, saved', 'miss 4, saved'))}.",
@@ -249,7 +249,7 @@ def test_the_lstm_of_a_small_run_shows_the_claims(study, hours):
 def test_bad_arguments_say_what_is_wrong(study, capsys):
     for arguments, message in (
         (["--epochs", "0"], "must be at least 1"),
-        (["--models", "forest", "--plot", "a.svg"], "--plot needs a run with the LSTM"),
+        (["--models", "forest", "--plot", "a.svg"], "--plot requires a run with the LSTM"),
         (["--models", "boosting"], "invalid choice: 'boosting'"),
     ):
         with pytest.raises(SystemExit):

@@ -79,7 +79,7 @@ def test_a_short_run(study, folder, capsys, monkeypatch):
     assert results.shape == (8, 16)
     assert np.isfinite(results.to_numpy()).all()
     assert "Mean rank correlation over 4 sets" in printed
-    assert printed.rstrip().endswith("s of one core.")
+    assert printed.rstrip().endswith("s on one core.")
 
 
 def test_the_correction_improves_the_ensemble(study, folder):

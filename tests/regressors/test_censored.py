@@ -438,7 +438,7 @@ def test_a_weight_of_infinity_is_refused(few):
             return Normal(y - 100.0, 1.0)
 
     model = CensoringWeightedRegressor(LeastSquaresRegressor(), Early(), floor=0.0, random_state=0)
-    with pytest.raises(ValueError, match="the probability to be uncensored must be positive"):
+    with pytest.raises(ValueError, match="the probability of being uncensored must be positive"):
         model.fit(few.X, few.y, event=few.event)
     with pytest.raises(ValueError, match=r"`floor` must lie in \[0, 1\], got 2"):
         model.set_params(floor=2).fit(few.X, few.y, event=few.event)

@@ -7,10 +7,10 @@ rule that applies to the estimator:
 
 .. include:: /reference/generated/method-rules.inc
 
-A posterior is exact only under the assumptions of its model.
-``method="recalibrated"`` recalibrates the posterior; ``"native"`` and
-``"quantile"`` do not recalibrate. If the second column of the following table
-describes your case, use the class in the first column:
+A posterior is exact only if the assumptions of its model hold.
+``method="recalibrated"`` recalibrates it; ``"native"`` and ``"quantile"`` do not. If
+the second column of the following table describes your case, use the class in the first
+column:
 
 .. list-table::
     :header-rows: 1
@@ -24,37 +24,39 @@ describes your case, use the class in the first column:
       - cost of the selected method: usually one fit per fold (``cv``) and one fit on all
         rows
     * - :class:`~skuq.regressors.ResidualRegressor`
-      - you want to choose the model of the errors of any regressor. By default, the
-        scale of the errors is a function of X, and their shape is empirical. The
-        shape depends on X if such a shape is better out of fold
+      - you want to choose how the errors of a regressor are modeled. By default, the
+        scale of the errors is a function of X, and their shape is empirical. The shape
+        also depends on X if that gives better out-of-fold forecasts
       - the fits for out-of-fold residuals (``cv``), and a second model for the scale
     * - :class:`~skuq.regressors.MultiQuantileRegressor`
       - the estimator has a quantile loss (gradient boosting, quantile regression), and the shape of the distribution
         changes with X, for example if many targets are 0
       - one fit per level, or one for models with several quantiles
     * - :class:`~skuq.regressors.ForestDistributionRegressor`
-      - the estimator is a random forest, or bagged trees, with 50 trees or more; gives a distribution of any shape,
-        calibrated on out-of-bag rows, and its epistemic part. A row is out of bag for a tree if the tree was not
-        trained on this row
+      - the estimator is a random forest, or bagged trees, with 50 trees or more. The
+        distribution has any shape, is calibrated on out-of-bag rows, and has an
+        epistemic part. A row is out of bag for a tree if the tree was not trained on it
       - one fit
     * - :class:`~skuq.regressors.BootstrapRegressor`
-      - the epistemic uncertainty (the uncertainty of the function, which more rows reduce) is required separately from
-        the noise
+      - you need the epistemic uncertainty (the uncertainty of the function, which more
+        rows reduce) separately from the noise
       - one fit per bootstrap sample; a single fit for a forest, whose trees are already fitted to bootstrap samples
     * - :class:`~skuq.regressors.ConformalRegressor`
       - a guarantee of the coverage is required, for exchangeable rows with any
         noise. For heteroscedastic noise, wrap another class of this table and use
         the method ``"normalized"``
-      - held-out rows (at least 9 for 90 %, better several hundred); see :doc:`/how-to/conformal`
+      - held-out rows (at least 9 for 90 % intervals, preferably several hundred); see
+        :doc:`/how-to/conformal`
     * - :class:`~skuq.regressors.CrossConformalRegressor`
-      - a guarantee of the coverage is required, and there are few rows. No row is
-        held out, and the guarantee is weaker
+      - you need a coverage guarantee and have few rows. No rows are held out, and the
+        guarantee is weaker
       - one fit per fold, and one fit on all rows
     * - :class:`~skuq.regressors.LeastSquaresRegressor`
       - a linear model with Student t intervals is sufficient, or there are few rows
       - one least-squares fit
     * - :class:`~skuq.regressors.SparseGaussianProcessRegressor`
-      - the function is smooth, there are few features, and epistemic uncertainty is required; needs the extra ``gp``
+      - the function is smooth, there are few features, and you need epistemic
+        uncertainty; requires the extra ``gp``
       - about a hundred passes over the n rows. A pass takes n m² operations for m
         inducing points, which are artificial rows that summarize the data
     * - :class:`~skuq.neural.DeepEnsembleRegressor` and other networks
@@ -62,17 +64,17 @@ describes your case, use the class in the first column:
         heteroscedastic noise; requires the extra ``torch``
       - 20 networks trained in one pass, seconds for a thousand rows; see :doc:`/how-to/networks`
     * - :class:`~skuq.regressors.MixtureRegressor`
-      - there are several candidates, such as trees and networks. The class averages their
-        distributions, and the average (the *pool*) is about as good as its best member
-        (:doc:`/explanation/pools`)
+      - you have several candidates, such as trees and networks. The class averages
+        their distributions, and the average (the *pool*) is about as good as its best
+        member (:doc:`/explanation/pools`)
       - cost of all members
     * - :class:`~skuq.model_selection.AutoUncertaintyRegressor`
       - you do not want to choose a model: the class searches over models and over
         the methods of this table; see :doc:`/automl`
       - a time budget, a minute by default
     * - the estimator itself
-      - the estimator has a posterior whose assumptions hold (``BayesianRidge``, ``ARDRegression``,
-        ``GaussianProcessRegressor``)
+      - the estimator has a posterior (``BayesianRidge``, ``ARDRegression``,
+        ``GaussianProcessRegressor``) and the assumptions of its model hold
       - none
     * - :class:`~skuq.regressors.RecalibratedRegressor`
       - the estimator has a predictive distribution fitted to the training rows (NGBoost, CatBoost, XGBoost, quantile
@@ -114,9 +116,9 @@ models = [
 
 # %%
 # The table evaluates the 80 % intervals of each method on new rows. The noise grows
-# with the second feature, ``x2``. The two columns of widths are means over the rows
-# with ``x2`` below 1, and over the rows with ``x2`` above 2. The last row of the table
-# has the intervals of the true distribution.
+# with the second feature, ``x2``. The two width columns show the mean width for rows
+# with ``x2`` below 1 and for rows with ``x2`` above 2. The last row of the table shows
+# the intervals of the true distribution.
 
 import pandas as pd
 
@@ -143,12 +145,12 @@ table.T.round(2)
 
 # %%
 # The standard error of a coverage on 300 rows is 0.02. ``ConformalRegressor``
-# calibrates on 75 of the training rows. Its coverage varies between calibration sets
-# of this size, with a mean of 0.8 and a standard deviation of 0.05. In the first three
-# rows of the table, the width follows the noise. ``LeastSquaresRegressor`` assumes
-# homoscedastic noise. By default, ``BootstrapRegressor`` assumes homoscedastic
-# noise as well. The intervals of these two methods cover 80 % on average, but are
-# too wide for rows with little noise and too narrow for rows with much noise.
+# calibrates on 75 of the training rows. Across calibration sets of this size, its
+# coverage has a mean of 0.8 and a standard deviation of 0.05. In the first three rows
+# of the table, the width follows the noise. ``LeastSquaresRegressor`` assumes
+# homoscedastic noise, and so does ``BootstrapRegressor`` by default. The intervals of
+# these two methods cover 80 % on average, but they are too wide where there is little
+# noise and too narrow where there is much noise.
 #
 # Random forests
 # --------------
@@ -157,18 +159,18 @@ table.T.round(2)
 # each tree was not trained on (the *out-of-bag* rows), so it needs only one fit. We
 # compared this class with two other methods on 21 data sets, with forests of 100
 # trees, two splits per set and up to 1500 training rows.
-# :class:`~skuq.regressors.ResidualRegressor` with the same forest needs as much
-# computation as 6.6 fits to all rows, and also a model of the scale. The CRPS of
+# :class:`~skuq.regressors.ResidualRegressor` with the same forest takes as much
+# computation as 6.6 fits to all rows, plus a model of the scale. The CRPS of
 # ``ForestDistributionRegressor`` is 4 % lower than the CRPS of ``ResidualRegressor``,
-# and 9 % lower than the CRPS of quantile-forest (geometric means over the sets). The
-# 90 % intervals of ``ForestDistributionRegressor`` cover 90.3 % of the test rows. On
-# none of the 21 sets does their coverage differ significantly from 90 %.
+# and 9 % lower than the CRPS of quantile-forest (geometric means over the sets). The 90
+# % intervals of ``ForestDistributionRegressor`` cover 90.3 % of the test rows. Their
+# coverage does not differ significantly from 90 % on any of the 21 sets.
 #
-# Bootstrap samples are drawn at random. If a row is out of bag for a tree, the tree
-# may therefore still be trained on rows of the same group, or of neighboring times.
-# The out-of-bag errors are then too small, and the intervals are too narrow. For
-# groups or a time series, pass a splitter as ``cv`` of ``UncertaintyRegressor``,
-# which then refits the forest on the folds of the splitter.
+# Bootstrap samples are drawn at random. A tree may therefore be trained on other rows
+# of the same group, or of neighboring times, even if a given row is out of bag. The
+# out-of-bag errors are then too small, and the intervals are too narrow. For groups or
+# a time series, pass a splitter as ``cv`` of ``UncertaintyRegressor``, which then
+# refits the forest on the folds of the splitter.
 #
 # Measured on 21 data sets
 # ------------------------
@@ -177,13 +179,13 @@ table.T.round(2)
 # packages. The reference is ``UncertaintyRegressor`` with gradient boosting, which
 # takes six fits. ``MixtureRegressor()`` is a *pool*: it averages the distributions of
 # :func:`~skuq.regressors.default_estimators`. Its CRPS is the lowest, 57 % lower than
-# the CRPS of the reference. The forest is the best method with one fit; its CRPS is
-# 13 % lower than the CRPS of the reference. ``effort="high"`` lowers the CRPS of the
-# reference by 3 %. For a model with a quantile loss, ``UncertaintyRegressor`` lowers
-# the CRPS by 2 % and the interval score by 14 %, compared with the same quantiles
-# without calibration. The deep ensemble, the forest and the bootstrap separate
-# epistemic from aleatoric uncertainty. Boosting and pools with boosting as a member do
-# not.
+# the CRPS of the reference. Of the methods that need only one fit, the forest is best:
+# its CRPS is 13 % lower than the CRPS of the reference. ``effort="high"`` lowers the
+# CRPS of the reference by 3 %. For a model with a quantile loss,
+# ``UncertaintyRegressor`` lowers the CRPS by 2 % and the interval score by 14 %,
+# compared with the same quantiles without calibration. The deep ensemble, the forest
+# and the bootstrap separate epistemic from aleatoric uncertainty. Boosting, and pools
+# that contain boosting, do not.
 #
 # Gradient boosting
 # -----------------
@@ -195,9 +197,9 @@ table.T.round(2)
 # ``UncertaintyRegressor`` recalibrates these models. A model of one quantile, as in
 # LightGBM and scikit-learn, does not predict a distribution.
 # ``UncertaintyRegressor`` fits such a model at four levels. At each level, it fits
-# three models: one to all rows, and two that each leave out one fold. This takes
-# twelve fits in total. With ``effort="high"``, it uses eleven levels and five folds,
-# which takes 66 fits.
+# three models: one to all rows, and two that each leave out one fold. That makes twelve
+# fits in total. With ``effort="high"``, it uses eleven levels and five folds, which
+# takes 66 fits.
 #
 # Several targets
 # ---------------

@@ -2,13 +2,14 @@
 Choose a metric
 ===============
 
-The metric depends on the purpose: *model selection*, *checking calibration*, and
-*describing* a forecast require different metrics. This page names a metric for each
-purpose, with one example. :doc:`/explanation/calibrated-and-sharp` explains the
+The right metric depends on the purpose: *selecting* a model, *checking calibration* and
+*describing* a forecast require different metrics. This page recommends a metric for
+each purpose, with one example. :doc:`/explanation/calibrated-and-sharp` explains the
 concepts, and :doc:`/reference/metrics` lists all metrics in one table.
 
 The example is one model with predictions for held-out rows. The noise increases
-with the absolute value of the first feature. The model assumes constant noise.
+with the absolute value of the first feature. The model assumes that the noise is
+constant.
 """
 
 import numpy as np
@@ -31,16 +32,16 @@ dist
 # 1. Model selection: one proper score
 # ------------------------------------
 #
-# Select models by one score. Choose the score by the part of the forecast that you
+# Select models with one score. Choose the score for the part of the forecast that you
 # use:
 #
 # .. list-table::
 #     :header-rows: 1
 #     :widths: 50 50
 #
-#     * - used part of the forecast
+
 #       - select by
-#     * - the whole distribution, or unknown
+#     * - the whole distribution, or not yet known
 #       - ``neg_crps``
 #     * - probabilities of rare, costly events
 #       - ``neg_nll``, if there is a density and outliers are valid observations
@@ -91,7 +92,7 @@ print("crpss", round(skill(model, X_test, y_test), 3))
 #     :widths: 50 50
 #
 #     * - property
-#       - check by
+
 #     * - 90 % intervals cover 90 % of the targets
 #       - :func:`~skuq.metrics.prediction_interval_coverage`
 #     * - all probabilities are calibrated on average
@@ -122,9 +123,9 @@ mace = mean_absolute_calibration_error(y_test, dist)
 print(f"coverage of 90 % intervals {overall:.3f}, MACE {mace:.3f}")
 
 # %%
-# The model is not calibrated for all values of the first feature. Take the third of the
-# rows with the first feature farthest from 0. In these rows, the 90 % intervals contain
-# 83 % of the targets:
+# The model is not calibrated for all values of the first feature. In the third of the
+# rows where the first feature is farthest from 0, the 90 % intervals contain 83 % of
+# the targets:
 
 from skuq.metrics import conditional_coverage
 
@@ -133,9 +134,9 @@ by_feature = conditional_coverage(y_test, dist, feature=distance, n_bins=3)
 by_feature[["n", "coverage", "standard_error"]].round(3)
 
 # %%
-# The plot shows the reason. The band has one width, but the observations vary
-# more on both sides than in the middle. In the marginal coverage, the intervals
-# that are too wide offset the intervals that are too narrow.
+# The plot shows the reason. The band has a constant width, but the observations vary
+# more on both sides than in the middle. In the marginal coverage, intervals that are
+# too wide compensate for intervals that are too narrow.
 
 from skuq.displays import PredictionBandDisplay
 
@@ -147,22 +148,23 @@ display = PredictionBandDisplay.from_estimator(
 # 3. Describing a forecast: width, sharpness, curve
 # -------------------------------------------------
 #
-# * How wide are the intervals? :func:`~skuq.metrics.mean_interval_width`. To
-#   compare data sets, use ``nmpiw`` with the training standard deviation as unit.
+# * How wide are the intervals? :func:`~skuq.metrics.mean_interval_width`. To compare
+#   data sets, use ``nmpiw`` with the standard deviation of the training targets as the
+#   unit.
 # * Is the model sharper than a model that ignores X? Compare
 #   :func:`~skuq.metrics.sharpness` with ``y_train.std()``.
-# * Which width is needed for which miss rate?
+# * Which width does each miss rate require?
 #   :func:`~skuq.metrics.uncertainty_characteristics_curve`.
 #
-# Do not select a model by these metrics. To use one of them as a constraint, see
+# Do not select a model with these metrics. To use one of them as a constraint, see
 # ``refit_best`` in :doc:`/how-to/select_by_crps`.
 #
 # 4. Several metrics at once
 # --------------------------
 #
-# Each row of the report has the value, an interval, the value of a calibrated model
-# with the same predictions, and an interpretation. Without ``metrics``, the report
-# has all metrics of skuq.
+# Each row of the report shows the value of a metric, an interval, the value that a
+# calibrated model with the same predictions would have, and an interpretation. Without
+# ``metrics``, the report shows all metrics of skuq.
 
 from skuq.evaluation import uncertainty_report
 
@@ -178,12 +180,12 @@ report
 # 5. Do the metrics agree?
 # ------------------------
 #
-# Each metric orders several models from best to worst.
-# :func:`~skuq.evaluation.metric_agreement` compares these orders. Its input is a
+# Each metric ranks the models from best to worst.
+# :func:`~skuq.evaluation.metric_agreement` compares these rankings. Its input is a
 # table with one row per model and one column per metric. Kendall's tau is 1 if two
-# metrics order the models alike, and -1 if the two orders are opposite. In this
-# example, the models are copies of the model above with different standard
-# deviations:
+# metrics rank the models in the same order, and -1 if they rank them in opposite
+# orders. In this example, the models are copies of the model above with different
+# standard deviations:
 
 import pandas as pd
 
@@ -208,18 +210,18 @@ agreement = metric_agreement(table, directions={"picp": 0.9}, random_state=0)
 agreement.tau.round(2)
 
 # %%
-# If two metrics agree, report one of them. If two metrics disagree, choose the
-# metric that fits your purpose, before you look at the result.
+# If two metrics agree, report one of them. If two metrics disagree, choose the one that
+# fits your purpose before you look at the results.
 # :class:`~skuq.displays.MetricAgreementDisplay` plots the table.
 #
 # Recommendations
 # ---------------
 #
-# * Choose the metric before the results are known. After the same recalibration, one
+# * Choose the metric before you know the results. After the same recalibration, one
 #   metric often improves while another gets worse
 #   (:doc:`/replications/wibbeke-2025-metrics`).
 # * Use at least 500 rows for a calibration metric. With fewer rows, skuq issues a
-#   warning. Proper scores have no minimum, but test differences for significance
-#   (:doc:`/how-to/compare_two_models`).
+#   warning. Proper scores need no minimum number of rows, but test differences for
+#   significance (:doc:`/how-to/compare_two_models`).
 # * Report the options with the value: "ENCE, 10 equal-count bins, n = 1500". Values
 #   are comparable only for the same number of rows and the same bins.

@@ -4,8 +4,8 @@ Search on a cluster
 
 skuq uses joblib for parallel computation. joblib runs tasks in local processes by
 default, or on a dask cluster (extra ``dask``). With an integer ``random_state``, both
-give identical results. This page distributes a search, and shows a search that
-survives the loss of workers.
+give identical results. This page distributes a search over a cluster, and shows how a
+search can survive the loss of workers.
 
 The search is an ordinary search of scikit-learn:
 """
@@ -27,10 +27,10 @@ search = GridSearchCV(
 )
 
 # %%
-# The client connects to the scheduler of a cluster. The cluster of this page runs in
-# the same process, so the page runs on any machine. For another cluster, use
-# ``Client("scheduler-address:8786")``. In a script, put the code below
-# ``if __name__ == "__main__":``, because new processes import the script.
+# The client connects to the scheduler of a cluster. On this page, the cluster runs in
+# the same process, so the code works on any machine. For another cluster, use
+# ``Client("scheduler-address:8786")``. In a script, put the code below ``if __name__ ==
+# "__main__":``, because new processes import the script.
 
 from dask.distributed import Client, LocalCluster
 
@@ -51,18 +51,17 @@ with parallel_config("dask"):
 print(search.best_params_, f"CRPS {-search.best_score_:.3f}")
 
 # %%
-# skuq distributes only the outermost loop. In this search, the loop has one task per
+# skuq distributes only the outermost loop. In this search, that loop has one task per
 # candidate and fold. joblib's dask backend uses all cores of the cluster regardless of
-# ``n_jobs``, even inside tasks. The backend would therefore also distribute every fold
-# of a
-# :class:`~skuq.regressors.UncertaintyRegressor` and every tree of a forest, which
-# is slow. skuq therefore runs folds and trees inside the task. With ``n_jobs=1``, a
+# ``n_jobs``, even inside tasks. It would therefore also distribute every fold of a
+# :class:`~skuq.regressors.UncertaintyRegressor` and every tree of a forest, which is
+# slow. skuq therefore runs folds and trees inside the task. With ``n_jobs=1``, a
 # regressor of skuq fits its folds and members in the calling process.
 #
-# A cluster has overhead: every worker first imports skuq and scikit-learn, which
-# takes some seconds, and every task takes about a millisecond. For less than ten
-# seconds of work, a cluster is slower than one process. Set ``OMP_NUM_THREADS=1`` for
-# the workers, to avoid oversubscription by gradient boosting.
+# A cluster has overhead: every worker first imports skuq and scikit-learn, which takes
+# a few seconds, and every task adds about a millisecond. For less than ten seconds of
+# work, a cluster is slower than one process. Set ``OMP_NUM_THREADS=1`` for the workers,
+# so that gradient boosting does not start more threads than there are cores.
 #
 # If a worker is lost
 # -------------------
@@ -93,10 +92,10 @@ print(best, np.round(scores, 3))
 
 # %%
 # ``model`` has ``n_jobs=1``, because every worker already has a task. The data are sent
-# with each task. If the data are large, let the function read the data from a file that
-# all workers can access. For a search of several hours, use Optuna with a storage,
-# which saves every finished trial. :doc:`/how-to/large_data` computes metrics on the
-# workers that store the rows.
+# with each task. If the data are large, let the function read them from a file that all
+# workers can access. For a search of several hours, use Optuna with a storage, which
+# saves every finished trial. :doc:`/how-to/large_data` shows how to compute metrics on
+# the workers that store the rows.
 
 client.close()
 cluster.close()

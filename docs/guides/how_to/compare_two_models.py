@@ -2,8 +2,8 @@
 Compare two models
 ==================
 
-Is the difference between two models significant, and how large is it? This page has
-the complete procedure, from the split to the reported result.
+Is the difference between two models significant, and how large is it? This page goes
+through the complete procedure, from the split to the reported result.
 
 The two models are a spline with a Bayesian linear model, and bagged trees. The
 target is a function of the first feature. The noise increases with the absolute
@@ -57,9 +57,9 @@ forecasts
 # 2. Choose the metric in advance
 # -------------------------------
 #
-# Decide by one proper score. Use the CRPS unless there is a reason for another
-# score (:doc:`/how-to/choose_a_metric`). Report other metrics, but do not decide by
-# them.
+# Base the decision on one proper score. Use the CRPS unless you have a reason for
+# another score (:doc:`/how-to/choose_a_metric`). Report other metrics, but do not base
+# the decision on them.
 #
 # 3. Test the paired difference
 # -----------------------------
@@ -73,13 +73,13 @@ print("CRPS", [round(value, 3) for value in test.values])
 print("difference", round(test.difference, 3), "p-value", round(test.p_value, 3))
 
 # %%
-# The test swaps the two forecasts within rows at random. The test therefore uses only
-# the differences within rows. These differences vary less than the scores. Do not
-# compare the confidence intervals of the two models instead: in the report of step 5,
-# the intervals of the CRPS overlap, although the difference is significant
-# (:doc:`/explanation/significance`).
+# The test swaps the two forecasts of randomly chosen rows. It therefore uses only the
+# difference between the two scores of a row, which varies less than the scores
+# themselves. Do not compare the confidence intervals of the two models instead: in the
+# report of step 5, the intervals of the CRPS overlap, although the difference is
+# significant (:doc:`/explanation/significance`).
 #
-# For a one-sided test choose the direction in advance: ``alternative="less"`` tests
+# For a one-sided test, choose the direction in advance: ``alternative="less"`` tests
 # whether the first model has the smaller value.
 #
 # 4. Report the size of the difference
@@ -114,11 +114,11 @@ report = uncertainty_report(
 report
 
 # %%
-# The trees have the better ENCE, but worse values of both proper scores. The
-# decision of step 2 is based on the CRPS, so the ENCE does not change it. The ENCE
-# indicates a deficiency of the spline model, which the reliability diagram shows.
-# The spline model predicts almost the same standard deviation for all rows,
-# although the size of its errors differs widely between bins.
+# The trees have the better ENCE, but worse values of both proper scores. The decision
+# in step 2 is based on the CRPS, so the ENCE does not change it. But the ENCE points to
+# a weakness of the spline model, which the reliability diagram makes visible. The
+# spline model predicts almost the same standard deviation for all rows, although its
+# errors are much larger in some bins than in others.
 
 from skuq.displays import ReliabilityDisplay
 
@@ -148,8 +148,8 @@ for name, dist in forecasts.items():
 by_second
 
 # %%
-# The coverage of both models is too high if the noise is small. The coverage of the
-# spline model is too low if the noise is large. Marginal coverage does not show
+# Where the noise is small, the coverage of both models is too high. Where the noise is
+# large, the coverage of the spline model is too low. Marginal coverage does not show
 # this.
 #
 # If the model with the better CRPS is miscalibrated, you can :doc:`recalibrate
@@ -170,10 +170,10 @@ print(sentence)
 # Common mistakes
 # ---------------
 #
-# * **Choosing the metric after the results are known.** Among thirty metrics, some
-#   favor one model and some favor the other.
+# * **Choosing the metric after seeing the results.** Among thirty metrics, some favor
+#   one model and some favor the other.
 # * **Tuning only one of the models.** The difference may then come from the tuning.
-# * **Recalibrating on the test rows.** All calibration metrics are then optimistic.
+# * **Recalibrating on the test rows.** All calibration metrics then look too good.
 # * **Dependent rows.** In time series and repeated measurements, the p-value is far too
 #   small. :doc:`/explanation/significance` quantifies the effect, and describes a test
 #   of block means.

@@ -2,11 +2,10 @@
 Do my intervals cover all kinds of rows?
 ========================================
 
-Intervals with 90 % coverage on average may have much lower coverage for some rows.
-This page tests whether the coverage differs between rows, finds rows with low
-coverage, and shows two remedies. The data are measurements of the noise of airfoils
-in a wind tunnel, in decibels. The model is gradient boosting with conformal intervals
-of one width:
+Intervals with an average coverage of 90 % may have a much lower coverage for some rows.
+This page tests whether the coverage differs between rows, finds rows with low coverage,
+and shows two remedies. The data are noise levels of airfoils in a wind tunnel, in
+decibels. The model is gradient boosting with conformal intervals of constant width:
 """
 
 import numpy as np
@@ -22,9 +21,9 @@ columns = ["frequency", "angle", "chord", "velocity", "thickness"]
 X = pd.DataFrame(X, columns=columns)
 
 # %%
-# The metrics below require many rows on which the model was not trained. With few
-# rows, only large differences are found. Cross-validation gives an interval for
-# each of the 1503 rows.
+# The metrics below require many rows on which the model was not trained. With few rows,
+# they detect only large differences. Cross-validation gives an interval for each of the
+# 1503 rows.
 
 
 def out_of_fold_intervals(model):
@@ -41,7 +40,7 @@ one_width = out_of_fold_intervals(
 )
 
 # %%
-# The average coverage is nominal:
+# The average coverage is close to nominal:
 
 from skuq.metrics import prediction_interval_coverage
 
@@ -54,9 +53,9 @@ round(overall, 3)
 #
 # :func:`~skuq.evaluation.conditional_coverage_estimate` trains a classifier that
 # predicts from X whether an interval contains its target. It compares the
-# classifier with the constant prediction 90 %. If the coverage is 90 % everywhere,
-# the classifier cannot be better than the constant, and the error is about zero or
-# slightly negative:
+# classifier with a constant prediction of 90 %. If the coverage is 90 % everywhere, the
+# classifier cannot be better than the constant, and the error is about zero or slightly
+# negative:
 
 from skuq.evaluation import conditional_coverage_estimate
 
@@ -67,9 +66,9 @@ print(
 )
 
 # %%
-# The error is several standard errors above zero, so the coverage depends on X. The
-# error is a mean squared difference from the nominal coverage. Its square root is a
-# typical difference:
+# The error is several standard errors above zero, so the coverage depends on X. It is a
+# mean squared difference from the nominal coverage, so its square root is a typical
+# difference:
 
 typical = np.sqrt(estimate.error)
 round(typical, 2)
@@ -100,9 +99,8 @@ print(f"{rare.mean():.0%} of the rows")
 profile.round(1)
 
 # %%
-# These rows have a large angle, a low frequency and a short chord. Verify this
-# result by the coverage in bins of a feature or in groups, which is computed
-# without a classifier:
+# These rows have a large angle, a low frequency and a short chord. Verify this result
+# with the coverage in bins of a feature or in groups, which needs no classifier:
 
 from skuq.metrics import conditional_coverage
 
@@ -144,7 +142,7 @@ pd.DataFrame(in_groups).round(3)
 # Normalized conformal prediction scales the width by a predicted standard
 # deviation. If the predicted standard deviation is accurate, the coverage is close
 # to nominal in all groups of rows. This is not guaranteed.
-# :class:`~skuq.regressors.ResidualRegressor` fits the standard deviation to
+# :class:`~skuq.regressors.ResidualRegressor` fits the standard deviation to the
 # residuals:
 
 from skuq.regressors import ResidualRegressor
@@ -186,20 +184,20 @@ table = pd.DataFrame(rows).T
 table.round(4)
 
 # %%
-# All three models have nominal coverage on average. Compared with one width,
-# calibration by group removes a third of the error. Normalization by the predicted
-# standard deviation removes four fifths of the error, and its intervals are
+# All three models have nominal coverage on average. Compared with intervals of constant
+# width, calibration by group removes a third of the error. Normalization by the
+# predicted standard deviation removes four fifths of the error, and its intervals are
 # narrower on average.
 #
 # * Do not select a model by the conditional coverage error or by worst-slab coverage:
-#   even random intervals of 90 % coverage have an error of 0. Select by the interval
-#   score or the CRPS (:doc:`/how-to/choose_a_metric`). In this example, the interval
+#   even random intervals with 90 % coverage have an error of 0. Use the interval score
+#   or the CRPS instead (:doc:`/how-to/choose_a_metric`). In this example, the interval
 #   score gives the same ranking. The scorers of the two metrics are ``"neg_ert"`` and
 #   ``"wsc"``. Use them only to monitor a search or a deployed model.
-# * The error is usually too small: it includes only the differences that the
-#   classifier finds. An error near zero on few rows does not prove that the
+# * The estimated error is usually too small, because it includes only the differences
+#   that the classifier finds. An error near zero on few rows does not prove that the
 #   coverage is the same everywhere.
-# * X must be numeric. Encode strings first, for example by a ``ColumnTransformer``.
-#   The features may differ from the features of the model.
+# * X must be numeric. Encode strings first, for example with a ``ColumnTransformer``.
+#   These features need not be the features of the model.
 # * For a guarantee within groups *and* widths that depend on the noise, pass ``group_by``
 #   to the normalized method (:doc:`/how-to/conformal`).

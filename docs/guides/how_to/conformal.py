@@ -4,14 +4,13 @@ Intervals with guaranteed coverage
 
 :class:`~skuq.regressors.ConformalRegressor` adds prediction intervals with
 guaranteed coverage to any regressor, including fitted ones (`Fitted models`_). The
-guarantee holds for any distribution of the noise under one condition: the
-calibration rows and the new rows are exchangeable, as in a sample in random order.
-The guarantee is *marginal*: it is an average over rows and over calibration sets.
-The coverage may be lower for some rows, or with a particular calibration set.
-:doc:`/explanation/conformal` explains the guarantee, and
-:doc:`/explanation/conformal-methods` compares the methods.
+guarantee holds for any noise distribution under one condition: the calibration rows and
+the new rows must be exchangeable, as rows in random order are. The guarantee is
+*marginal*: it is an average over rows and over calibration sets. The coverage may be
+lower for some rows, or with a particular calibration set. :doc:`/explanation/conformal`
+explains the guarantee, and :doc:`/explanation/conformal-methods` compares the methods.
 
-The data of this page have two features, ``size`` and ``shop``. The noise grows with
+The data on this page have two features, ``size`` and ``shop``. The noise grows with
 ``size``. For rows with ``shop``, the noise is twice as large.
 """
 
@@ -56,7 +55,7 @@ overall = prediction_interval_coverage(y_new, bounds)
 round(overall, 3)
 
 # %%
-# The coverage is an argument of ``predict_interval``. For several coverages, the
+# The coverage is an argument of ``predict_interval``. With several coverages, the
 # result has the shape (rows, 2, coverages).
 
 several = model.predict_interval(X_new, [0.5, 0.9, 0.95])
@@ -139,12 +138,12 @@ by_shop["standard error"] = table["standard_error"]
 pd.DataFrame(by_shop).round(2)
 
 # %%
-# With one calibration for all rows, the coverage is too low for shops and too high
-# for all other rows. With calibration by group, both coverages are close to 90 %.
-# They are not exactly 90 %, because the guarantee is an average over calibration
-# sets. This calibration set has about 150 shops. Over sets of this size, the
-# standard deviation of the coverage of shops is 0.02. The coverage in the table
-# also has a sampling error from the new rows.
+# If all rows are calibrated together, the coverage is too low for shops and too high
+# for all other rows. With calibration by group, both coverages are close to 90 %. They
+# are not exactly 90 %, because the guarantee is an average over calibration sets. This
+# calibration set contains about 150 shops, and with sets of this size the coverage for
+# shops has a standard deviation of 0.02. The new rows add sampling error to the
+# coverage in the table.
 
 fig, ax = plt.subplots(figsize=(5, 3.4), layout="constrained")
 for name, marker in {"together": "o", "by group": "s"}.items():
@@ -159,8 +158,8 @@ legend = ax.legend(frameon=False)
 #
 # A row may belong to several groups, for example to the shops and to the large
 # buildings. ``basis`` is a list of columns, or a function of X that returns one
-# column per group. The coverage is then guaranteed in every group. The columns may
-# also be numbers: the coverage then also holds on average over rows weighted by these
+# column per group. The coverage is then guaranteed in every group. The columns may also
+# contain numbers: the coverage then also holds on average over rows weighted by these
 # numbers. Use at least 100 calibration rows per column.
 
 
@@ -185,16 +184,15 @@ pd.DataFrame(by_group).round(2)
 
 # %%
 # If a group has fewer than ``min_group_size`` calibration rows, or if a new row
-# belongs to an unknown group, skuq raises an error. With ``rare_groups="pool"``,
-# the rows of such a group use the scores of all groups instead, and the coverage of
-# the group is not guaranteed.
+# belongs to an unknown group, skuq raises an error. With ``rare_groups="pool"``, such a
+# group uses the scores of all groups instead, and its coverage is not guaranteed.
 #
 # Fitted models
 # -------------
 #
 # Wrap a fitted model in scikit-learn's ``FrozenEstimator``, which is never refitted.
-# All rows passed to ``fit`` are then calibration rows; they must not be training rows
-# of the model.
+# All rows passed to ``fit`` are then calibration rows, so the model must not have been
+# trained on them.
 
 from sklearn.frozen import FrozenEstimator
 
@@ -223,8 +221,8 @@ calibrated.predict_dist(X_new).interval(0.9)[:3].round(2)
 #
 # Rows of one patient or machine are dependent. If new rows come from new machines,
 # hold out whole machines: pass a splitter with one split to ``ConformalRegressor``,
-# or a splitter with several folds to ``CrossConformalRegressor``. The argument
-# ``groups`` of ``fit`` is passed to the splitter. It is independent of the
+# or a splitter with several folds to ``CrossConformalRegressor``. ``fit`` passes its
+# argument ``groups`` to the splitter. This argument has nothing to do with the
 # parameter ``group_by``.
 
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit
@@ -239,8 +237,8 @@ folds.fit(X, y, groups=machine)
 print(f"calibration rows {split.n_calibration_:.0f}, {folds.n_calibration_:.0f}")
 
 # %%
-# The effective sample size is then the number of machines. With only 25 machines,
-# coverage varies more between calibration sets than with 500 independent rows.
+# The effective sample size is then the number of machines. With only 25 machines, the
+# coverage varies more between calibration sets than it does with 500 independent rows.
 #
 # Covariate shift
 # ---------------
@@ -248,7 +246,7 @@ print(f"calibration rows {split.n_calibration_:.0f}, {folds.n_calibration_:.0f}"
 # If new rows have a different distribution of X but the same distribution of y given X,
 # weight the calibration rows by the ratio of the densities. Pass the ratio as
 # ``density_ratio``, a function of X. A classifier that separates old from new rows can
-# estimate the ratio, without targets of the new rows. In this example, most new rows
+# estimate the ratio without the targets of the new rows. In this example, most new rows
 # have a large ``size``:
 
 from sklearn.linear_model import LogisticRegression
@@ -278,8 +276,8 @@ print(f"coverage without weights {ignored:.2f}, with weights {weighted:.2f}")
 # Calibrate on rows that are later than the training rows: ``cv`` accepts one pair of
 # index arrays. Then pass new observations to ``partial_fit``. ``partial_fit``
 # increases the target coverage after a miss and decreases it otherwise. It also adds
-# the new errors to the calibration set. In this example, the noise is 80 % larger
-# from row 900 on.
+# the new errors to the calibration set. In this example, the noise increases by 80 % at
+# row 900.
 
 X_time, y_time = draw(rng.uniform(0, 3, size=1500))
 later = np.arange(1500) >= 900
@@ -287,7 +285,7 @@ y_time[later] += 0.8 * (y_time - X_time["size"] ** 2)[later]
 
 # %%
 # The model is trained on the first 500 rows and calibrated on the next 300. This code
-# predicts its intervals without updates:
+# predicts intervals without updates:
 
 past, recent = np.arange(0, 500), np.arange(500, 800)
 sequence = ConformalRegressor(
@@ -297,8 +295,8 @@ sequence.fit(X_time[:800], y_time[:800])
 fixed = sequence.predict_interval(X_time[800:])
 
 # %%
-# With updates, the model predicts 20 rows, then ``partial_fit`` receives their
-# targets, and so on:
+# With updates, the model predicts 20 rows, ``partial_fit`` receives their targets, and
+# so on:
 
 adaptive = []
 for start in range(800, 1500, 20):
@@ -333,16 +331,16 @@ legend = ax.legend(frameon=False)
 # step size of the target coverage. Under any drift, the miss rate over T rows
 # differs from the nominal miss rate by at most about 1 / (``gamma`` T). ``window``
 # limits the calibration set to recent errors. To keep the bound on the miss rate,
-# an interval must sometimes be infinite or a single point. Such intervals are more
-# frequent with a larger ``gamma``.
+# an interval must sometimes be infinite or a single point. A larger ``gamma`` makes
+# such intervals more frequent.
 #
-# The parameter ``adapt`` chooses the method. ``"aci"`` is the method with the fixed
-# step ``gamma``. ``"dtaci"`` weights eight steps by their recent loss, so that you need
-# not choose a step. ``"tracking"`` changes the width of the interval directly, by a
-# weighted step in units of the largest recent error. Its intervals are always finite,
-# and its miss rate has no proof for unbounded errors. Only ``"aci"`` and ``"dtaci"``
-# support ``group_by`` and ``density_ratio``. With six noise levels in turn, the
-# intervals of all three methods follow the noise:
+# The parameter ``adapt`` selects the method. ``"aci"`` has the fixed step ``gamma``.
+# ``"dtaci"`` weights eight steps by their recent loss, so you do not have to choose a
+# step. ``"tracking"`` changes the width of the interval directly, by a weighted step in
+# units of the largest recent error. Its intervals are always finite, but its miss rate
+# has no proven bound if the errors are unbounded. Only ``"aci"`` and ``"dtaci"``
+# support ``group_by`` and ``density_ratio``. In this example, the noise goes through
+# six levels, and the intervals of all three methods follow it:
 
 X_long, y_long = draw(rng.uniform(0, 3, size=2300))
 level = np.repeat([1, 2, 0.5, 1.5, 1, 3], 250)
@@ -364,4 +362,4 @@ for adapt in ("aci", "dtaci", "tracking"):
 # The distributions of ``predict_dist`` contain the new errors, but not the adapted
 # level. Scorers use these distributions. To evaluate adapted intervals, pass the
 # bounds to a metric. :class:`~skuq.recalibration.OnlineRecalibrator` adapts the whole
-# distribution, and :doc:`/how-to/sequences` has several horizons and late targets.
+# distribution, and :doc:`/how-to/sequences` shows several horizons and late targets.

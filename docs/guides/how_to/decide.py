@@ -3,9 +3,9 @@ Decide with a distribution
 ==========================
 
 How much should I stock? When should I intervene? Is the better forecast worth its
-price? The answers depend on costs. This page computes the answers for real data:
-the fuel economy of 392 cars. A car drives 100 miles through a region without
-stations, and needs ``y`` gallons:
+price? The answers depend on costs. This page computes the answers for real data, the
+fuel economy of 392 cars. A car drives 100 miles through a region without gas stations
+and needs ``y`` gallons:
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ y = 100 / mpg
 
 # %%
 # Two models predict the consumption out of fold. The first is a linear model with
-# constant noise, the second is a forest with a distribution that depends on X:
+# constant noise. The second is a forest with a distribution that depends on X:
 
 linear = LeastSquaresRegressor()
 forest = UncertaintyRegressor(
@@ -39,10 +39,10 @@ forecasts = {
 # How much to stock
 # -----------------
 #
-# A gallon that is missing costs 20 (a truck brings it), and a gallon that is left
-# over costs 1 (its transport). The optimal stock is a quantile, not the mean. If a
-# missing gallon costs u and a gallon left over costs o, the level of the quantile
-# is ``u / (u + o)``. This is known as the newsvendor problem.
+# A missing gallon costs 20, because a truck has to bring it, and a leftover gallon
+# costs 1 for its transport. The optimal stock is a quantile, not the mean. If a missing
+# gallon costs u and a leftover gallon costs o, the level of the quantile is ``u / (u +
+# o)``. This is known as the newsvendor problem.
 
 from skuq.evaluation import expected_loss, optimal_action
 
@@ -76,7 +76,7 @@ costs.round(2)
 # about three times as large, because a missing gallon is expensive.
 #
 # For any other cost, pass a function of the action and the outcome. In the next
-# example, fuel comes in cans of half a gallon, and each can has a deposit of 0.1.
+# example, fuel is sold in half-gallon cans, and each can has a deposit of 0.1.
 # ``actions`` lists the possible stocks:
 
 
@@ -89,10 +89,9 @@ in_cans = optimal_action(forecasts["forest"], cost_with_deposit, actions=cans)
 pd.Series(in_cans).value_counts().sort_index()
 
 # %%
-# Without ``actions``, all numbers are possible actions. The action that minimizes
-# the expected cost of your function is then found to within 0.001 standard
-# deviations. For the cost without deposit, the search finds the same quantile as
-# above:
+# Without ``actions``, any number is a possible action. skuq then finds the action with
+# the lowest expected cost to within 0.001 standard deviations. For the cost without a
+# deposit, this action is the same quantile as above:
 
 searched = optimal_action(forecasts["linear"], cost)
 exact = optimal_action(forecasts["linear"], "pinball", level=level)
@@ -103,12 +102,12 @@ float(np.abs(searched - exact).max())
 # -----------------
 #
 # A tank contains 5 gallons. Suppose that a second tank costs ``C``, and that a car that
-# stops on the way costs ``L``. The optimal rule is to add the second tank if the
+# runs out of fuel costs ``L``. The optimal rule is to add the second tank if the
 # probability of more than 5 gallons is at least ``C / L``. This threshold may be far
 # from 1/2: with ``C / L = 0.1``, a probability of 10 % is enough. The *relative
-# economic value* of a forecast is 0 if the forecast is worth no more than the frequency
-# of the event. The value is 1 if the forecast is worth as much as perfect knowledge of
-# the future:
+# economic value* of a forecast is 0 if the forecast is worth no more than the known
+# frequency of the event. It is 1 if the forecast is worth as much as perfect knowledge
+# of the future:
 
 from skuq.evaluation import relative_economic_value
 
@@ -128,9 +127,9 @@ values["mean only"] = relative_economic_value(
 values.round(2)
 
 # %%
-# The rule of the last column adds the second tank if the predicted mean is above 5
-# gallons. For small ratios ``C / L``, this rule is worth less than the rule with
-# the distribution. The plot shows all ratios:
+# The rule in the last column adds the second tank if the predicted mean is above 5
+# gallons. For small ratios ``C / L``, it is worth less than the rule that uses the
+# distribution. The plot shows all ratios:
 
 from skuq.displays import RelativeEconomicValueDisplay
 
@@ -144,9 +143,9 @@ for name, dist in {**forecasts, "mean only": points}.items():
 # Is the better forecast worth it?
 # --------------------------------
 #
-# The difference of the observed costs is the value of the better forecast per car.
-# A confidence interval of this value is computed by resampling rows, with the same
-# rows for both models:
+# The difference between the observed costs is the value of the better forecast per car.
+# Resampling the rows, with the same rows for both models, gives a confidence interval
+# for this value:
 
 actions = {
     name: optimal_action(dist, "pinball", level=level)
@@ -168,12 +167,12 @@ print(
 # The error before the labels arrive
 # ----------------------------------
 #
-# The expected loss needs no labels, so it is an estimate of the error in
-# production. The estimate is as accurate as the predicted distributions. It fails
-# in two cases, and the estimate itself does not show the failure. In the data of
-# this section, the noise grows with x. The first model predicts the true
-# distribution at each x. The second model is calibrated only on average, because it
-# uses the residuals of all training rows at every x:
+# The expected loss needs no labels, so it can estimate the error in production. The
+# estimate is only as accurate as the predicted distributions. It fails in two cases,
+# and the estimate itself does not show the failure. In the data of this section, the
+# noise grows with x. The first model predicts the true distribution at each x. The
+# second model is calibrated only on average, because it uses the residuals of all
+# training rows at every x:
 
 from skuq.distributions import SharedEmpirical
 
@@ -188,7 +187,8 @@ x_train, y_train = draw(0.0, 1.0, seed=0)
 residuals = y_train - x_train
 
 # %%
-# The table has the mean absolute error of the predicted mean, estimated and observed:
+# The table shows the estimated and the observed mean absolute error of the predicted
+# mean:
 
 table = {}
 for month, (shift, noise) in {
@@ -209,13 +209,12 @@ estimates = pd.DataFrame(table).T
 estimates.round(2)
 
 # %%
-# * *Shift of x.* The model that is right for each x predicts that the error becomes
-#   larger. The model that is right on average does not predict this. The second model
-#   passes all tests of average calibration on the old rows, but underestimates the
-#   error on the new rows.
-# * *Drift of the concept.* The noise given x has changed. Both estimates stay constant.
+# * *Shift of x.* The model that is right for each x predicts a larger error. The model
+#   that is right on average does not. The second model passes all tests of average
+#   calibration on the old rows, but underestimates the error on the new rows.
+# * *Concept drift.* The noise given x has changed, but both estimates stay the same.
 #
-# The estimate therefore does not replace tests with observed targets. Use
+# The estimate is therefore no substitute for tests with observed targets. Use
 # :func:`~skuq.monitoring.calibration_drift` and
 # :class:`~skuq.monitoring.CoverageMonitor` as soon as labels arrive
 # (:doc:`/how-to/monitor`), and check the calibration in groups of X in advance

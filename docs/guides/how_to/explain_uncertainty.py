@@ -3,9 +3,9 @@ Explain the uncertainty
 =======================
 
 Which columns make the intervals wide? The tools of scikit-learn and SHAP explain
-``predict``, which is the mean. This page explains the width. In the data of this
-page, the first column determines the mean of the target, and the second column
-determines the noise. The other columns have no effect:
+``predict``, which is the mean. This page explains the width. In the data on this page,
+the first column determines the mean of the target, and the second column determines the
+noise. The other columns have no effect:
 """
 
 import numpy as np
@@ -58,10 +58,10 @@ for row, explained, name in zip(
         ax.set_ylabel(name)
 
 # %%
-# Do not use partial dependence for correlated columns. It changes one column and
-# keeps the other columns, so it evaluates the model at rows that do not occur. For
-# correlated columns, compute the coverage and the width in groups of a column
-# instead (:doc:`/how-to/conditional_coverage`).
+# Do not use partial dependence for correlated columns. It changes one column and keeps
+# the others, so it evaluates the model at combinations that do not occur. For
+# correlated columns, compute the coverage and the width in groups of a column instead
+# (:doc:`/how-to/conditional_coverage`).
 #
 # For SHAP, pass the prediction to a model-agnostic explainer, such as
 # ``shap.PermutationExplainer(std.predict, X_test[:50])``.
@@ -69,9 +69,9 @@ for row, explained, name in zip(
 # Importance for the width
 # ------------------------
 #
-# The permutation importance of a column is the decrease of R² if the values of the
-# column are permuted. In this example, the targets of R² are the predicted widths,
-# so no observed targets are required. The code uses the logarithm of the standard
+# The permutation importance of a column is the decrease in R² when the values of the
+# column are permuted. In this example, the targets of R² are the predicted widths, so
+# no observed targets are required. The code uses the logarithm of the standard
 # deviation. Otherwise, a few rows with large noise would dominate the result:
 
 from sklearn.inspection import permutation_importance
@@ -105,12 +105,12 @@ importances = pd.DataFrame(
 importances.round(2)
 
 # %%
-# For the width, the column "noise" is most important. For the CRPS, the column
-# "mean" is most important. Both results are right, but they answer different
+# For the width, the column "noise" is the most important. For the CRPS, the column
+# "mean" is the most important. Both results are right, but they answer different
 # questions. The CRPS depends mostly on the location: a mean that is wrong by two
-# standard deviations almost triples the CRPS. A standard deviation that is too
-# large by a factor of two increases the CRPS by 16 %. A standard deviation that is
-# too small by a factor of two increases it by 8 %:
+# standard deviations almost triples the CRPS. A standard deviation that is too large by
+# a factor of two increases the CRPS by 16 %. A standard deviation that is too small by
+# a factor of two increases it by 8 %:
 
 from skuq.distributions import Normal
 
@@ -130,7 +130,7 @@ relative = pd.Series(increases) / mean_crps(0.0, 1.0)
 relative.round(2)
 
 # %%
-# Small errors of the width hardly change the CRPS. The CRPS is a proper score, so
-# its expectation is minimal at the right width. The importance for the CRPS answers
-# "which columns does the forecast need?". The importance for the width answers
-# "which columns make the forecast uncertain?".
+# Small errors in the width hardly change the CRPS. The CRPS is a proper score, so its
+# expectation is minimal at the correct width. The importance for the CRPS answers
+# "which columns does the forecast need?". The importance for the width answers "which
+# columns make the forecast uncertain?".

@@ -2,8 +2,8 @@
 Write a custom metric, recalibrator, regressor or score
 =======================================================
 
-Custom functions and classes work with skuq and scikit-learn without registration.
-This page has one of each kind. If a model already predicts distributions, see
+Custom functions and classes work with skuq and scikit-learn without registration. This
+page shows one example of each kind. If a model already predicts distributions, see
 :doc:`/how-to/wrap_your_own`. To contribute code to skuq, see
 :doc:`/development/contribute`.
 
@@ -22,7 +22,7 @@ X, y, X_new, y_new = X[:400], y[:400], X[400:], y[400:]
 # -------
 #
 # A metric is a function of the targets, a :class:`~skuq.distributions.Distribution`
-# and ``sample_weight``. This metric is the CRPS with larger weights of the central
+# and ``sample_weight``. This metric is the CRPS with larger weights for the central
 # levels (Gneiting and Ranjan 2011):
 
 
@@ -65,8 +65,8 @@ print(f"{interval.low:.3f} to {interval.high:.3f}")
 
 # %%
 # :func:`~skuq.evaluation.uncertainty_report` and
-# :class:`~skuq.monitoring.MetricAccumulator` accept only metrics of skuq, because
-# they need the units, the direction and the stored sums of a metric.
+# :class:`~skuq.monitoring.MetricAccumulator` accept only built-in metrics, because they
+# need the units, the direction and the stored sums of a metric.
 #
 # Recalibrators
 # -------------
@@ -112,7 +112,7 @@ shifted.best_params_
 # :class:`~skuq.regressors.BaseUncertaintyRegressor` adds intervals, quantiles and
 # out-of-sample distributions of the training rows, which recalibrators need in a
 # pipeline. In the following regressor, each distribution consists of all training
-# targets, and near rows have larger weights:
+# targets, and nearby rows have larger weights:
 
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.validation import validate_data
@@ -148,10 +148,10 @@ kernel.best_params_
 # calls scikit-learn's ``validate_data``.
 #
 # Test a regressor with scikit-learn's ``parametrize_with_checks``, and a recalibrator
-# in a pipeline after a regressor. ``check_transformer_general`` and
-# ``check_transformer_data_not_an_array`` compare ``fit_transform`` with ``transform``.
-# The results of these two methods differ by design. If the two checks fail, pass their
-# names as ``expected_failed_checks``.
+# in a pipeline after a regressor. Two checks, ``check_transformer_general`` and
+# ``check_transformer_data_not_an_array``, compare ``fit_transform`` with ``transform``,
+# which differ by design. If these checks fail, pass their names as
+# ``expected_failed_checks``.
 #
 # Conformal scores
 # ----------------
@@ -160,7 +160,7 @@ kernel.best_params_
 # scores :math:`|y - m(x)| / s(x)`, where m is the mean and s the standard deviation of
 # the wrapped regressor. The guarantee holds for any m and s. To use a custom score,
 # write a regressor that predicts the required m and s. In the following regressor, m is
-# the prediction of a wrapped regressor, and s is the mean absolute error of near
+# the prediction of a wrapped regressor, and s is the mean absolute error of nearby
 # training rows. ``data.fit_params`` contains the arguments of ``fit`` for the wrapped
 # regressor:
 
@@ -199,6 +199,6 @@ widths = [np.ptp(bounds[rows], axis=1).mean() for rows in (~wide, wide)]
 print(f"coverage {coverage:.2f}, mean width {widths[0]:.1f} and {widths[1]:.1f}")
 
 # %%
-# Groups, covariate shift and updates by ``partial_fit`` also work with this score.
-# A score with another form, such as the distance to a predicted interval, requires
-# a new class inside skuq: see :doc:`/development/contribute`.
+# Groups, covariate shift and updates with ``partial_fit`` also work with this score. A
+# score with another form, such as the distance to a predicted interval, requires a new
+# class inside skuq: see :doc:`/development/contribute`.

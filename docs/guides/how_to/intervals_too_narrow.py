@@ -2,10 +2,10 @@
 Diagnose intervals that are too narrow
 ======================================
 
-This page diagnoses and corrects 90 % intervals that contain only 70 % of the observations, in six steps. The
-model is a random forest, and its predicted uncertainty is the spread of its trees.
-The target depends on the first two features, and the noise depends on the third
-feature.
+In six steps, this page diagnoses and corrects 90 % intervals that contain only 70 % of
+the observations. The model is a random forest, and its predicted uncertainty is the
+spread of its trees. The target depends on the first two features, and the noise depends
+on the third feature.
 """
 
 import numpy as np
@@ -44,7 +44,7 @@ held_out = prediction_interval_coverage(y[calibrating], dist)
 print(f"training rows {in_sample:.2f}, held-out rows {held_out:.2f}")
 
 # %%
-# Compute two standard errors of the coverage of a calibrated model:
+# For a calibrated model, two standard errors of the coverage are:
 
 two_errors = 2 * np.sqrt(0.9 * 0.1 / len(calibrating))
 print(f"{two_errors:.3f}")
@@ -75,8 +75,8 @@ by_feature = conditional_coverage(
 by_feature[["lower", "upper", "n", "coverage"]].round(2)
 
 # %%
-# Coverage is too low in almost all bins. It is lowest in the bin of the smallest
-# predicted widths, and in the bin where the third feature is farthest from 0.
+# Coverage is too low in almost all bins. It is lowest where the predicted width is
+# smallest, and where the third feature is farthest from 0.
 #
 # 3. Distinguish bias, scale and shape
 # ------------------------------------
@@ -111,10 +111,10 @@ table.assign(factor=table["rmse"] / table["rmv"]).round(2)
 # %%
 # The factor depends on the predicted width. In the bin of the smallest predicted
 # widths, errors are 1.9 times as large as predicted. In the bin of the largest
-# predicted widths, they are 1.3 times as large as predicted. The reliability
-# diagram shows the errors against the predicted standard deviations, with more
-# bins. The curve is above the diagonal everywhere, and the ratio of error to
-# predicted standard deviation is largest on the left.
+# predicted widths, they are 1.3 times as large as predicted. The reliability diagram
+# plots the errors against the predicted standard deviations, with more bins. The curve
+# is above the diagonal everywhere, and the ratio of the error to the predicted standard
+# deviation is largest on the left.
 
 from skuq.displays import ReliabilityDisplay
 
@@ -169,8 +169,8 @@ display = ReliabilityDisplay.from_predictions(y[calibrating], dist, name="Trees"
 # 5. Evaluate the recalibrated model
 # ----------------------------------
 #
-# Evaluate on rows that neither the model nor the recalibrator was fitted to. Results
-# on the calibration rows are optimistic.
+# Evaluate on rows that neither the model nor the recalibrator was fitted to. Results on
+# the calibration rows are too good.
 
 from skuq.recalibration import (
     BinnedScalingRecalibrator,
@@ -189,8 +189,8 @@ for name, recalibrator in recalibrators.items():
     forecasts[name] = recalibrator.fit(dist, y[calibrating]).transform(new)
 
 # %%
-# Compute the coverage, the coverage in quarters of the rows from the smallest to the
-# largest predicted width, and the CRPS:
+# Compute the CRPS, the coverage over all rows, and the coverage in each quarter of the
+# rows, from the smallest to the largest predicted width:
 
 import pandas as pd
 

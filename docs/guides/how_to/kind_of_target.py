@@ -4,9 +4,8 @@ Predict counts, zeros and bounded targets
 
 If the target is a count, an amount of rain or a share, some real numbers are
 impossible. A forecast that ignores this has intervals with impossible values. This page
-shows a method for each kind of target, and compares the score of the method with the
-score of the true distribution. The true distribution is known, because the data are
-simulated.
+shows a method for each kind of target and compares its score with the score of the true
+distribution. The true distribution is known, because the data are simulated.
 
 ================================  ========================================================
 target                            method
@@ -45,8 +44,8 @@ boosting = HistGradientBoostingRegressor(
 # ---------------
 #
 # The true distribution of each target differs between rows. Two targets are zero in 75
-# % of the rows. The probability of zero is a smooth function of the columns for the
-# first of these targets, and changes sharply for the second:
+# % of the rows. For the first of these targets, the probability of zero is a smooth
+# function of the columns. For the second, it changes sharply:
 
 amount = ScipyDistribution(stats.gamma(2.0, scale=np.exp(0.5 + signal)))
 truth = {
@@ -115,7 +114,7 @@ table.round(3)
 # %%
 # Without a support, 30 % of the intervals of shares and nearly all intervals of counts
 # have an impossible bound. The support removes these bounds and improves the CRPS.
-# Clipping never increases the CRPS of a row. Intervals of counts cover more than 90 %
+# Clipping never increases the CRPS of a row. Intervals for counts cover more than 90 %
 # of the targets, because their bounds are integers.
 #
 # If many targets are exactly zero, the hurdle model is better than ``support``. In a
@@ -163,12 +162,13 @@ table_of_policies = pd.DataFrame(X, columns=list("abcd")).assign(exposure=exposu
 policies = UncertaintyRegressor(boosting, support="count", random_state=0)
 policies.fit(table_of_policies[train], claims[train])
 
-# %% For a forecast of the claims in one year, set the exposure to 1:
+# %%
+# For a forecast of the claims in one year, set the exposure to 1:
 
 one_year = table_of_policies[test].assign(exposure=1.0)
 yearly = policies.predict_dist(one_year)
 per_year = yearly.mean()
 
-# %% Do not divide the count by the exposure. The resulting rate is not an integer, and
-# its noise depends on the exposure: the longer the time, the smaller the noise of the
-# rate.
+# %%
+# Do not divide the count by the exposure. The resulting rate is not an integer, and
+# its noise depends on the exposure: the rate is less noisy over a longer time.

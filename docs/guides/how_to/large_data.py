@@ -4,13 +4,12 @@ Evaluate more rows than memory holds
 
 This page evaluates forecasts that do not fit into memory, for example a hundred
 million rows in Parquet files (extra ``parquet``: pyarrow) or on several machines.
-:class:`~skuq.monitoring.MetricAccumulator` computes metrics, reports and plots from
-one block of rows after another. It stores sums and histograms, which take about a
-megabyte in total. Adding two accumulators gives the same result as one accumulator
-that has read all rows. :doc:`/explanation/scale` lists the metrics that merge
-exactly, and the cost.
+:class:`~skuq.monitoring.MetricAccumulator` computes metrics, reports and plots block by
+block. It stores sums and histograms, which take about a megabyte in total. The sum of
+two accumulators is the same as one accumulator that has read all rows.
+:doc:`/explanation/scale` lists the metrics that merge exactly, and the cost.
 
-The example is a small file of forecasts, in row groups of 50 000:
+The example is a small file of forecasts, with 50 000 rows per row group:
 """
 
 import tempfile
@@ -32,8 +31,8 @@ pq.write_table(table, path, row_group_size=50_000)
 # From row groups to a report
 # ---------------------------
 #
-# The code reads one row group at a time, with only the necessary columns, and
-# discards it after the update:
+# The code reads one row group at a time, loads only the necessary columns, and discards
+# the rows after the update:
 
 from skuq.monitoring import MetricAccumulator
 
@@ -125,10 +124,10 @@ quantiles.head(3).round(2)
 # -------------
 #
 # Accumulators can be pickled, so every engine that runs Python functions can use
-# them. This page defines functions for Ray and Spark, but does not call them. We
-# ran these functions manually, with Ray 2.60 and with Spark 4.3 on Java 17. The
-# results were equal to the results of one process. After ``import ray``, call the
-# following function. It runs ``accumulate_group`` on Ray:
+# them. This page defines functions for Ray and Spark, but does not call them. We ran
+# these functions manually, with Ray 2.60 and with Spark 4.3 on Java 17, and got the
+# same results as with one process. After ``import ray``, call the following function.
+# It runs ``accumulate_group`` on Ray:
 
 
 def accumulate_on_ray(ray, path, groups):
@@ -139,9 +138,9 @@ def accumulate_on_ray(ray, path, groups):
 
 # %%
 # On Spark, ``mapInPandas`` passes the rows of a partition to a function, as an
-# iterator of DataFrames. The function yields DataFrames. The function below yields
-# one DataFrame with one row, which contains the pickled accumulator. Load only
-# pickles that your own workers made, because loading a pickle can execute any code.
+# iterator of DataFrames. This function yields one DataFrame with a single row, which
+# contains the pickled accumulator. Load only pickles from your own workers, because
+# loading a pickle can execute any code.
 
 import pickle
 

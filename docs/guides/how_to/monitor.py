@@ -1,15 +1,14 @@
 """
-Watch a model over time
-=======================
+Monitor a model over time
+=========================
 
 Intervals are calibrated on the data that a model was fitted to. If new data have a
 different distribution, the intervals are no longer calibrated. The targets of new rows,
 which often arrive later, show whether the intervals are still calibrated. skuq has
-three tools for this task.
-:class:`~skuq.monitoring.CoverageMonitor` and :class:`~skuq.monitoring.PITMonitor`
-can raise an alarm after each update with new targets.
-:func:`~skuq.monitoring.calibration_drift` compares periods that have ended. Each
-tool bounds the probability of a false alarm over the whole time of monitoring.
+three kinds of tools for this task. :class:`~skuq.monitoring.CoverageMonitor` and
+:class:`~skuq.monitoring.PITMonitor` can raise an alarm after each update with new
+targets. :func:`~skuq.monitoring.calibration_drift` compares periods that have ended.
+Each tool bounds the probability of a false alarm over the whole monitoring period.
 
 In the example, a model is fitted once and predicts each week of a year. The noise
 increases after September:
@@ -37,10 +36,10 @@ model = BayesianRidge().fit(*make_rows(20_000))
 #
 # The monitor compares each target with its 90 % interval. The *e-value* of the
 # monitor measures the evidence that the coverage is below 90 %. The monitor raises
-# an alarm if the e-value exceeds 100. If the coverage is at least 90 %, the
-# probability that this ever happens is at most 1 %, for any number of checks. This
-# probability is the parameter ``false_alarm``, and 1 % is its default. The loop
-# below also updates the accumulator of the month, which a later section uses.
+# an alarm if the e-value exceeds 100. If the coverage is at least 90 %, this ever
+# happens with a probability of at most 1 %, no matter how often you check. This
+# probability is the parameter ``false_alarm``, and 1 % is its default. The loop below
+# also updates an accumulator for the month, which a later section uses.
 
 from skuq.monitoring import CoverageMonitor, MetricAccumulator
 
@@ -63,11 +62,12 @@ print(f"alarm on {alarm:%d %B}, e-value at the end {monitor.e_value_:.0e}")
 # An alarm for the whole distribution
 # -----------------------------------
 #
-# Many errors of a forecast hardly change the coverage of one interval.
-# :class:`~skuq.monitoring.PITMonitor` tests the whole distribution. It computes the
-# PIT of each target, which is the predicted probability of a value up to the target.
-# The PIT of a calibrated forecast is uniform. In the next stream, a sensor drifts
-# after 20 weeks: all targets are larger by 0.3 standard deviations of the noise.
+# Many errors in a forecast hardly change the coverage of a single interval.
+# :class:`~skuq.monitoring.PITMonitor` tests the whole distribution. It computes the PIT
+# of each target: the predicted probability of a value at or below the target. The PIT
+# of a calibrated forecast is uniform. In the next stream, a sensor drifts after 20
+# weeks: from then on, all targets are too large by 0.3 standard deviations of the
+# noise.
 
 from skuq.monitoring import PITMonitor
 
@@ -89,12 +89,11 @@ print(
 
 # %%
 # The PIT monitor raises the alarm earlier, because the coverage decreases only from
-# 90 % to 88.5 %. Both monitors compute their evidence after each row, so the
-# evidence does not depend on the size of the blocks. Both monitors consider a
-# possible change every 256 rows, so they also detect changes late in a stream.
+# 90 % to 88.5 %. Both monitors update their evidence after each row, so the size of the
+# blocks does not matter. Every 256 rows, they allow for a change at that point, so they
+# also detect changes late in a stream.
 #
-# The alarm does not show the kind of the miscalibration. The PIT histogram shows
-# the kind:
+# The alarm does not show what is wrong. The PIT histogram does:
 
 from skuq.displays import PITHistogramDisplay
 
@@ -103,8 +102,8 @@ display = PITHistogramDisplay.from_accumulator(biased)
 # %%
 # The bins on the right are too high: the targets are larger than predicted. High
 # bins at both ends mean that distributions are too narrow. High bins in the middle
-# mean that distributions are too wide. With a probability of 95 %, all bins of a
-# calibrated forecast are inside the gray band.
+# mean that distributions are too wide. For a calibrated forecast, all bins are inside
+# the gray band with a probability of 95 %.
 #
 # The PIT monitor also raises an alarm for intervals that are too wide. Use the
 # coverage monitor for conformal intervals, which may cover more than nominal. For
@@ -141,9 +140,8 @@ print(f"rows from the change to the alarm: {exchangeability.alarm_row_ - 1000}")
 #
 # The function :func:`~skuq.monitoring.calibration_drift` returns a table with one
 # row per month. It flags a month if a test rejects the nominal coverage or the
-# uniformity of the PIT. The tests are adjusted for the number of months. The
-# probability that any month of a calibrated model is flagged is therefore at most
-# 1 %.
+# uniformity of the PIT. The tests are adjusted for the number of months, so the
+# probability of flagging any month of a calibrated model is at most 1 %.
 
 from skuq.monitoring import calibration_drift
 
@@ -151,23 +149,21 @@ table = calibration_drift(months)
 table[["coverage", "low", "high", "crps", "width", "rmse_to_rmv", "flag"]].round(2)
 
 # %%
-# From October on, the errors are larger than predicted: ``rmse_to_rmv``, the
-# ratio of the errors to the predicted standard deviations, is above 1. The width
-# has not changed. The noise has increased, and the model does not predict the
-# increase.
+# Starting in October, the errors are larger than predicted: ``rmse_to_rmv``, the ratio
+# of the errors to the predicted standard deviations, is above 1. The width has not
+# changed. The noise has increased, and the model does not predict the increase.
 #
-# No model is calibrated exactly, and with enough rows the tests detect any
-# deviation. Two results show whether the deviation is relevant: the interval from
-# ``low`` to ``high``, and ``pit_distance``, the largest error of a predicted
-# probability.
+# No model is perfectly calibrated, and with enough rows the tests detect any deviation.
+# Two results show whether the deviation is relevant: the interval from ``low`` to
+# ``high``, and ``pit_distance``, the largest error of a predicted probability.
 
 from skuq.displays import CalibrationDriftDisplay
 
 display = CalibrationDriftDisplay.from_periods(months)
 
 # %%
-# The sum of the accumulators of three months is the accumulator of the quarter. The sum
-# does not need the rows:
+# The sum of the accumulators of three months is the accumulator of the quarter. The
+# rows are not needed again:
 
 quarters = {}
 for month, accumulator in months.items():
@@ -178,10 +174,10 @@ by_quarter = calibration_drift(quarters)
 by_quarter[["n", "coverage", "flag"]].round(2)
 
 # %%
-# Fit a new model to recent rows, or recalibrate the old model on them
+# After an alarm, fit a new model to recent rows, or recalibrate the old model on them
 # (:doc:`/how-to/recalibrate`). ``partial_fit`` of
-# :class:`~skuq.regressors.ConformalRegressor` adapts the intervals continuously.
-# Start a new monitor after each new fit.
+# :class:`~skuq.regressors.ConformalRegressor` adapts the intervals continuously. Start
+# a new monitor after each new fit.
 #
 # Before labels arrive, :func:`~skuq.evaluation.expected_loss` estimates the error from
 # the forecast alone. :doc:`/how-to/decide` shows two cases in which this estimate
@@ -193,17 +189,17 @@ by_quarter[["n", "coverage", "flag"]].round(2)
 # The false alarm rates are valid for independent rows. Errors of neighboring hours are
 # correlated. A hundred hours therefore contain less information than a hundred
 # independent rows, and false alarms are more frequent than stated. Test only every k-th
-# row. Choose k such that the errors of the tested rows are hardly correlated. Compute
-# the scores from all rows.
+# row. Choose k so that the errors of the tested rows are hardly correlated. Still
+# compute the scores from all rows.
 #
 # On real data
 # ------------
 #
 # ``examples/studies/metro_traffic.py`` predicts the hourly traffic of a highway
 # (Hogue 2019, UCI, 41 000 hours). The model is gradient boosting with the features
-# hour, date and weather. It is fitted to four of every five weeks of 2013. The
-# folds for calibration consist of whole weeks, because hours of one day are similar
-# and must not be in two folds. The tests use one hour in 25:
+# hour, date and weather. It is fitted to four out of every five weeks of 2013. The
+# calibration folds consist of whole weeks, because the hours of a day are similar and
+# must not be in different folds. The tests use every 25th hour:
 #
 # .. image:: /_static/metro-drift.svg
 #     :alt: Coverage of 90 % intervals by quarter from 2013 to 2018, with four
@@ -213,6 +209,6 @@ by_quarter[["n", "coverage", "flag"]].round(2)
 # In the held-out weeks of 2013 and in 2014, no quarter is flagged. In these quarters,
 # the coverage is 89 to 94 % over all hours. Four later quarters are flagged. The
 # coverage is 77 % in the third quarter of 2015, 49 % in the third quarter of 2016, 69 %
-# in the fourth quarter of 2016, and 78 % in the third quarter of 2018. The CRPS of the
-# third quarter of 2016 is 1.8 times the largest CRPS of other summers, although the
-# width is the same. The monitor of the coverage raises an alarm on July 29, 2015.
+# in the fourth quarter of 2016, and 78 % in the third quarter of 2018. In the third
+# quarter of 2016, the CRPS is 1.8 times its largest value in the other summers,
+# although the width is the same. The coverage monitor raises an alarm on July 29, 2015.

@@ -6,13 +6,13 @@ This page trains networks that predict distributions: the default ensemble, cust
 modules, joint training and search. The estimators of :mod:`skuq.neural` require the
 extra ``torch``: ``pip install "skuq[torch]"``. All of them except
 :class:`~skuq.neural.ProbabilisticNet` standardize X and y internally, keep the
-weights of the best epoch, and calibrate. The calibration rows are held out of the
-training or, in an ensemble, out of bag: a row is *out of bag* for a network if it is
-not in the bootstrap sample that the network is trained on.
-:doc:`/explanation/networks` explains the methods and their limitations.
+weights of the best epoch, and calibrate. The calibration rows are held out or, in an
+ensemble, out of bag: a row is *out of bag* for a network if it is not in the bootstrap
+sample that trains the network. :doc:`/explanation/networks` explains the methods and
+their limitations.
 
-In the data of this page, y depends on the first of four features. The noise is
-three times as large for rows with a positive second feature.
+In the data on this page, y depends on the first of four features. The noise is three
+times as large for rows with a positive second feature.
 """
 
 import numpy as np
@@ -38,28 +38,28 @@ X.shape, X_new.shape
 #     * - :class:`~skuq.neural.DeepEnsembleRegressor`
 #       - the default: heteroscedastic noise, separate epistemic and aleatoric
 #         uncertainty, no held-out rows
-#       - 20 networks have to be trained and evaluated
+#       - trains and evaluates 20 networks
 #     * - :class:`~skuq.neural.PNNRegressor`
 #       - a single network
 #       - no epistemic part; a fifth of the rows is held out
 #     * - :class:`~skuq.neural.BootstrapNetRegressor`
-#       - confidence intervals for the regression function, homoscedastic noise
+#       - confidence intervals for the regression function; homoscedastic noise
 #       - 50 networks; on 100 rows these intervals are too narrow
 #     * - :class:`~skuq.neural.MCDropoutRegressor`
-#       - a single network with an epistemic part, homoscedastic noise
+#       - a single network with an epistemic part and homoscedastic noise
 #       - the epistemic part depends more on the dropout rate than on the number of rows
 #     * - :class:`~skuq.neural.ConcreteDropoutRegressor`
-#       - a single network with an epistemic part, heteroscedastic noise
+#       - a single network with an epistemic part and heteroscedastic noise
 #       - the epistemic part is too small, and decreases with the number of epochs
 #     * - :class:`~skuq.neural.VariationalRegressor`
-#       - a few hundred rows, homoscedastic noise, conservative intervals
-#       - wide intervals on many rows; below about 200 rows the prior may dominate, and
-#         the mean is then constant
+#       - a few hundred rows, homoscedastic noise and conservative intervals
+#       - wide intervals on many rows; with fewer than about 200 rows, the prior may
+#         dominate and make the mean constant
 #     * - :class:`~skuq.neural.LastLayerLaplaceRegressor`
-#       - an epistemic part in closed form, homoscedastic noise
-#       - the uncertainty of the last layer only
+#       - an epistemic part in closed form and homoscedastic noise
+#       - only the uncertainty of the last layer
 #     * - :class:`~skuq.neural.SWARegressor`
-#       - an ensemble at the cost of one training, homoscedastic noise
+#       - an ensemble at the cost of one training; homoscedastic noise
 #       - the spread of its members is too small
 #     * - :class:`~skuq.neural.ProbabilisticNet`
 #       - existing skorch code
@@ -77,8 +77,7 @@ X.shape, X_new.shape
 # Train
 # -----
 #
-# This code trains an ensemble of ten networks, and predicts distributions for new
-# rows:
+# This code trains an ensemble of ten networks and predicts distributions for new rows:
 
 from skuq.neural import DeepEnsembleRegressor
 
@@ -87,7 +86,7 @@ dist = model.predict_dist(X_new)
 dist.interval(0.9)[:3].round(2)
 
 # %%
-# The intervals contain this share of the new observations:
+# This is the share of the new observations that the intervals contain:
 
 from skuq.metrics import prediction_interval_coverage
 
@@ -139,22 +138,22 @@ legend = axes[0].legend(title="90 % interval", frameon=False)
 model.predict_members(X_new)[:2].round(1)
 
 # %%
-# The fitted model has attributes for the epoch whose weights it keeps, for the factor
-# that multiplies the predicted standard deviations, and for the degrees of freedom of
-# the Student t distribution. ``history_`` is the history of skorch.
+# Attributes of the fitted model contain the epoch whose weights it keeps, the factor
+# that multiplies the predicted standard deviations, and the degrees of freedom of the
+# Student t distribution. ``history_`` is the history of skorch.
 
 print("best epoch", model.best_epoch_)
 print(f"factor {model.factor_:.2f}, degrees of freedom {model.df_:.1f}")
 print(f"last training loss {model.history_[-1, 'train_loss']:.2f}")
 
 # %%
-# If ``factor_`` is far above 1, the uncalibrated networks were overconfident. This
-# is common on few rows. If ``best_epoch_`` is the last epoch, try more epochs. With
-# a smaller ``learning_rate``, the best epoch comes later.
+# If ``factor_`` is far above 1, the uncalibrated networks were overconfident. This is
+# common with few rows. If ``best_epoch_`` is the last epoch, try more epochs. With a
+# smaller ``learning_rate``, the best epoch comes later.
 #
-# Networks accept data frames with strings, categories, dates and missing values. Do
-# not encode the columns of such a data frame: the networks learn a vector for each
-# category. Categories that are new in prediction are treated as missing values.
+# Networks accept data frames with strings, categories, dates and missing values. You do
+# not have to encode the columns: the networks learn a vector for each category.
+# Categories that first appear in prediction are treated as missing values.
 
 table = pd.DataFrame(X, columns=list("abcd")).assign(
     group=rng.choice(["red", "green", "blue", "gray"], 500)
@@ -164,16 +163,16 @@ mixed = DeepEnsembleRegressor(3, max_epochs=20, random_state=0).fit(table, y)
 mixed.predict_interval(table[:3].assign(group="violet"), 0.9).round(2)
 
 # %%
-# If you use intervals of one coverage only, calibrate at this coverage, for example
-# with ``calibration_coverage=0.8``. The intervals of other coverages then depend on
-# the fitted Student t distribution.
+# If you use intervals with only one coverage, calibrate at this coverage, for example
+# with ``calibration_coverage=0.8``. Intervals with other coverages then depend on the
+# fitted Student t distribution.
 #
 # Custom modules
 # --------------
 #
 # ``module`` is a class or function that builds a network. It is called with the number
 # of columns and the number of outputs. The outputs are the mean of the standardized
-# target and a number that softplus turns into its variance (the *raw variance*).
+# target, and a number that softplus converts to its variance (the *raw variance*).
 # Estimators with homoscedastic noise require only the mean. Three methods append their
 # own last layer to the module: concrete dropout, Laplace, and variational inference of
 # the last layer. For these methods, the module must return ``hidden_layer_sizes[-1]``
@@ -206,12 +205,12 @@ custom.fit(X, y)
 custom.predict_dist(X_new).interval(0.9)[:3].round(2)
 
 # %%
-# A new module is built for each member, so the initial weights differ. The members
-# are trained in one pass if ``torch.func`` can vectorize the module. ``torch.func``
-# cannot vectorize a module in which an ``if`` or a ``while`` depends on values of
-# tensors. In this case, the members are trained one after another.
+# Each member gets a new module, so the initial weights differ. The members are trained
+# in one pass if ``torch.func`` can vectorize the module. ``torch.func`` cannot
+# vectorize a module in which an ``if`` or a ``while`` depends on values of tensors. In
+# this case, the members are trained one after another.
 #
-# Optimizers and callbacks work as in skorch. The net contains all members, and
+# Optimizers and callbacks work as they do in skorch. The net contains all members, and
 # ``train_loss`` is their mean loss.
 
 from skorch.callbacks import Callback
@@ -232,10 +231,10 @@ with_callback.fit(X, y)
 np.round(losses, 2)
 
 # %%
-# A callback can also copy the weights of an epoch, ``net.module_.state_dict()``. To
+# A callback can also copy the weights of an epoch with ``net.module_.state_dict()``. To
 # predict with these weights, load them into ``net_.module_`` of the fitted model.
-# ``examples/neural/plot_training_curve.py`` uses this method to plot calibration
-# and sharpness by epoch.
+# ``examples/neural/plot_training_curve.py`` uses this method to plot calibration and
+# sharpness by epoch.
 #
 # skorch nets
 # -----------
@@ -266,9 +265,9 @@ calibrated = RecalibratedRegressor(chain, cv=3, random_state=0).fit(X, y)
 calibrated.predict_dist(X_new).interval(0.9)[:3].round(2)
 
 # %%
-# You can use a skorch net that predicts the mean like any other regressor. skuq passes
-# the target to the net unchanged. For a module that returns a column, pass the target
-# as a column, with the dtype that skorch requires.
+# A skorch net that predicts the mean can be used like any other regressor. skuq passes
+# the target to the net unchanged. If the module returns a column, pass the target as a
+# column, with the dtype that skorch requires.
 
 from skorch import NeuralNetRegressor
 
@@ -287,15 +286,14 @@ wrapped.fit(X.astype(np.float32), y[:, np.newaxis].astype(np.float32))
 wrapped.predict_interval(X_new[:3].astype(np.float32)).round(2)
 
 # %%
-# For such a module, a one-dimensional y raises an error. torch would otherwise
-# compare each output with all targets, and the net would learn the mean of all
-# targets. skorch's nets have no ``random_state``; call ``torch.manual_seed`` before
-# ``fit``.
+# With such a module, a one-dimensional y raises an error. Otherwise, torch would
+# compare each output with all targets, and the net would learn the mean of all targets.
+# skorch nets have no ``random_state``, so call ``torch.manual_seed`` before ``fit``.
 #
 # Train many estimators at once
 # -----------------------------
 #
-# The models of all folds are trained together, automatically, in ``fit_transform``,
+# The models of all folds are trained together automatically in ``fit_transform``,
 # :func:`~skuq.model_selection.cross_val_predict_dist`,
 # :class:`~skuq.regressors.RecalibratedRegressor` and
 # :class:`~skuq.regressors.CrossConformalRegressor`:
@@ -347,8 +345,8 @@ joint.corr()[:, 0, 1].round(1), joint.linear([1, 1]).std().round(2)
 # Hyperparameter search
 # ---------------------
 #
-# Search over networks as over any other estimator, with a proper scoring rule such
-# as the CRPS. Candidates are trained one after another. The members of each
+# Search over networks as you would over any other estimator, with a proper scoring rule
+# such as the CRPS. Candidates are trained one after another. The members of each
 # candidate are trained in one pass:
 
 from sklearn.model_selection import GridSearchCV, KFold
@@ -389,11 +387,10 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 # GPU
 # ---
 #
-# ``device="auto"`` trains on a GPU if a GPU is available and at least 32 networks
-# are trained together. A single small network is faster on the CPU.
-# ``device="cuda"`` raises an error if no GPU is available. Fitted attributes are
-# stored on the CPU, so you can pickle a model and load it on a machine without a
-# GPU.
+# ``device="auto"`` uses a GPU if one is available and at least 32 networks are trained
+# together. A single small network is faster on the CPU. ``device="cuda"`` raises an
+# error if no GPU is available. Fitted attributes are stored on the CPU, so you can
+# pickle a model and load it on a machine without a GPU.
 #
 # Reproducibility
 # ---------------
@@ -406,21 +403,20 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 # from this generator.
 #
 # Rounding differs between CPU and GPU, and between processors. Training amplifies
-# these differences. Forecasts of different machines are therefore not identical,
-# but their quality is the same. ``dtype="float64"`` reduces the differences.
+# these differences. Forecasts from different machines are therefore not identical, but
+# equally good. ``dtype="float64"`` reduces the differences.
 #
 # Training uses one thread, regardless of ``torch.get_num_threads()``. Afterwards, it
-# restores the number of threads. For small networks, training with several threads is
-# slower. On a busy machine, it takes four times as long.
+# restores the number of threads. Small networks train more slowly with several threads;
+# on a busy machine, training takes four times as long.
 #
 # Speed
 # -----
 #
-# * Train fewer epochs. The default ``max_epochs="auto"`` means 8000 steps, but at most
-#   200 epochs. The training of an ensemble or of one probabilistic network can end
-#   earlier: it ends as soon as the number of epochs is twice the best epoch. For
-#   dropout, variational inference, Laplace and SWA, "auto" means 6000 steps, but at
-#   most 1000 epochs.
+# * The default ``max_epochs="auto"`` means 8000 steps, but at most 200 epochs. The
+#   training of an ensemble or of one probabilistic network can end earlier, as soon as
+#   the number of epochs is twice the best epoch. For dropout, variational inference,
+#   Laplace and SWA, "auto" means 6000 steps, but at most 1000 epochs.
 # * Use larger batches: ``batch_size=128, learning_rate=0.016``. Both values are twice
 #   the defaults of the deep ensemble. With 5 members, a fit then takes 24 % less CPU
 #   time than with the defaults, and the CRPS is 3 % lower. With 20 members, a fit
@@ -428,19 +424,19 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 #   airfoil_self_noise, gal_kin8nm and concrete_strength, with 721 to 1500 training
 #   rows and one split each.
 # * Use fewer members. With 10 instead of 20 members, a fit takes 40 % less CPU time,
-#   and the CRPS is 9 % higher (3 % to 19 % higher on the same three data sets, with
-#   three splits each). With only 5 members, one row in ten is in the bootstrap samples
-#   of all members. Such a row has no out-of-bag prediction and is not used for
-#   calibration. With 5 members, also use ``keep_best="crps"``, because the likelihood
+#   and the CRPS is 9 % higher (3 % to 19 % on the same three data sets, with three
+#   splits each). With only 5 members, one row in ten is in the bootstrap samples of all
+#   members. Such a row has no out-of-bag prediction and is not used for calibration.
+#   With so small an ensemble, also use ``keep_best="crps"``, because the likelihood
 #   selects an epoch that is too early.
 # * Train jointly with ``fit_many``: ten networks, each trained on 2000 rows, take
 #   about twice as long as one.
-# * Set ``n_jobs``: more than about 40 members are trained in chunks, which are
-#   distributed over processes.
+# * Set ``n_jobs``: more than about 40 members are divided into chunks, which are
+#   trained in several processes.
 # * Use built-in layers. Training with a custom module takes 1.6 times as long with
 #   20 members or more, and three times as long with one member. If the module cannot
 #   be vectorized, the members are trained one after another.
 # * Keep the default ``dtype="float32"``: float64 is 1.3 to 2.7 times slower.
-# * Use a smaller ``n_draws``: for a prediction, dropout and variational inference
-#   draw 200 networks by default. The epistemic part is accurate to 5 % with 200
-#   networks, and to 10 % with ``n_draws=50``.
+# * Use a smaller ``n_draws``: by default, dropout and variational inference draw 200
+#   networks for a prediction. The epistemic part is accurate to 5 % with 200 networks,
+#   and to 10 % with ``n_draws=50``.

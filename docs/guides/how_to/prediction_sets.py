@@ -2,12 +2,12 @@
 Prediction sets of classifiers
 ==============================
 
-A prediction set is the analogue of a prediction interval for classes. It contains the
-label with a given probability, the nominal coverage, for example 95 %. Sets are boolean
-arrays of shape (rows, classes), with the same columns as ``predict_proba`` and
-``classes_``.
+A prediction set is the classification counterpart of a prediction interval. It contains
+the label with a given probability, for example 95 %, which is called the nominal
+coverage. Sets are boolean arrays of shape (rows, classes), with the same columns as
+``predict_proba`` and ``classes_``.
 
-The data of this page are images of handwritten digits, with ten classes.
+The data on this page are images of handwritten digits, with ten classes.
 """
 
 import numpy as np
@@ -28,11 +28,10 @@ def share_covered(sets):
 # From probabilities
 # ------------------
 #
-# :func:`~skuq.prediction.predict_set` takes any fitted classifier, also inside a
-# Pipeline or a search. For each row, it returns the smallest set of classes whose
-# probabilities sum to at least the coverage.
-# :func:`~skuq.prediction.prediction_set` takes predicted probabilities instead of a
-# classifier.
+# :func:`~skuq.prediction.predict_set` takes any fitted classifier, including a Pipeline
+# or a search. For each row, it returns the smallest set of classes whose probabilities
+# sum to at least the coverage. :func:`~skuq.prediction.prediction_set` takes predicted
+# probabilities instead of a classifier.
 
 from skuq.prediction import predict_set
 
@@ -43,26 +42,26 @@ sets.shape, plain
 
 # %%
 # The coverage of these sets depends on the calibration of the probabilities. The
-# probabilities of naive Bayes are too close to 0 and 1, so the sets miss the label
-# in more than 5 % of the cases. scikit-learn calibrates probabilities. From version
-# 1.8 on, ``CalibratedClassifierCV(method="temperature")`` changes their sharpness
-# and keeps their order. In older versions, ``method="sigmoid"`` and
+# probabilities of naive Bayes are too close to 0 and 1, so the sets miss the label in
+# more than 5 % of the cases. To calibrate probabilities, use scikit-learn. In version
+# 1.8 and newer, ``CalibratedClassifierCV(method="temperature")`` changes their
+# sharpness and keeps their order. In older versions, ``method="sigmoid"`` and
 # ``method="isotonic"`` calibrate the probability of each class separately.
 #
 # If the probabilities are calibrated, the sets cover *more* than nominal, because
 # the last class of a set raises the sum of the probabilities above the nominal
-# coverage. For accurate models, the difference from nominal is large. Therefore,
-# compare the observed coverage with the predicted coverage: the sum of the
-# probabilities of a set, averaged over the sets.
+# coverage. The more accurate the model, the larger the excess. Therefore, compare the
+# observed coverage with the predicted coverage, which is the sum of the probabilities
+# of a set, averaged over the sets.
 #
 # With a guarantee
 # ----------------
 #
 # :class:`~skuq.classifiers.ConformalClassifier` holds out a quarter of the rows
-# (``calibration_size``), stratified by class. A class is in the set of a row if its
-# score ranks low enough among the scores of the calibration labels. For
-# exchangeable rows and any classifier, the sets contain the label with at least the
-# nominal probability, on average over calibration sets.
+# (``calibration_size``), stratified by class. A set contains each class whose score
+# ranks low enough among the scores of the calibration labels. For exchangeable rows and
+# any classifier, the sets contain the label with at least the nominal probability, on
+# average over calibration sets.
 
 from skuq.classifiers import ConformalClassifier
 
@@ -78,8 +77,8 @@ unclear = int(np.argmax(sets.sum(axis=1)))
 conformal.classes_[sets[unclear]], y_new[unclear]
 
 # %%
-# The coverage is chosen at prediction time. With several coverages, the result has
-# the shape (rows, classes, coverages). ``predict`` and ``predict_proba`` return the
+# You choose the coverage at prediction time. With several coverages, the result has the
+# shape (rows, classes, coverages). ``predict`` and ``predict_proba`` return the
 # predictions of the wrapped classifier.
 
 conformal.predict_set(X_new, [0.5, 0.9, 0.95]).shape
@@ -95,9 +94,9 @@ conformal.predict_set(X_new, [0.5, 0.9, 0.95]).shape
 # less between images, but its sets are larger. ``randomized=True`` makes the coverage
 # of ``"aps"`` exact, and ``penalty`` (RAPS) avoids very large sets.
 #
-# The following code fits a forest of shallow trees. It computes the coverage at 90 %
-# for the half of the images with the less certain predictions, the coverage for the
-# other half, and the mean size of the sets:
+# The following code fits a forest of shallow trees. For 90 % sets, it computes the
+# coverage of the half of the images with the less certain predictions, the coverage of
+# the other half, and the mean size of the sets:
 
 from sklearn.ensemble import RandomForestClassifier
 
@@ -163,14 +162,13 @@ print(share_covered(calibrated.predict_set(X_new, 0.95)))
 # New rows that differ
 # --------------------
 #
-# In general, sets do not keep their coverage under a distribution shift. There is
-# one exception: if only the distribution of X changes, and its density ratio is
-# known or can be estimated, ``density_ratio`` restores the coverage. In this
-# example, images with uncertain predictions become four times as frequent. Sets
-# that are calibrated on the old images therefore contain the label of too few new
-# images. The example simulates the shift by weights: the weight of each new image
-# is its density ratio. The output is the coverage and the mean size of the sets,
-# without and with ``density_ratio``:
+# In general, sets lose their coverage under a distribution shift. There is one
+# exception: if only the distribution of X changes, and you know or can estimate the
+# density ratio, ``density_ratio`` restores the coverage. In this example, images with
+# uncertain predictions become four times as frequent. Sets that are calibrated on the
+# old images therefore contain the label too rarely on new images. The example simulates
+# the shift with weights: the weight of each new image is its density ratio. The output
+# is the coverage and the mean size of the sets, without and with ``density_ratio``:
 
 middle = np.median(largest)
 

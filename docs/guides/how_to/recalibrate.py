@@ -2,14 +2,13 @@
 Recalibrate a model
 ===================
 
-A recalibrator is fitted to predictive distributions and their observations, and
-corrects new distributions. The distributions must be predicted for rows that the
-model was not fitted to. This page shows four ways to ensure this condition, and how
-to choose the recalibrator. To diagnose the miscalibration first, see
-:doc:`/how-to/intervals_too_narrow`.
+A recalibrator is fitted to predictive distributions and the corresponding observations.
+It then corrects new distributions. The rows that it is fitted to must be new to the
+model. This page shows four ways to ensure this, and how to choose a recalibrator. To
+diagnose the miscalibration first, see :doc:`/how-to/intervals_too_narrow`.
 
-The model of this page is a random forest. Its predictive distribution is the spread
-of its trees, and its 90 % intervals are too narrow:
+The model on this page is a random forest. Its predictive distribution is the spread of
+its trees, and its 90 % intervals are too narrow:
 """
 
 import numpy as np
@@ -134,20 +133,20 @@ corrected.std().round(3)
 #
 # For quantile models (``MultiQuantileRegressor``, quantile forests), use
 # :class:`~skuq.recalibration.QuantileShiftRecalibrator`, as
-# ``UncertaintyRegressor`` does. Pass it to ``RecalibratedRegressor``, whose default
-# is another recalibrator. A quantile model predicts no tails beyond its outermost
-# levels, so skuq assumes tails. The results of other recalibrators depend on these
-# tails:
+# ``UncertaintyRegressor`` does. Pass it to ``RecalibratedRegressor`` explicitly,
+# because it is not the default there. A quantile model predicts nothing beyond its
+# outermost levels, so skuq has to extrapolate the tails. The results of other
+# recalibrators depend on these extrapolated tails:
 #
 # * The standard deviation depends on the tails, so ``StdScalingRecalibrator`` may make
 #   the intervals worse. On 900 rows of the power plant data, the 90 % intervals of
 #   gradient-boosted quantiles covered 86 % of the test rows. After
 #   ``StdScalingRecalibrator``, they covered 82 %.
-# * If the intervals are much too narrow, a map of probabilities also uses the tails,
-#   and makes the intervals too wide. On eleven data sets, 90 % intervals of quantile
-#   boosting became 1.2 times as wide with ``QuantileShiftRecalibrator``, and 1.9 times
-#   as wide with ``IsotonicRecalibrator``. With both recalibrators, the intervals
-#   covered 90 % of the test rows.
+# * If the intervals are much too narrow, a map of probabilities also depends on the
+#   tails, and makes the intervals too wide. On eleven data sets, 90 % intervals of
+#   quantile boosting became 1.2 times as wide with ``QuantileShiftRecalibrator``, and
+#   1.9 times as wide with ``IsotonicRecalibrator``. With both recalibrators, the
+#   intervals covered 90 % of the test rows.
 #
 # Use another recalibrator in the following cases:
 #
@@ -163,34 +162,34 @@ corrected.std().round(3)
 #       - small predicted widths require a different factor than large widths, and
 #         the order of the predicted widths may be wrong
 #     * - :class:`~skuq.recalibration.EmpiricalRecalibrator`
-#       - bias or skew grow with the predicted width, or targets lie outside the
+#       - bias or skew grows with the predicted width, or targets lie outside the
 #         predicted ensemble
 #     * - :class:`~skuq.recalibration.ConformalRecalibrator`
 #       - a guarantee is required (:doc:`/how-to/conformal`)
 #     * - :class:`~skuq.recalibration.OperatingPointRecalibrator`
-#       - you need only one interval with a given miss rate, or width and misses have a
-#         cost
+#       - you need only one interval with a given miss rate, or you know the costs of
+#         width and misses
 #     * - :class:`~skuq.recalibration.GPNormalRecalibrator`
 #       - the factor depends on the prediction, not only on its width
 #     * - :class:`~skuq.recalibration.GPBetaRecalibrator`
-#       - bias, scale and shape depend on the prediction, and you have five hundred rows
+#       - bias, scale and shape depend on the prediction, and you have at least five
+#         hundred rows
 #     * - :class:`~skuq.recalibration.GPCauchyRecalibrator`
 #       - the error distribution has infinite variance
 #
-# :doc:`/explanation/recalibration` lists the miscalibration that each recalibrator
+# :doc:`/explanation/recalibration` lists which kind of miscalibration each recalibrator
 # corrects, and :doc:`/explanation/recalibrator-examples` shows its effect.
-# :doc:`/auto_examples/recalibration/plot_comparison` compares all recalibrators on
-# one data set.
+# :doc:`/auto_examples/recalibration/plot_comparison` compares all recalibrators on one
+# data set.
 #
-# A recalibrator does not make a model of constant width heteroscedastic. Use a model
-# of the noise: see :doc:`/how-to/choose_a_method`.
+# If a model predicts the same width for all rows, the recalibrated widths are also the
+# same. To get widths that vary, model the noise: see :doc:`/how-to/choose_a_method`.
 #
 # The point prediction
 # --------------------
 #
 # ``predict`` of a pipeline that ends in a recalibrator returns the mean of the
-# distributions. ``predict`` of ``RecalibratedRegressor`` returns the point
-# prediction of the model plus the change of the mean by recalibration. If the
-# errors are skewed, the point prediction of a model differs slightly from the mean
-# of its distribution. The two predictions then differ, even with
-# ``IdentityRecalibrator``.
+# distributions. ``predict`` of ``RecalibratedRegressor`` returns the point prediction
+# of the model plus the shift of the mean due to recalibration. If the errors are
+# skewed, the point prediction of a model differs slightly from the mean of its
+# distribution. The two predictions then differ, even with ``IdentityRecalibrator``.

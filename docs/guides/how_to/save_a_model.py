@@ -3,8 +3,8 @@ Save and load a fitted model
 ============================
 
 Every fitted estimator can be pickled, and the loaded model returns bitwise identical
-predictions. As in scikit-learn, use joblib for your own files, and skops for files
-that you received.
+predictions. As in scikit-learn, use joblib for your own files, and skops for files from
+others.
 """
 
 import tempfile
@@ -41,8 +41,8 @@ print("the same intervals:", same)
 #
 # A file contains the version of skuq that wrote it. Loading the file with another
 # version issues :class:`~skuq.exceptions.InconsistentVersionWarning`, as in
-# scikit-learn: the model may fail or predict other numbers. In production, turn this
-# warning into an error, and store the versions of all packages with the file:
+# scikit-learn, because the model may fail or give different predictions. In production,
+# turn this warning into an error, and store the versions of all packages with the file:
 
 import warnings
 

@@ -3,12 +3,12 @@ Select models by CRPS
 =====================
 
 :func:`~skuq.metrics.get_scorer` returns a scikit-learn scorer for a metric. The
-scorer calls :func:`~skuq.prediction.predict_dist`, so it supports an estimator, a
+scorer calls :func:`~skuq.prediction.predict_dist`, so it works for an estimator, a
 pipeline, a search within a search, or a ``TransformedTargetRegressor``. This page
 selects models with one metric, with several metrics, and under constraints. It also
-selects the recalibrator.
+selects a recalibrator.
 
-The data of this page have 60 features and heteroscedastic noise. Two of the features
+The data on this page have 60 features and heteroscedastic noise. Two of the features
 are relevant.
 """
 
@@ -23,7 +23,8 @@ X.shape
 # A search with one metric
 # ------------------------
 #
-# Compared with a search by the squared error, only the argument ``scoring`` changes:
+# Compared with a search for the lowest squared error, only the argument ``scoring``
+# changes:
 
 from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.linear_model import BayesianRidge, LinearRegression
@@ -79,7 +80,7 @@ dist = predict_dist(search, X)
 dist.interval(0.9)[:3].round(2)
 
 # %%
-# Two rules are important.
+# Follow two rules.
 #
 # **Set** ``error_score="raise"``. A candidate without a predictive distribution
 # then raises an error. By default, the search issues a warning and gives such a
@@ -93,8 +94,8 @@ print("LinearRegression", supports_dist(LinearRegression()))
 print("BayesianRidge", supports_dist(BayesianRidge()))
 
 # %%
-# **Put supervised preprocessing inside the wrapper.** A feature selector that uses
-# y belongs inside the wrapper, as in ``inner`` above, not before it. See
+# **Put supervised preprocessing inside the wrapper.** A feature selector that uses y
+# belongs inside the wrapper, as in ``inner`` above, and not before it. See
 # :doc:`/explanation/out-of-sample-calibration` for the effect on coverage.
 #
 # Several metrics

@@ -3,11 +3,11 @@ Send a report
 =============
 
 :class:`~skuq.displays.HTMLReport` writes the evaluation of a model as one HTML page.
-The page needs no other file and no internet connection, so you can send it by mail. The
-command ``python -m skuq report`` writes the same page from files, without Python code.
-The forecasts in the files can come from any program.
+The page needs no other file and no internet connection, so you can send it by email.
+The command ``python -m skuq report`` writes the same page from files, without Python
+code. The forecasts in the files can come from any program.
 
-The model of this page is a random forest whose predicted uncertainty is the spread of
+The model on this page is a random forest whose predicted uncertainty is the spread of
 its trees:
 """
 
@@ -31,13 +31,15 @@ model = BootstrapRegressor(forest, noise=None, random_state=0).fit(X_train, y_tr
 report = HTMLReport.from_estimator(model, X_test, y_test, groups=sex_test)
 report
 
-# %% The first section describes each problem in plain words, the next step, and the
-# class that corrects the problem. The findings are also available in Python:
+# %%
+# The first section describes each problem in plain words and recommends a next step
+# and the class that corrects the problem. The findings are also available in Python:
 
 for finding in report.findings["BootstrapRegressor"]:
     print(f"{finding.severity}: {finding.title}")
 
-# %% ``save`` writes the page, and a JSON file with all of its values. If writing fails,
+# %%
+# ``save`` writes the page, and a JSON file with all of its values. If writing fails,
 # no incomplete file is left:
 
 import tempfile
@@ -47,9 +49,11 @@ folder = Path(tempfile.mkdtemp())
 report.save(folder / "report.html")
 sorted(path.name for path in folder.iterdir())
 
-# %% The last section of the page states the origin of the numbers: the call, the seed,
+# %%
+# The last section of the page states the origin of the numbers: the call, the seed,
 # the time, the versions of all packages, and a hash of the data. The page contains the
-# current time. To get the same bytes in every run, pass a fixed time as ``created=``.
+# current time. To get identical files from every run, pass a fixed time as
+# ``created=``.
 #
 # Other constructors
 # ------------------
@@ -64,7 +68,7 @@ sorted(path.name for path in folder.iterdir())
 # From a file
 # -----------
 #
-# The command reads a csv or Parquet file with one row per forecast. Its options name
+# The command reads a CSV or Parquet file with one row per forecast. Its options name
 # the columns of the file:
 
 dist = model.predict_dist(X_test)
@@ -110,13 +114,13 @@ print(result.stdout)
 #
 # ``--weight``, ``--groups`` and ``--time`` name further columns. To compare several
 # models for the same rows, pass one file per model. Files of 500 MB or more are read in
-# blocks of rows. ``--block-rows`` also reads smaller files in blocks. Files of class
+# blocks of rows. ``--block-rows`` also reads smaller files in blocks. Files with class
 # probabilities cannot be read in blocks. ``python -m skuq report --help`` lists all
 # options.
 #
-# After an error, no page is written. The command prints one line on stderr, which names
-# the file, the column and the row. Rows are counted from 1, without the header. The
-# exit code is 2 for an error in the files or options, and 1 for an error in skuq
+# If an error occurs, no page is written. The command prints one line to stderr, which
+# states the file, the column and the row. Rows are counted from 1, without the header.
+# The exit code is 2 for an error in the files or options, and 1 for an error in skuq
 # itself:
 
 from textwrap import fill

@@ -3,11 +3,11 @@ Forecast a sequence
 ===================
 
 The errors of a sequence change over time, and the targets of a forecast arrive late.
-This page adapts intervals and distributions to the observed targets, first for one
-horizon and then for several horizons. Lags are columns of X. Therefore, any regressor
-can forecast a sequence.
+This page adapts distributions and intervals to the observed targets, first for one
+horizon and then for several horizons. Lags are columns of X, so any regressor can
+forecast a sequence.
 
-The data are hourly loads. From hour 1200 on, the noise is twice as large:
+The data are hourly loads. At hour 1200, the noise doubles:
 """
 
 import numpy as np
@@ -29,14 +29,13 @@ first = 800  # the model is fitted to the rows before this row
 # Keep the order of time
 # ----------------------
 #
-# Do not draw calibration rows at random. Such rows lie between training rows. If
-# neighboring rows are similar, the errors of these calibration rows are smaller than
-# the errors of later rows. Use one of these options instead:
+# Do not draw calibration rows at random. Such rows lie between training rows. Their
+# errors are smaller than the errors of later rows, because neighboring rows are
+# similar. Use one of these options instead:
 #
 # * ``ConformalRegressor(cv="last")`` calibrates on the last rows.
 # * ``cv=TimeSeriesSplit()`` of :class:`~skuq.regressors.RecalibratedRegressor` and
-#   :class:`~skuq.regressors.UncertaintyRegressor` trains each fold on earlier rows
-#   only.
+#   :class:`~skuq.regressors.UncertaintyRegressor` trains each fold on earlier rows.
 # * ``cross_val_predict_dist(..., cv=TimeSeriesSplit(), return_rows=True)`` returns the
 #   distributions of the tested rows and their indices.
 #
@@ -44,25 +43,20 @@ first = 800  # the model is fitted to the rows before this row
 # --------------------------
 #
 # :class:`~skuq.recalibration.OnlineRecalibrator` maps the levels of a distribution.
-# ``partial_fit`` of :class:`~skuq.regressors.RecalibratedRegressor` updates the map
-# with the observed targets. The model itself is not refitted:
+# ``partial_fit`` updates this map with each observed target. The model itself is not
+# refitted. The loop predicts one hour and then observes its target:
 
 from sklearn.model_selection import TimeSeriesSplit
 
 from skuq.metrics import crps_loss, prediction_interval_coverage
-from skuq.prediction import predict_dist
 from skuq.recalibration import OnlineRecalibrator
 from skuq.regressors import LeastSquaresRegressor, RecalibratedRegressor
 
-online = OnlineRecalibrator(window=300)
 model = RecalibratedRegressor(
-    LeastSquaresRegressor(), online, cv=TimeSeriesSplit(4)
+    LeastSquaresRegressor(), OnlineRecalibrator(window=300), cv=TimeSeriesSplit(4)
 )
 model.fit(X[:first], y[:first])
-fixed = predict_dist(model, X[first:])
-
-# %%
-# The loop predicts one hour and then observes its target:
+fixed = model.predict_dist(X[first:])  # without updates
 
 bounds, crps = [], []
 for t in range(first, len(y)):
@@ -70,7 +64,6 @@ for t in range(first, len(y)):
     bounds.append(dist.interval(0.9)[0])
     crps.append(crps_loss(y[[t]], dist))
     model.partial_fit(X[[t]], y[[t]])
-bounds = np.array(bounds)
 
 changed = 1200 - 23  # row of the first hour with more noise
 after = slice(changed - first, None)
@@ -87,47 +80,33 @@ table = pd.DataFrame(
 table
 
 # %%
-# After the change, the fixed intervals are too narrow. The adapted intervals recover:
-
-import matplotlib.pyplot as plt
-
-inside = {
-    "fixed": (fixed.interval(0.9) - y[first:, np.newaxis]).prod(axis=1) <= 0,
-    "online": (bounds - y[first:, np.newaxis]).prod(axis=1) <= 0,
-}
-fig, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
-for name, hits in inside.items():
-    recent = pd.Series(hits, index=np.arange(first, len(y))).rolling(100).mean()
-    ax.plot(recent, label=name)
-ax.axhline(0.9, color="0.3", linestyle="--", label="nominal")
-ax.set(xlabel="hour", ylabel="coverage of the last 100 hours")
-legend = ax.legend(frameon=False)
-
-# %% All quantiles and intervals adapt together, so scorers and decisions use the
-# adapted forecast. If you need only a few intervals, use the parameter ``adapt`` of
-# :class:`~skuq.regressors.ConformalRegressor`. The adapted intervals have a guarantee
+# All quantiles and intervals adapt together. If you need only a few intervals, use
+# ``partial_fit`` of :class:`~skuq.regressors.ConformalRegressor`. Its parameter
+# ``adapt`` chooses the method, and the intervals have a guarantee
 # (:doc:`/how-to/conformal`).
+# :ref:`sphx_glr_auto_examples_conformal_plot_prices.py` plots the coverage over time.
+#
+# To fit the model again, for example once a week, wrap it:
+# ``ConformalRegressor(FrozenEstimator(model))``. Then call ``model.fit`` with the
+# latest rows. The calibration continues with the new model.
 #
 # Several horizons
 # ----------------
 #
 # The horizons of a forecast are several targets: the load in one hour, in two hours,
-# and so on. :class:`~skuq.regressors.MultiOutputUncertaintyRegressor` fits one
-# regressor per horizon. Each horizon has its own calibration. One calibration for all
-# horizons would give intervals that are too wide at the first horizon and too narrow at
-# the last horizon.
+# and so on. :class:`~skuq.regressors.MultiOutputUncertaintyRegressor` fits and
+# calibrates one regressor per horizon. One calibration for all horizons would give
+# intervals that are too wide at the first horizon and too narrow at the last horizon.
 
 from skuq.regressors import MultiOutputUncertaintyRegressor
 
 horizons = np.arange(1, 5)
-names = [f"in {h} h" for h in horizons]
-ahead = pd.DataFrame(
-    {name: load.shift(-h) for h, name in zip(horizons, names, strict=True)}
-)
+ahead = pd.DataFrame({f"in {h} h": load.shift(-h) for h in horizons})
 paths = MultiOutputUncertaintyRegressor(model, random_state=0)
 paths.fit(X[:first], ahead[23 : 23 + first])
 
-# %% The targets of one forecast arrive over the next four hours.
+# %%
+# The targets of one forecast arrive over the next four hours.
 # :class:`~skuq.monitoring.PendingForecasts` stores the rows of all forecasts until
 # then. When a load is observed, ``observe`` returns the rows of all forecasts of this
 # load, and the targets of these rows. The targets at the other horizons are NaN.
@@ -136,40 +115,41 @@ paths.fit(X[:first], ahead[23 : 23 + first])
 from skuq.monitoring import PendingForecasts
 
 pending = PendingForecasts()
-covered, sums = [], []
-for t in range(first, changed - 4):
-    hour = t + 23
+hours = range(first + 23, 1196)
+bounds = []
+for hour in hours:
     rows, targets = pending.observe(load[hour], time=hour)
     if rows is not None:
         paths.partial_fit(rows, targets)
-    pending.add(X[[t]], due=[hour + horizons])
-    future = ahead.loc[[hour]].to_numpy()
-    each = paths.predict_interval(X[[t]], 0.9)[0]
-    covered.append((each[:, 0] <= future[0]) & (future[0] <= each[:, 1]))
-    if t % 10 == 0:
-        sums.append(
-            prediction_interval_coverage(
-                future.sum(axis=1),
-                paths.predict_dist(X[[t]]).linear(np.ones(4)).interval(0.9),
-            )
-        )
-by_horizon = pd.Series(np.mean(covered, axis=0), index=names).round(2)
-by_horizon
+    row = X[[hour - 23]]
+    pending.add(row, due=[hour + horizons])
+    bounds.append(paths.predict_interval(row, 0.9)[0])
 
-# %% The result of ``predict_dist`` is a joint distribution of the path. Its dependence
+future = ahead.loc[hours]
+low, high = np.moveaxis(bounds, 2, 0)
+coverage = ((low <= future) & (future <= high)).mean().round(2)
+coverage
+
+# %%
+# The result of ``predict_dist`` is a joint distribution of the path. Its dependence
 # between the horizons comes from the training rows. The distribution of a sum depends
 # on this dependence, because the errors of neighboring hours are similar:
 
-print(f"coverage of the sum over four hours: {np.mean(sums):.2f}")
 joint = paths.predict_dist(X[[first]])
 joint.corr()[0].round(2)
+
+# %%
+# The 90 % interval of the load over four hours is:
+
+of_sum = joint.linear([1, 1, 1, 1]).interval(0.9)
+of_sum.round(1)
 
 # %%
 # Several series, gaps and state
 # ------------------------------
 #
-# Pass the names of the series to ``add`` and ``observe``. A row belongs to one series,
-# and one model can forecast all series:
+# One model can forecast several series. Pass the name of the series of each row to
+# ``add`` and ``observe``. Pass NaN for a target that will never be observed:
 
 two = PendingForecasts()
 two.add(X[:2], due=[[24, 25], [24, 25]], series=["north", "south"])
@@ -178,11 +158,8 @@ rows, targets = two.observe(
 )
 targets
 
-# %% Pass NaN for a target that will never be observed. Its forecast is then discarded.
-# To discard all old forecasts whose targets did not arrive, call
-# ``discard(before=time)``. The calibration uses a late target when it arrives. The
-# order of arrival has little effect, because each target changes the calibration only a
-# little.
+# %%
+# ``discard(before=time)`` removes all old forecasts whose targets did not arrive.
 #
 # The state of a forecast consists of the model and the queue. Save both, and continue
 # later:

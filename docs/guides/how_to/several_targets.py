@@ -3,11 +3,11 @@ Predict several targets together
 ================================
 
 :class:`~skuq.regressors.MultiOutputUncertaintyRegressor` fits one regressor per target,
-and estimates the dependence between their errors. The dependence matters for each
-question about more than one target: the sum of loads, the probability that two
-thresholds are exceeded, or the forecast of a target if another target is already known.
+and estimates the dependence between their errors. The dependence matters for every
+question about more than one target: the sum of several loads, the probability that two
+thresholds are exceeded, or the forecast of one target when another is already known.
 
-The data of this page are the loads of three districts. The errors of the districts are
+The data on this page are the loads of three districts. The errors of the districts are
 positively correlated, because the same unobserved weather affects all districts.
 """
 
@@ -52,10 +52,11 @@ model = MultiOutputUncertaintyRegressor(LinearRegression(), random_state=0).fit(
 dist = model.predict_dist(X_new)
 dist.marginal("north").interval(0.9)[:2].round(1)
 
-# %% The result is a :class:`~skuq.distributions.JointDistribution`. Its marginals are
-# exactly the distributions of the single regressors. Metrics, recalibrators and
-# displays for one target raise an error for a joint distribution. Pass them a marginal,
-# or the distribution of a function of the targets.
+# %%
+# The result is a :class:`~skuq.distributions.JointDistribution`. Its marginals are
+# exactly the distributions that the regressors predict. Metrics, recalibrators and
+# displays for one target raise an error for a joint distribution. Pass a marginal
+# instead, or the distribution of a function of the targets.
 
 dist.corr()[0].round(2)
 
@@ -82,9 +83,9 @@ coverages = {
 coverages
 
 # %%
-# The distribution of the sum is univariate, so every metric, display and report applies
-# to it. ``apply`` returns the distribution of any other function of the targets, such
-# as the largest load:
+# The distribution of the sum is univariate, so all metrics, displays and reports accept
+# it. ``apply`` returns the distribution of any other function of the targets, such as
+# the largest load:
 
 largest = dist.apply(lambda loads: loads.max(axis=-1))
 largest.quantile(0.95)[:3].round(1)
@@ -113,7 +114,7 @@ observed = ((y_new["north"] > 70) & (y_new["center"] > 70)).mean()
 #
 # If the load of one district is known before the other loads, ``condition`` updates the
 # forecasts of the other loads. Pass NaN for the unknown targets. If the target is
-# always known in advance, make it a feature instead: a regressor then learns its
+# always known in advance, use it as a feature instead: a regressor then learns its
 # effect, and is often more accurate.
 
 from skuq.metrics import crps_loss
@@ -132,14 +133,15 @@ pd.Series(crps).round(2)
 # ---------------------------------
 #
 # Three 90 % intervals contain all three targets in less than 90 % of the rows.
-# ``simultaneous=True`` widens the intervals, so that the probability that all three
-# targets are inside is 90 %. The estimated dependence determines the widths:
+# ``simultaneous=True`` widens the intervals, so that all three targets are inside with
+# a probability of 90 %. The estimated dependence determines the widths:
 
 bounds = model.predict_interval(X_new, 0.9, simultaneous=True)
 inside = (bounds[..., 0] <= y_new) & (y_new <= bounds[..., 1])
 float(inside.all(axis=1).mean())
 
-# %% :class:`~skuq.regressors.ConformalRegionRegressor` guarantees this coverage. It
+# %%
+# :class:`~skuq.regressors.ConformalRegionRegressor` guarantees this coverage. It
 # predicts boxes or ellipsoids. Ellipsoids have a smaller volume. The calibration uses
 # one score per row, which is computed from all targets. For a finite region with a
 # coverage of 90 %, at least 9 calibration rows are necessary.
@@ -162,13 +164,13 @@ pd.DataFrame(volumes).round(2)
 # Choose the dependence
 # ---------------------
 #
-# * ``"empirical"``, the default, repeats the joint ranks of the training rows. It makes
+# * ``"empirical"``, the default, reuses the joint ranks of the training rows. It makes
 #   no assumption about the form of the dependence.
-# * ``"gaussian"`` is a normal copula. Use it for fewer than 200 rows, or if ``logpdf``
-#   is required.
-# * ``"conditional"`` lets the dependence vary with x. If there is no evidence that the
-#   dependence varies, the result is the same as with ``"empirical"``. This option
-#   requires 300 rows.
+# * ``"gaussian"`` is a normal copula. Use it with fewer than 200 rows, or if you need
+#   ``logpdf``.
+# * With ``"conditional"``, the dependence may vary with x. If there is no evidence that
+#   it varies, the result is the same as with ``"empirical"``. This option requires 300
+#   rows.
 # * ``"independent"`` is a reference for comparisons.
 #
 # :class:`~skuq.neural.DeepEnsembleRegressor` accepts several targets too. It trains one

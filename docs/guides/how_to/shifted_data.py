@@ -5,8 +5,7 @@ Evaluate a model on shifted data
 Intervals are calibrated on the training data. This page uses
 :func:`~skuq.evaluation.shift_curve` to measure the coverage of intervals on data
 that differ from the training data. If the shift of the features is known, weights
-restore the coverage. The data are measurements of the noise of airfoils in a wind
-tunnel.
+restore the coverage. The data are noise levels of airfoils in a wind tunnel.
 """
 
 import numpy as np
@@ -34,7 +33,7 @@ models = {
 #
 # A *transform* changes the features of the test rows. In this example it adds
 # noise, and ``severity`` is the number of standard deviations. Each model is fitted
-# once per fold, on rows without the noise. It is then scored at each severity by
+# once per fold, on rows without the noise. It is then evaluated at each severity with
 # the given scorers of skuq or scikit-learn:
 
 import pandas as pd
@@ -67,10 +66,9 @@ noisy
 
 # %%
 # The coverage of both models decreases, although the widths of their intervals
-# hardly change. The coverage of the forest, which is the more accurate model,
-# decreases more. The intervals of a Gaussian process widen for rows that differ
-# from the training rows, and their coverage decreases less: see
-# :doc:`/replications/kompa-2021-shift`.
+# hardly change. The coverage of the forest, the more accurate model, decreases more.
+# The intervals of a Gaussian process widen for rows that differ from the training rows,
+# and their coverage decreases less: see :doc:`/replications/kompa-2021-shift`.
 #
 # 2. Some rows become more frequent
 # ---------------------------------
@@ -118,8 +116,8 @@ effective
 # conformal intervals. The weight of a calibration row is the ratio of the densities
 # of new and old rows. Pass the ratio as the parameter ``density_ratio`` of
 # :class:`~skuq.regressors.ConformalRegressor` or
-# :class:`~skuq.classifiers.ConformalClassifier`. It is a function of X, known up to
-# a factor:
+# :class:`~skuq.classifiers.ConformalClassifier`. It is a function of X, and a constant
+# factor does not matter:
 
 
 def ratio(X):
@@ -139,8 +137,8 @@ for name, density_ratio in {"without": None, "with": ratio}.items():
 coverage
 
 # %%
-# If the ratio is not known, estimate it by a classifier that separates new rows
-# from old rows. The classifier needs no targets: see
+# If the ratio is not known, estimate it with a classifier that separates new rows from
+# old rows. The classifier needs no targets: see
 # :ref:`sphx_glr_auto_examples_conformal_plot_covariate_shift.py`.
 #
 # 4. Shifts without a remedy
@@ -148,13 +146,14 @@ coverage
 #
 # No method restores the coverage if the distribution of the targets given the
 # features changes, or if new rows are in a region without old rows. Such a region
-# has no calibration rows to weight. The noisy features of the first section are an
-# example. Conformal intervals, recalibrated intervals and intervals of ensembles do
-# not have nominal coverage in this case; :doc:`/replications/kompa-2021-shift` has
-# measurements. You cannot correct such shifts in advance, but you can detect them:
-# :class:`~skuq.monitoring.CoverageMonitor` tests the coverage of rows as their
-# targets arrive. ``partial_fit`` of :class:`~skuq.regressors.ConformalRegressor`
-# adapts the level to the new targets (see :doc:`/how-to/conformal`).
+# contains no calibration rows that could be weighted. The noisy features of the first
+# section are an example. Conformal intervals, recalibrated intervals and intervals of
+# ensembles do not have nominal coverage in this case;
+# :doc:`/replications/kompa-2021-shift` has measurements. You cannot correct such shifts
+# in advance, but you can detect them: :class:`~skuq.monitoring.CoverageMonitor` tests
+# the coverage of rows as their targets arrive. ``partial_fit`` of
+# :class:`~skuq.regressors.ConformalRegressor` adapts the level to the new targets (see
+# :doc:`/how-to/conformal`).
 #
 # Real shifts, such as later years or another site, are groups of rows. Pass them as
 # ``groups`` to :func:`~skuq.metrics.conditional_coverage` or

@@ -2,12 +2,12 @@
 Predict waiting times with censored rows
 ========================================
 
-How long does it take until an event happens? Often, some events have not happened at
-the end of the observation. The time is then only known to be longer than the
-observation. Such a row is censored. If censored rows are dropped, forecasts are too
-short. If the times of censored rows count as observed, forecasts are also too short.
-This page predicts calibrated waiting times from the data of scikit-survival, and
-compares skuq with scikit-survival and lifelines.
+How long does it take until an event happens? Often, some events have not happened by
+the end of the observation. All we know then is that the waiting time is longer than the
+observation. Such a row is censored. If you drop censored rows, forecasts are too short.
+If you treat their times as observed, forecasts are also too short. This page predicts
+calibrated waiting times for data from scikit-survival, and compares skuq with
+scikit-survival and lifelines.
 
 ========================================  ==================================================
 task                                      function
@@ -49,9 +49,10 @@ train = np.random.default_rng(0).random(len(X)) < 0.6
 test = ~train
 print(f"{len(X)} patients, {event.mean():.0%} of the events were observed")
 
-# %% The target is an array of numbers. ``event`` is True for an observed time. Pass
-# ``event`` to ``fit`` and to the metrics, like ``sample_weight``. Cross-validation then
-# splits it like the rows.
+# %%
+# The target is an array of numbers. ``event`` is True for an observed time. Pass
+# ``event`` to ``fit`` and to the metrics, like ``sample_weight``. Cross-validation
+# splits it along with the rows.
 #
 # 1. Fit
 # ------
@@ -61,9 +62,10 @@ boosting.fit(X[train], days[train], event=event[train])
 dist = boosting.predict_dist(X[test])
 dist[:3].interval(0.8).round()
 
-# %% ``predict_dist`` also supports the estimators of scikit-survival that predict
-# survival functions. The last time of the survival function gets the probability of all
-# later times. To make a distribution from quantiles of a lifelines model, use
+# %%
+# ``predict_dist`` also supports the estimators of scikit-survival that predict
+# survival functions. The last time of the survival function carries the probability of
+# all later times. To build a distribution from the quantiles of a lifelines model, use
 # :class:`~skuq.distributions.Quantiles`:
 
 forest = RandomSurvivalForest(60, min_samples_leaf=15, random_state=0)
@@ -89,11 +91,12 @@ forecasts = {
 report = survival_report(days[test], forecasts, event=event[test], upper=2000)
 report
 
-# %% The concordance is the share of pairs that are predicted in the right order. It
-# does not measure calibration, so do not select models by the concordance. It is
-# unknown whether the 90 % intervals contain the times of censored rows. Therefore, the
-# report has a lower and an upper bound of the coverage. The row "coverage" is an
-# estimate. It assumes that the censoring is independent.
+# %%
+# The concordance is the share of pairs of rows that are predicted in the right
+# order. It does not measure calibration, so do not use it to select models. The 90 %
+# intervals may or may not contain the unknown times of censored rows. The report
+# therefore has a lower and an upper bound of the coverage. The row "coverage" is an
+# estimate under the assumption of independent censoring.
 #
 # 3. Calibration
 # --------------
@@ -120,20 +123,21 @@ display = SurvivalCurveDisplay.from_predictions(
     ax=display.ax_,
 )
 
-# %% To recalibrate other models, use :class:`~skuq.recalibration.IsotonicRecalibrator`.
+# %%
+# To recalibrate other models, use :class:`~skuq.recalibration.IsotonicRecalibrator`.
 # Its ``fit`` also takes ``event``. ``CensoredBoostingRegressor`` uses this recalibrator
 # by default.
 #
 # 4. Do not use the survival CRPS
 # -------------------------------
 #
-# Some networks are trained with the "survival CRPS". For an observed event, the
-# survival CRPS is the CRPS. For a censored row, it is the integral of :math:`F^2` up to
-# the censoring time. The survival CRPS is not proper. The figure shows scores of
-# forecasts whose scale is the true scale times a factor. The proper scores are smallest
-# at the true scale. The survival CRPS is smallest at 0.85 times the true scale, because
-# it does not penalize a censored row for too little probability beyond the censoring
-# time.
+# Some networks are trained with a score called the "survival CRPS". For an observed
+# event, the survival CRPS is the CRPS. For a censored row, it is the integral of
+# :math:`F^2` up to the censoring time. The survival CRPS is not proper. The figure
+# shows the scores of forecasts whose scale is the true scale times a factor. Proper
+# scores have their minimum at the true scale. The survival CRPS is smallest at 0.85
+# times the true scale, because it does not penalize forecasts with too little
+# probability beyond a censoring time.
 
 rng = np.random.default_rng(0)
 time = rng.normal(size=20000)

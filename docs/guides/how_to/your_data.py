@@ -2,14 +2,12 @@
 Groups, time, weights, missing values
 =====================================
 
-In many data sets, rows are dependent, values are missing, or columns are not
-numeric. This page shows how to use data with missing values, categories, groups,
-time order or weights.
+This page shows how to use data with missing values, categories, groups, time order or
+weights.
 
-The data have 60 patients and 8 rows per patient. The features are a size with
-missing values, a category, and the age of the patient. The targets of one patient
-have a common effect that the features do not explain, as is usual for repeated
-measurements:
+The data have 60 patients and 8 rows per patient. The features are a size with missing
+values, a category, and the age of the patient. The targets of a patient share an effect
+that the features do not explain, as repeated measurements usually do:
 """
 
 import numpy as np
@@ -58,18 +56,18 @@ by_row = UncertaintyRegressor(boosting, random_state=0).fit(X, y)
 by_row.predict_interval(X[:3], 0.9).round(2)
 
 # %%
-# An estimator that requires numeric input raises its own error for categorical
-# columns. Begin the Pipeline with an encoder, for example
+# An estimator that requires numeric input raises its own error for categorical columns.
+# Put an encoder at the start of the Pipeline, for example
 # ``make_column_transformer((OrdinalEncoder(), ["kind"]), remainder="passthrough")``.
 # ``MixtureRegressor()`` and the networks of :mod:`skuq.neural` need no encoder: they
 # accept data frames with strings, categories, dates and missing values.
 #
-# If a model predicts NaN or infinity, skuq raises a ``NonFinitePredictionError``. Its
-# message contains the model, the fold or member, and the number of rows.
+# If a model predicts NaN or infinity, skuq raises a ``NonFinitePredictionError``. The
+# message states the model, the fold or member, and the number of rows.
 # ``RadiusNeighborsRegressor``, for example, predicts NaN far from all training rows.
 #
-# Pass CatBoost's ``cat_features`` as a tuple,
-# ``CatBoostRegressor(cat_features=("kind",))``: scikit-learn cannot clone a
+# Pass CatBoost's ``cat_features`` as a tuple, as in
+# ``CatBoostRegressor(cat_features=("kind",))``. scikit-learn cannot clone a
 # ``CatBoostRegressor`` with a list.
 #
 # Groups
@@ -86,9 +84,9 @@ by_patient.fit(X, y, groups=patient)
 by_patient.predict_interval(X[:3], 0.9).round(2)
 
 # %%
-# The age identifies the patients of the training rows, so boosting fits the effects of
-# these patients. If folds split patients, out-of-fold errors are therefore smaller
-# than errors on new patients:
+# In the training rows, the age identifies the patient, so boosting fits the effects of
+# individual patients. If the rows of a patient are in several folds, out-of-fold errors
+# are therefore smaller than errors on new patients:
 
 from skuq.metrics import prediction_interval_coverage
 
@@ -101,12 +99,12 @@ for name, share in covered.items():
     print(f"folds of {name}: 90 % intervals cover {share:.2f} of the new rows")
 
 # %%
-# With folds of rows, the calibration curve of new patients shows that the
-# distributions are too narrow: too many observations are below the low quantiles
-# and above the high quantiles. With folds of patients, the curve is close to the
-# diagonal at both ends. The curve deviates in the middle because the mean effect of
-# the 60 training patients is not exactly 0. The sampling band is valid for
-# independent rows only.
+# With folds of rows, the calibration curve for new patients shows that the
+# distributions are too narrow: too many observations are below the low quantiles and
+# above the high quantiles. With folds of patients, the curve is close to the diagonal
+# at both ends. In the middle, the curve deviates because the mean effect of the 60
+# training patients is not exactly 0. The sampling band is valid for independent rows
+# only.
 
 from skuq.displays import CalibrationCurveDisplay
 
@@ -146,9 +144,9 @@ print("coverage", result["test_picp"].round(2))
 # ----
 #
 # Time series require a splitter whose test rows are later than the training rows. With
-# such a splitter, the first rows are in no test fold. ``RecalibratedRegressor`` and
-# ``ResidualRegressor`` support such splitters. A recalibrator in a pipeline does not
-# support them.
+# such a splitter, the first rows are never in a test fold. ``RecalibratedRegressor``
+# and ``ResidualRegressor`` support such splitters. A recalibrator in a pipeline does
+# not support them.
 
 from sklearn.model_selection import TimeSeriesSplit
 

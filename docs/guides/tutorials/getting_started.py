@@ -2,14 +2,14 @@
 Getting started
 ===============
 
-A regressor predicts one number per row. This page adds predictive distributions to
-a random forest, computes prediction intervals from the distributions, evaluates and
-recalibrates the distributions, and selects a model by their quality. The page takes
-about ten minutes. Install skuq with matplotlib first: :doc:`/install`.
+A regressor predicts one number per row. On this page, you add predictive distributions
+to a random forest, compute prediction intervals, evaluate and recalibrate the
+distributions, and select a model. It takes about ten minutes. Install skuq with
+matplotlib first: :doc:`/install`.
 
 If you have not used scikit-learn, these are its main terms:
 
-* A model is an *estimator*. Its method ``fit(X, y)`` fits the model to data, and
+* A model is an *estimator*. Its method ``fit(X, y)`` fits the model to the data, and
   ``predict(X)`` predicts targets. Attributes whose names end in ``_``, such as
   ``coef_``, exist after ``fit``.
 * A *pipeline* is a sequence of estimators that are fitted as one estimator.
@@ -18,7 +18,7 @@ If you have not used scikit-learn, these are its main terms:
   an inner estimator.
 * ``random_state=0`` makes random steps reproducible.
 
-For more, read the `introduction to scikit-learn
+To learn more, read the `introduction to scikit-learn
 <https://scikit-learn.org/stable/getting_started.html>`__. The
 :doc:`/explanation/glossary` defines statistical terms.
 
@@ -39,7 +39,7 @@ model = UncertaintyRegressor(forest, random_state=0)
 model
 
 # %%
-# The data of this page have one feature. The noise grows with the feature, so the
+# The data on this page have one feature. The noise grows with the feature, so the
 # uncertainty differs between rows:
 
 import numpy as np
@@ -109,10 +109,9 @@ dist.cdf(1.0)[:3].round(2)
 # of ``predict_interval``.
 #
 # ``UncertaintyRegressor`` selects a method for the estimator. A forest does not
-# predict distributions, so the method of this forest fits a second model to the
-# size of the errors of the forest. Errors on training rows are too small. The
-# method therefore uses *out-of-fold* errors: the forest that predicts a row was
-# fitted without this row.
+# predict distributions, so the selected method fits a second model to the size of the
+# forest's errors. Errors on training rows are too small, so the method uses
+# *out-of-fold* errors: the forest that predicts a row was fitted without that row.
 
 model.method_
 
@@ -133,9 +132,10 @@ display = PredictionBandDisplay.from_predictions(
 # Evaluate the intervals
 # ----------------------
 #
-# Evaluate on held-out rows. :func:`~skuq.metrics.prediction_interval_coverage`
-# returns the coverage, the share of observations inside their 90 % intervals. The
-# coverage should be close to 0.9. With 300 rows, its standard error is 0.02.
+# Evaluate the intervals on held-out rows.
+# :func:`~skuq.metrics.prediction_interval_coverage` returns the coverage, the share of
+# observations inside their 90 % intervals. The coverage should be close to 0.9. With
+# 300 rows, its standard error is 0.02.
 
 from skuq.metrics import prediction_interval_coverage
 
@@ -144,9 +144,9 @@ round(coverage, 3)
 
 # %%
 # Coverage alone does not show whether a model is good: intervals with the same width
-# for all rows can also contain 90 % of the observations. Compare models by
-# :func:`~skuq.metrics.crps_loss`, the continuous ranked probability score (CRPS).
-# It evaluates the whole distribution, in the units of y; smaller is better.
+# for all rows can also contain 90 % of the observations. Compare models with
+# :func:`~skuq.metrics.crps_loss`, the continuous ranked probability score (CRPS). It
+# evaluates the whole distribution, in the units of y; smaller is better.
 
 from skuq.metrics import crps_loss
 
@@ -155,7 +155,7 @@ round(crps, 3)
 
 # %%
 # The CRPS of a point prediction is its absolute error. You can therefore compare the
-# CRPS with the mean absolute error of the forest:
+# CRPS of the model with the mean absolute error of the forest:
 
 from sklearn.metrics import mean_absolute_error
 
@@ -179,8 +179,8 @@ round(best_crps, 3)
 # Not every model is calibrated. :class:`~skuq.regressors.BootstrapRegressor` with
 # ``noise=None`` uses the spread of the trees of the forest as the predictive
 # distribution. The spread of the trees measures the uncertainty about the regression
-# function, and does not include the noise of the observations. The 90 % intervals
-# are therefore far too narrow:
+# function, but not the noise of the observations. The 90 % intervals are therefore far
+# too narrow:
 
 from skuq.regressors import BootstrapRegressor
 
@@ -208,7 +208,7 @@ round(prediction_interval_coverage(y_test, after), 3)
 # the trees does not follow the diagonal: more than a fifth of the observations are
 # below the predictions of all trees, and more than a quarter are above the
 # predictions of all trees. After recalibration, the curve is close to the diagonal,
-# and in parts at the edge of the band.
+# although parts of it are at the edge of the band.
 
 from skuq.displays import CalibrationCurveDisplay
 
@@ -220,8 +220,8 @@ display = CalibrationCurveDisplay.from_predictions(
 )
 
 # %%
-# Recalibration also decreases the CRPS of the trees. After recalibration, the CRPS is
-# close to the CRPS of the first model of this page:
+# Recalibration also decreases the CRPS of the trees. It is then close to the CRPS of
+# the first model on this page:
 
 print("before", round(crps_loss(y_test, before), 3))
 print("after ", round(crps_loss(y_test, after), 3))
@@ -236,7 +236,7 @@ print("after ", round(crps_loss(y_test, after), 3))
 # --------------
 #
 # The models are scikit-learn estimators, and the metrics have scikit-learn scorers.
-# Cross-validation and searches therefore work as for any other regressor.
+# Cross-validation and searches therefore work as they do for any other regressor.
 # :func:`~skuq.metrics.get_scorer` returns the scorer of a metric by its name. Do not
 # pass the name alone: ``scoring="neg_crps"`` raises an error, because scikit-learn
 # accepts only the names of its own metrics. Searches maximize scores, so the scorer
@@ -301,8 +301,8 @@ pool.out_of_fold_crps_.round(3)
 
 # %%
 # The table shows the out-of-fold CRPS of the members and of the pool. On most data
-# sets, the pool is about as good as its best member, although the best member is
-# not known beforehand. :doc:`/explanation/pools` explains the weights, and
+# sets, the pool is about as good as its best member, and you do not have to find out
+# beforehand which member is best. :doc:`/explanation/pools` explains the weights, and
 # :doc:`/replications/real-data` lists the time of each member.
 #
 # Next steps

@@ -92,13 +92,13 @@ CONFORMAL_CLASSIFIER = Tool(
 ONE_CALL = RESIDUAL, CALIBRATED_CLASSIFIER
 """Calls that repair all faults for which they are recommended."""
 
-HELD_OUT = "Use rows that the model was not trained on, and check the result on other rows again."
+HELD_OUT = "Use rows that the model was not trained on, and check the result on a third set of rows."
 PARTS_FIRST = (
-    "Follow the first finding, and write the report again. Do not change all rows by one factor: the groups "
-    "fail in opposite directions."
+    "Act on the first finding, and create the report again. Do not change all rows by the same factor: "
+    "the groups fail in opposite directions."
 )
 MOST_NAMED = 5
-"""Largest number of parts that a sentence names."""
+"""Maximum number of parts that a sentence names."""
 
 
 def of_forecasts(name: str) -> Tool:
@@ -190,7 +190,7 @@ def _bias(evidence: Evidence) -> Iterator[Finding]:
         return
     remedy = f"Shift the forecasts by a correction that is learned from past errors. {HELD_OUT}"
     if evidence.opposite:
-        remedy = f"Follow the first finding first. {remedy}"
+        remedy = f"Act on the first finding first. {remedy}"
     wrong_width = evidence.headline["verdict"] != "calibrated" and abs(evidence.gap) >= SMALL_GAP
     if wrong_width and not evidence.opposite:
         remedy += " This also corrects the width of the intervals: one call repairs both."
@@ -203,7 +203,7 @@ def _shape(evidence: Evidence) -> Iterator[Finding]:
     if plain and evidence.is_beyond("mace", SMALL_GAP):
         (off,) = in_hundred(evidence.number("mace"))
         words = (
-            "The width of the intervals of this report is right, but probabilities of other statements are "
+            "The width of the intervals in this report is right, but other predicted probabilities are "
             f"wrong: predicted and observed frequencies differ by {off} percentage points on average. "
             "The calibration curve shows the levels at which they differ."
         )
@@ -230,7 +230,7 @@ def _uneven(evidence: Evidence) -> Iterator[Finding]:
         tools = RESIDUAL, of_forecasts("BinnedScalingRecalibrator")
         yield Finding(
             "wrong",
-            "The uncertainty of single rows is wrong",
+            "The uncertainty of individual rows is wrong",
             words,
             "Model the size of the errors, or correct small and large uncertainties by different factors.",
             tools,
@@ -240,14 +240,14 @@ def _uneven(evidence: Evidence) -> Iterator[Finding]:
 def _order(evidence: Evidence) -> Iterator[Finding]:
     if evidence.number("auucc_gain", "high") < 0:
         words = (
-            "Rows with wide intervals do not have larger errors. Intervals of one width for all rows would "
-            "be better."
+            "Rows with wide intervals do not have larger errors. Intervals with the same width for all "
+            "rows would be better."
         )
         title = "The uncertainty does not show which rows are uncertain"
         if evidence.opposite:
             yield Finding("wrong", title, words, PARTS_FIRST)
         else:
-            remedy = "Predict the size of the errors with a model of its own."
+            remedy = "Predict the size of the errors with a separate model."
             yield Finding("wrong", title, words, remedy, (RESIDUAL,))
 
 
@@ -255,8 +255,8 @@ def _skill(evidence: Evidence) -> Iterator[Finding]:
     score, constant = evidence.number("crps"), evidence.number("crps_uncertainty")
     if score >= constant:
         words = (
-            "One forecast for all rows, the distribution of the observed values of this report, has smaller "
-            "errors than the model."
+            "The distribution of the observed values in this report, used as the forecast for every row, "
+            "has smaller errors than the model."
         )
         tool = Tool("To compare methods", "skuq.UncertaintyRegressor", "UncertaintyRegressor().fit(X, y)")
         yield Finding(
@@ -308,7 +308,7 @@ def _sets(evidence: Evidence) -> Iterator[Finding]:
         words = f"Of 100 sets, at least {goal} should contain the label. Only {inside} do."
         yield Finding(
             "wrong",
-            "The sets contain too few labels",
+            "The sets contain the label too rarely",
             words,
             f"Calibrate the sets on held-out rows. {HELD_OUT}",
             (CONFORMAL_CLASSIFIER,),
@@ -323,7 +323,7 @@ def _opposite_parts(evidence: Evidence) -> Iterator[Finding]:
             table,
             f"The coverage depends on {name}, in opposite directions",
             f"{_directions(table[table['flag']], evidence.of_classes)}.",
-            f"Do not change all rows by one factor: correct each group by itself first. {HELD_OUT}",
+            f"Do not change all rows by the same factor: first correct each group separately. {HELD_OUT}",
         )
 
 
@@ -337,16 +337,16 @@ def _parts(evidence: Evidence) -> Iterator[Finding]:
             continue
         words = (
             f"{_directions(flagged, evidence.of_classes)}. "
-            f"The coverage is wrong in {len(flagged)} of {len(table)} parts of the rows by {name}."
+            f"The coverage is wrong in {len(flagged)} of the {len(table)} parts by {name}."
         )
-        remedy = f"Correct each group by itself. {HELD_OUT}"
+        remedy = f"Correct each group separately. {HELD_OUT}"
         yield _of_parts(evidence, table, f"The coverage depends on {name}", words, remedy)
 
 
 def _of_parts(evidence: Evidence, table: pd.DataFrame, title: str, words: str, remedy: str) -> Finding:
     if not is_of_periods(table):
         return Finding("wrong", title, words, remedy, _tools_for_groups(evidence.of_classes))
-    remedy = "Calibrate again with recent rows, and watch the coverage of new rows."
+    remedy = "Recalibrate with recent rows, and monitor the coverage of new rows."
     return Finding("wrong", title, words, remedy, (Tool(FORECASTS, "skuq.monitoring.CoverageMonitor"),))
 
 
@@ -354,7 +354,7 @@ def _alike(name: str, table: pd.DataFrame) -> Iterator[Finding]:
     if len(table) > 1:
         low, high = in_hundred(float(table["coverage"].min()), float(table["coverage"].max()))
         words = (
-            f"The coverage is {low} to {high} of 100 in the {len(table)} parts of the rows by {name}. These "
+            f"The coverage is {low} to {high} of 100 in the {len(table)} parts by {name}. These "
             "differences may be due to chance. The fault concerns all rows."
         )
         yield Finding("note", f"The coverage does not depend on {name}", words)
@@ -390,7 +390,7 @@ def _named_parts(table: pd.DataFrame, one_goal: bool) -> str:
 
 
 def _differs(table: pd.DataFrame, evidence: Evidence) -> pd.Series[bool]:
-    """Return which parts have another coverage than all rows together."""
+    """Return which parts have a coverage that differs from the coverage of all rows."""
     inside = evidence.headline["inside"]
     differs: pd.Series[bool] = (table["high"] < inside) | (table["low"] > inside)
     return differs
@@ -410,12 +410,12 @@ def _tools_for_groups(of_classes: bool) -> tuple[Tool, ...]:
 def _few_rows(evidence: Evidence) -> Iterator[Finding]:
     if evidence.rows < FEW_ROWS:
         words = (
-            f"The report has {evidence.rows:g} rows. So few rows show only large faults, and the numbers of "
-            "another sample may differ much from these numbers."
+            f"The report has {evidence.rows:g} rows. This small sample shows only large faults, and "
+            "another sample may give very different numbers."
         )
         tool = Tool("To use all rows", "skuq.model_selection.cross_val_predict_dist")
         tools = () if evidence.of_classes else (tool,)
-        yield Finding("note", "Few rows", words, "Use more rows that were not trained on.", tools)
+        yield Finding("note", "Few rows", words, "Use more rows that the model was not trained on.", tools)
 
 
 Rule = Callable[[Evidence], Iterator[Finding]]

@@ -86,7 +86,7 @@ class Page:
         )
 
     def save(self, path: str | os.PathLike[str], *, json: bool = True) -> Path:
-        """Write the page, and the same values as JSON beside it.
+        """Write the page, and a JSON file with the same values next to it.
 
         Each file is complete or absent: it is written under another name and then renamed.
 

@@ -171,7 +171,7 @@ def _intervals(forecasts: Forecasts, name: str) -> Figure:
 
     of_model = f" of {name}" if len(forecasts.models) > 1 else ""
     caption = "Red intervals do not contain their observed value."
-    return draw(f"Intervals of single rows{of_model}", caption, plot)
+    return draw(f"Intervals of individual rows{of_model}", caption, plot)
 
 
 def figure_of_parts(by: str, tables: Mapping[str, pd.DataFrame], of_classes: bool) -> Figure:
@@ -208,7 +208,10 @@ def _alt_calibration(display: CalibrationCurveDisplay) -> str:
 def _alt_pit(display: PITHistogramDisplay) -> str:
     low, high = 100 * display.proportions.min(), 100 * display.proportions.max()
     flat = 100 / len(display.proportions)
-    return f"The bars are {low:.1f} % to {high:.1f} % of the rows high; calibrated bars have {flat:.1f} %."
+    return (
+        f"The bars contain {low:.1f} % to {high:.1f} % of the rows; calibrated bars would contain "
+        f"{flat:.1f} %."
+    )
 
 
 def _alt_reliability(display: ReliabilityDisplay) -> str:

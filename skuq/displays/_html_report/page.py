@@ -26,7 +26,7 @@ MARKS = {"wrong": "Wrong", "note": "Note", "good": "Good"}
 NUMBERS = ("value", "low", "high", "calibrated", "calibrated_low", "calibrated_high")
 HEADLINES = ("picp", "mpiw", "mace", "crps", "interval_score", "auucc_gain")
 CLASS_HEADLINES = ("ece", "set_coverage", "set_size", "set_coverage_error")
-REST = "The findings above use this table; you need not read it."
+REST = "The findings above are based on this table. You do not need to read it."
 SLICES = (
     "The coverage is the share of observed values inside their interval, or of classes inside their set. The "
     "99 % intervals are valid for all parts together: with a probability of 99 %, they contain the coverage "
@@ -97,7 +97,7 @@ def _resource(name: str) -> str:
 
 
 def _hash_of(script: str) -> str:
-    """Return the hash by which the page allows its own script and no other."""
+    """Return the hash with which the page allows its own script and no other."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
@@ -109,14 +109,15 @@ def _explanation(report: UncertaintyReport) -> str:
     percent = f"{100 * report.attrs['confidence']:g} %"
     words = (
         f"Each value has a {percent} confidence interval. The column Calibrated shows the value that this "
-        "metric would have if the forecasts were right. "
+        "metric would have if the forecasts were correct. "
     )
     if report["calibrated_low"].notna().any():
         words += (
-            "A value outside the range beside it is a fault. By chance, "
-            f"{100 * (1 - report.attrs['confidence']):.2g} % of the values of right forecasts are outside. "
+            "A value outside the range next to it indicates a fault. By chance, "
+            f"{100 * (1 - report.attrs['confidence']):.2g} % of the values of correct forecasts are "
+            "outside. "
         )
-    words += "An empty cell means that the number is not known. Select a column name to sort the table."
+    words += "An empty cell means that the number is unknown. Select a column name to sort the table."
     if len(report.attrs["summary"]) > 1:
         words += " An asterisk marks the best value of a row; its lead may be due to chance."
     return words

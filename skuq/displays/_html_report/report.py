@@ -52,16 +52,16 @@ from skuq.evaluation import UncertaintyReport, uncertainty_report
 from skuq.monitoring import MetricAccumulator
 
 MOST_DRAWN_ROWS = 100_000_000
-"""Largest number of rows times resamples, if the number of resamples is not given."""
+"""Maximum number of rows times resamples, if the number of resamples is not given."""
 
 
 class HTMLReport(Page):
     """Report of one or several models as one HTML page, with findings in plain words.
 
     The page states what was measured on which rows, what is wrong with each model, and which class corrects
-    the fault. A table has all metrics with their meaning, interval and value of a calibrated model. The
-    displays are part of the page, so that the file can be sent without other files, and opening it causes no
-    request. `save` also writes the same values as JSON.
+    the fault. A table shows all metrics with their meaning, their interval and the value for a calibrated
+    model. The page contains all figures, so you can send it as a single file, and it loads nothing from the
+    internet. `save` also writes the same values as JSON.
 
     Create the report with `from_estimator`, `from_predictions`, `from_cv_results`, `from_reports` or
     `from_accumulator`. The page needs Jinja2 and matplotlib (the extra ``report``).

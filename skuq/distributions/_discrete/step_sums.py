@@ -52,7 +52,7 @@ def sum_steps(
 
     The integrals are computed between two atoms of each row, ``low`` and ``high`` of shape (n,). Their
     difference is an integer. If y is between two atoms, the step between these atoms is split at y. If y is
-    outside of the range, the nearer end is used instead of y.
+    outside the range, the nearer end is used instead of y.
     """
     total = np.zeros(len(y))
     for rows in by_length(low, high):

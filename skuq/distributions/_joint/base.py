@@ -33,8 +33,8 @@ class JointDistribution(JointPoints["JointDistribution"]):
     """Joint predictive distributions of d targets, one row per sample.
 
     The targets of a row may depend on each other, and the rows are independent. A JointDistribution is not a
-    `Distribution`. Functions for one target do not accept it: select a target by `marginal`, or a weighted
-    sum of the targets by `linear`. ``np.asarray`` returns the means, shape (n, d). Rows are selected with
+    `Distribution`. Functions for one target do not accept it: select a target with `marginal`, or a weighted
+    sum of the targets with `linear`. ``np.asarray`` returns the means, shape (n, d). Rows are selected with
     ``dist[rows]``.
 
     See Also
@@ -329,7 +329,7 @@ class JointDistribution(JointPoints["JointDistribution"]):
         Warns
         -----
         SkuqWarning
-            If an observed value is outside of the support of its marginal. The nearest point of the support
+            If an observed value is outside the support of its marginal. The nearest point of the support
             is then used.
         """
         values = self._check_y(y)

@@ -39,7 +39,7 @@ def observed_scores(
 def warn_outside(outside: FloatArray | np.ndarray, target: str) -> None:
     if outside.any():
         warn_user(
-            f"the observed value of target {target} is outside of the support of its predicted distribution "
+            f"the observed value of target {target} is outside the support of its predicted distribution "
             f"in {int(outside.sum())} rows. The first of these rows is row {int(np.argmax(outside))}. The "
             f"conditional distribution uses the nearest point of the support instead.",
             SkuqWarning,

@@ -148,7 +148,7 @@ def check_covariance(matrices: FloatArray, name: str) -> None:
 
 
 def weighted_levels(order: IntArray, weights: FloatArray) -> FloatArray:
-    """Return the middle level of each point under weights with the sum 1, shape (..., K, d).
+    """Return the middle level of each point under weights that sum to 1, shape (..., K, d).
 
     ``order`` sorts each column of the points, shape (K, d) or (b, K, d). ``weights`` have the shape (K,) or
     (b, K). The weighted columns are uniform, so weights change the dependence but not the marginals.

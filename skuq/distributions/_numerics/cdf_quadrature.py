@@ -33,7 +33,7 @@ UNIFORM = Polynomial([1.0])
 """Weight function of the levels in the CRPS."""
 
 MOST_BREAKS = 64
-"""Largest number of breaks. Each break requires five evaluations of the cdf of all rows."""
+"""Maximum number of breaks. Each break requires five evaluations of the cdf of all rows."""
 
 
 class Cumulative(Protocol):
@@ -41,6 +41,8 @@ class Cumulative(Protocol):
     def _cdf(self, y: FloatArray) -> FloatArray: ...
     def _sf(self, y: FloatArray) -> FloatArray: ...
     def _landmarks(self) -> FloatArray: ...
+    @property
+    def _light_tails(self) -> bool: ...
 
 
 class Quantile(Protocol):
@@ -55,6 +57,26 @@ def quantile_landmarks(dist: Quantile, breaks: FloatArray) -> FloatArray:
         breaks = breaks[np.linspace(0, breaks.size - 1, MOST_BREAKS).astype(int)]
     lower = [dist._ppf(level) for level in np.concatenate([LANDMARK_TAIL, LANDMARK_MIDDLE, breaks])]
     return np.stack(lower + [dist._isf(level) for level in LANDMARK_TAIL], axis=1)
+
+
+def landmarks_between(dist: Cumulative, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Return the landmarks of a distribution for integrals between bounds, shape (n, k).
+
+    The quantiles of a heavy tail are too far apart for a quadrature between them. Therefore, points are added
+    whose distances from the center of the row double, up to the bounds or to the outer quantiles.
+    """
+    points = dist._landmarks()
+    if dist._light_tails:
+        return points
+    center = np.median(points, axis=1, keepdims=True)
+    distance = np.abs(np.column_stack([points, lower, upper]) - center)
+    reach = np.where(np.isfinite(distance), distance, 0.0).max(axis=1, keepdims=True)
+    unit = np.where(distance > 0, distance, np.inf).min(axis=1, keepdims=True)
+    unit = np.minimum(unit, reach)
+    doublings = np.log2(np.divide(reach, unit, out=np.ones_like(unit), where=unit > 0)).max()
+    with np.errstate(over="ignore"):
+        added = np.minimum(np.ldexp(unit, np.arange(np.ceil(doublings) + 1, dtype=int)), reach)
+    return np.concatenate([points, center - added, center + added], axis=1)
 
 
 def _panels(

@@ -1,7 +1,7 @@
 """Functions of probability levels near 0 and 1, with rounding errors, and at random.
 
 Levels such as (1 - coverage) / 2 and 1 - q have rounding errors, and ``np.linspace(.1, .9, 9)`` contains
-0.30000000000000004. If such a level was slightly larger than the cdf at an atom, the quantile would be the
+0.30000000000000004. If such a level were slightly larger than the cdf at an atom, the quantile would be the
 next atom.
 """
 
@@ -29,7 +29,7 @@ def smaller_tail(score: FloatArray) -> FloatArray:
 
 
 def snap_levels(p: FloatArray, stored: FloatArray) -> FloatArray:
-    """Replace each level that equals a stored level up to rounding by the stored level."""
+    """Replace each level that equals a stored level up to rounding with the stored level."""
     right = np.clip(np.searchsorted(stored, p), 0, stored.size - 1)
     left = np.maximum(right - 1, 0)
     nearest = np.where(np.abs(p - stored[left]) < np.abs(p - stored[right]), stored[left], stored[right])

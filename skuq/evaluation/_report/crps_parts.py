@@ -17,7 +17,7 @@ from skuq.metrics._internal import DEFAULT_LEVELS, MetricSpec, crps_sections
 COLUMNS = ("miscalibration", "discrimination", "uncertainty")
 
 MOST_SIMULATED, FEWEST_SIMULATIONS = 400_000, 40
-"""Largest number of targets in all simulations of the parts, and smallest number of simulations.
+"""Maximum number of targets in all simulations of the parts, and smallest number of simulations.
 
 There are simulations if there are at most 10 000 rows. With more rows, the miscalibration of a calibrated
 forecast is below 1 % of the CRPS.

@@ -264,7 +264,7 @@ def _compare_with_null(result: Result) -> str:
     if result.is_calibration_error:
         return f"no worse than a calibrated model, {ordinary}"
     # Some metrics that are not proper do not depend on the scale of the forecasts.
-    too_wide = "; some rows have too wide forecasts" if spec.proper else ""
+    too_wide = "; the forecasts of some rows are too wide" if spec.proper else ""
     return f"{'higher' if above else 'lower'} than if the forecasts were right, {ordinary}{too_wide}"
 
 

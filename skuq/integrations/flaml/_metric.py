@@ -107,7 +107,7 @@ def metric(
     Prefer the CRPS as the loss. FLAML compares losses by their ratios, which are not meaningful for losses
     that may be negative, such as the negative log-likelihood.
 
-    A trial that violates a constraint has a loss of at least 1e100, so it is worse than each trial without a
+    A trial that violates a constraint has a loss of at least 1e100, so it is worse than every trial without a
     violation. If all trials violate a constraint, the trial with the smallest relative violation is the best.
     `skuq.model_selection.refit_best` uses the same rule. In FLAML 2.7, FLAML's own ``metric_constraints``
     ignore logged values.

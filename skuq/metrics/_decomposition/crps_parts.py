@@ -286,8 +286,8 @@ def crps_uncertainty(
 ) -> float:
     r"""Return the uncertainty of the CRPS: the score of the best constant forecast.
 
-    Neither larger nor smaller values are better. The uncertainty depends only on the targets, so it is equal
-    for all models. It is not a proper score. The uncertainty completes the decomposition: the CRPS is
+    Neither larger nor smaller values are better. The uncertainty depends only on the targets, so it is the
+    same for all models. It is not a proper score. The uncertainty completes the decomposition: the CRPS is
     `crps_miscalibration_error` - `crps_discrimination_score` + `crps_uncertainty`.
 
     Parameters

@@ -55,7 +55,7 @@ def energy_score_loss(
     r"""Return the energy score of joint distributions of several targets.
 
     The smaller the better, minimum is zero. The energy score is the generalization of the CRPS to vectors. It
-    is strictly proper. The score reacts much more to errors of the marginals than to errors of the
+    is strictly proper. The score is much more sensitive to errors in the marginals than to errors in the
     dependence. Therefore, also report `variogram_score_loss`. If certain sums of the targets matter, report
     `linear_crps_loss` for these sums.
 

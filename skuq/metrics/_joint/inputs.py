@@ -25,8 +25,8 @@ def check_joint_forecast(
     if isinstance(y_pred, Distribution):
         raise TypeError(
             f"`y_pred` must be a JointDistribution of several targets, got the univariate "
-            f"{type(y_pred).__name__}. Use `crps_loss`, or make a `skuq.distributions.CopulaJoint` of the "
-            "marginals."
+            f"{type(y_pred).__name__}. Use `crps_loss`, or build a `skuq.distributions.CopulaJoint` from "
+            "the marginals."
         )
     if not isinstance(y_pred, JointDistribution):
         raise TypeError(

@@ -59,9 +59,9 @@ def variogram_score_loss(
     r"""Return the variogram score of joint distributions of several targets.
 
     The smaller the better, minimum is zero. For each pair of targets, the score compares the observed
-    difference with the expected difference. The score therefore reacts strongly to a wrong dependence. The
-    score is proper, but not strictly proper: it does not change if the same constant is added to the
-    forecasts of all targets. Use it together with `energy_score_loss`.
+    difference with the expected difference. The score is therefore sensitive to a wrong dependence. The score
+    is proper, but not strictly proper: it does not change if the same constant is added to the forecasts of
+    all targets. Use it together with `energy_score_loss`.
 
     Parameters
     ----------
@@ -99,9 +99,9 @@ def variogram_score_loss(
     .. math:: \mathrm{VS}_p(F, y) = \sum_{a, b} w_{ab} \bigl( |y_a - y_b|^p - E |X_a - X_b|^p \bigr)^2,
         \quad X \sim F.
 
-    If the means of two targets differ much, the differences of their dependence are small compared with the
-    differences between the targets, and the score reacts weakly to the dependence. Subtract the means of the
-    training targets with ``chain=lambda y: y - y_train.mean(axis=0)``.
+    If the means of two targets are very different, the effect of their dependence is small compared with the
+    difference between the targets, and the score is not very sensitive to the dependence. Subtract the means
+    of the training targets with ``chain=lambda y: y - y_train.mean(axis=0)``.
 
     The cost is O(n K d^2) for K points per row.
 

@@ -72,7 +72,7 @@ def read_bounds(
     sample_weight: ArrayLike | None,
 ) -> Bands:
     if bands not in ("std", "constant"):
-        raise ValueError(f"`bands` must be left out or 'constant' if `y_pred` holds bounds, got {bands!r}.")
+        raise ValueError(f"`bands` must be omitted or 'constant' if `y_pred` holds bounds, got {bands!r}.")
     bounds = check_finite(check_bounds(y_pred), "y_pred")
     n = bounds.shape[0]
     y, weight = check_target(y_true, n=n), check_sample_weight(sample_weight, n)

@@ -333,7 +333,7 @@ def uncertainty_characteristics_curve(
         Bands of a distribution. "std" is one standard deviation on each side of the mean. "constant" is the
         same band for every row. These bands are the reference of the paper. A number is the coverage of a
         central interval. The bands then extend from the median to the bounds of this interval and may be
-        asymmetric. If `y_pred` holds bounds, leave `bands` out or pass "constant".
+        asymmetric. If `y_pred` holds bounds, omit `bands` or pass "constant".
     point : array-like of shape (n,), default=None
         Point predictions from which the bands extend to both sides. They must lie inside the bounds. None
         means the mean for "std" and "constant", the median if `bands` is a number, and the middle of the
@@ -347,7 +347,7 @@ def uncertainty_characteristics_curve(
         only for asymmetric bands.
     zero_band : {"keep", "min"}, default="keep"
         Treatment of bands of width 0. "keep" leaves these bands unchanged. A target that differs from its
-        point prediction is then missed at every factor. "min" replaces these bands by the smallest positive
+        point prediction is then missed at every factor. "min" replaces these bands with the smallest positive
         band on the same side, as in UQ360.
 
     Returns

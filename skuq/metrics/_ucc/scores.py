@@ -157,7 +157,7 @@ def auucc_loss(
         Observed targets.
     y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
         Forecast of every target. Mean and standard deviation must be finite. For bounds with point
-        predictions use ``uncertainty_characteristics_curve(...).area()``.
+        predictions, use ``uncertainty_characteristics_curve(...).area()``.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     x_axis : {"bandwidth", "excess"}, default="bandwidth"
@@ -181,7 +181,7 @@ def auucc_loss(
         Whether the bands are multiplied by a factor ("scale"), or a number is added to the bands ("bias").
     zero_band : {"keep", "min"}, default="keep"
         Treatment of bands of width 0. "keep" leaves these bands unchanged, so their width is 0 at every
-        factor. "min" replaces these bands by the smallest positive band, as in UQ360.
+        factor. "min" replaces these bands with the smallest positive band, as in UQ360.
 
     Returns
     -------

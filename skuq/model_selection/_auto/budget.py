@@ -13,7 +13,7 @@ USES = ("imports", "probes", "trials", "choice", "refits")
 GROWTH = (0.3, 0.85, 1.1)
 """The time of a fit is a power of the number of rows: the smallest, the likely and the largest exponent."""
 UNCERTAINTY = 2.0
-"""Largest assumed ratio of the time of a fit and its stated time."""
+"""Largest assumed ratio of the time of a fit to its stated time."""
 MAX_POWER = 3.0
 
 

@@ -20,7 +20,7 @@ CAUTION = 1.2
 OVERRUN, OVERRUN_SECONDS = 0.1, 1.0
 """Share of the remaining time, and number of seconds, by which the first candidate may exceed the time."""
 MEMBERS = 6
-"""Largest number of members of a pool."""
+"""Maximum number of members of a pool."""
 FINAL_BUDGET_SHARE = 0.07
 """Share of the time budget for the final choice."""
 PENALTY = 1e6

@@ -13,7 +13,7 @@ from skuq.neural._losses import variance_of
 from skuq.neural._modules.stacked import StackedModule
 
 _NUMBERS_AT_ONCE = 1 << 21
-"""Largest number of hidden values in a block of rows."""
+"""Maximum number of hidden values in a block of rows."""
 
 
 def rows_at_once(values_a_row: int) -> int:

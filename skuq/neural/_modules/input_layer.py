@@ -19,14 +19,14 @@ Workspace = Callable[[str, int, int], Tensor]
 """The call ``workspace(name, rows, columns)`` returns memory for an array of shape (M, rows, columns)."""
 
 _N_COMBINATIONS = 3
-"""Largest number of combinations of cosines per column."""
+"""Maximum number of combinations of cosines per column."""
 _FREQUENCY_STD = 0.1
 """Standard deviation of the initial frequencies, in periods per standard deviation of the column."""
 _START = 0.1
 """Size of the initial weights of the combinations, relative to a dense layer. With 1, forecasts are worse if
 there are few rows."""
 _AUTO_FREQUENCIES, _AUTO_WAVES = 8, 256
-"""Largest number of frequencies per column, and largest total number, with ``n_frequencies="auto"``."""
+"""Maximum number of frequencies per column, and largest total number, with ``n_frequencies="auto"``."""
 _SCALE_RATE = 6.0
 """Learning rate of the scales, relative to the other weights. The stored scales are divided by this
 number."""
@@ -214,7 +214,7 @@ class InputLayer:
             gradients["shift"].copy_(slope.sum(dim=2).view_as(gradients["shift"]))
             by_combination = torch.bmm(slope, waves.flatten(0, 1).transpose(1, 2))
             gradients["combination"].copy_(by_combination.view_as(gradients["combination"]))
-            # the derivative for the angles is written into the memory of the cosines
+            # the derivative with respect to the angles is written into the memory of the cosines
             combination = weights["combination"].flatten(0, 1)
             torch.bmm(combination.transpose(1, 2), slope, out=waves.flatten(0, 1))
             waves.mul_(angles.sin_())

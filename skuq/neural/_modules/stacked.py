@@ -268,7 +268,7 @@ class StackedMLP(StackedModule):
 
     def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
         with torch.no_grad():
-            slope = gradient.permute(1, 2, 0)  # derivative for the output of a layer, (M, n_out, B)
+            slope = gradient.permute(1, 2, 0)  # with respect to the output of a layer, (M, n_out, B)
             for k in reversed(range(self.n_layers)):
                 x, weight = self._inputs[k], self.weights[f"weight_{k}"]
                 self._weight_gradient(k, slope, x)

@@ -36,7 +36,7 @@ class UncertainLayer(NamedTuple):
 
 @dataclass(frozen=True)
 class Divergence:
-    """Settings of the divergence from the prior. ``warm_up`` is a share of the epochs."""
+    """Settings of the divergence from the prior. Its weight increases in a share of the epochs."""
 
     # Without a given prior variance, the prior variance of a layer is the mean square of its weights, which
     # maximizes the evidence. Biases have a standard normal prior.
@@ -214,7 +214,7 @@ class VariationalMLP(VariationalModule):
         self._inputs, self._deviations = [], []
 
     def _backward_scales(self, k: int, slope: Tensor) -> None:
-        """Write the gradient for the logarithms of the standard deviations of a layer."""
+        """Write the gradient with respect to the logarithms of the standard deviations of a layer."""
         x, layer = self._inputs[k], self.layers[k]
         weight_variance, bias_variance, _ = self._deviations[k - len(self.layers) + len(self.uncertain)]
         into = self._gradients

@@ -29,7 +29,7 @@ as many steps for few rows as for many rows. With dropout on the 277 rows of the
 """
 
 _MOST_EPOCHS = 1000
-"""Largest number of epochs of a second training after `AUTO_EPOCHS`."""
+"""Maximum number of epochs of a second training after `AUTO_EPOCHS`."""
 
 _STILL_IMPROVING = 0.95
 """If the best epoch is after this share of the epochs, a longer training may be better."""

@@ -26,10 +26,10 @@ BLOCK = 2048
 """Number of rows in a block. The basis functions of a block are in memory at the same time."""
 
 MAX_CACHED_VALUES = 2**22
-"""Largest number of values of basis functions that are cached (32 MB)."""
+"""Maximum number of values of basis functions that are cached (32 MB)."""
 
 MOST_STEPS = 40
-"""Largest number of natural gradient steps of a search for q. About six steps are usually enough."""
+"""Maximum number of natural gradient steps of a search for q. About six steps are usually enough."""
 
 ROUNDING = 1e-9
 """A smaller relative decrease of the bound may be due to rounding."""

@@ -23,7 +23,7 @@ JITTER = 1e-6
 """Number that is added to the unit variances of the inducing points, because points may be close together."""
 
 CANDIDATES = 512
-"""Largest number of candidates for inducing points."""
+"""Maximum number of candidates for inducing points."""
 
 HYPER_STEP = 0.4
 """Inducing points are chosen with this lengthscale. Fitted lengthscales are usually longer."""

@@ -43,7 +43,7 @@ def check_forest(estimator: Any) -> None:
     raise ValueError(
         "`estimator` must be a RandomForestRegressor, an ExtraTreesRegressor(bootstrap=True) or a "
         f"BaggingRegressor of trees, got {name}. Use ResidualRegressor for any other regressor. In a "
-        "Pipeline, replace the forest by ForestDistributionRegressor(forest)."
+        "Pipeline, replace the forest with ForestDistributionRegressor(forest)."
     )
 
 

@@ -17,7 +17,7 @@ weights:
 With two members, the factor is 1 - 4 / z^2 if the distance of the optimum from equal weights is z standard
 errors. If z is at most 2, the weights stay equal. A clearly worse member gets almost no weight. A few rows in
 which one member has extreme errors may dominate both the gain and its standard error. The ratio of the gain
-and its standard error is then about 1, even if this member is worse on all other rows. The factor is
+to its standard error is then about 1, even if this member is worse on all other rows. The factor is
 therefore computed a second time from clipped gains, and the larger factor is used.
 """
 
@@ -61,7 +61,7 @@ class Pool(ABC):
     @staticmethod
     @abstractmethod
     def combine(members: Sequence[Distribution], weights: FloatArray) -> Distribution:
-        """Return the pool of the forecasts. The weights are positive and their sum is 1."""
+        """Return the pool of the forecasts. The weights are positive and sum to 1."""
 
     @abstractmethod
     def _least(self, share: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Minima of convex functions over non-negative weights with the sum 1 (the simplex)."""
+"""Minima of convex functions over non-negative weights that sum to 1 (the simplex)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _descend(
 
 
 def _optimum_without_bounds(b: FloatArray, Q: FloatArray) -> FloatArray:
-    """Return the minimizer of b'w + 1/2 w'Qw over the vectors w with sum 1.
+    """Return the minimizer of b'w + 1/2 w'Qw over the vectors w that sum to 1.
 
     If there are several minimizers, return the shortest.
     """

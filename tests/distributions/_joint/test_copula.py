@@ -164,7 +164,7 @@ def test_values_outside_of_the_support_warn_and_stay_finite():
     ):
         dist = CopulaJoint([box, Normal(np.zeros(4), 1.0)], **arguments)
         y = np.column_stack([[0.5, 7.0, -3.0, 0.2], np.full(4, np.nan)])
-        with pytest.warns(SkuqWarning, match=r"target 0 is outside of the support .* in 2 rows.*row 1"):
+        with pytest.warns(SkuqWarning, match=r"target 0 is outside the support .* in 2 rows.*row 1"):
             given = dist.condition(y)
         assert np.isfinite(given.mean()).all()
         assert given.mean()[1, 0] > given.mean()[0, 0] > given.mean()[2, 0]

@@ -41,7 +41,7 @@ def test_members_alone_are_one_row():
 
 def test_condition_outside_of_the_members_warns():
     dist = EmpiricalJoint(MEMBERS)
-    with pytest.warns(SkuqWarning, match="target 1 is outside of the support"):
+    with pytest.warns(SkuqWarning, match="target 1 is outside the support"):
         given = dist.condition([[np.nan, 50.0]] * 4)
     nearest = MEMBERS[np.arange(4), MEMBERS[:, :, 1].argmax(axis=1), 0]
     heaviest = given.weights.argmax(axis=1)

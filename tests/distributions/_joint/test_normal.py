@@ -62,7 +62,7 @@ def test_constant_targets():
         dist.logpdf([[1.0, 2.0], [1.0, 2.0]])
     assert_array_equal(dist.corr()[0], np.eye(2))
     assert_allclose(dist.cdf([[1.0, 2.0], [0.9, 2.0]]), [0.5, 0.0])
-    with pytest.warns(SkuqWarning, match="target 0 is outside of the support"):
+    with pytest.warns(SkuqWarning, match="target 0 is outside the support"):
         given = dist.condition([[1.0, np.nan], [1.5, np.nan]])
     assert_array_equal(given.mean()[:, 0], 2.0)
     assert_allclose(dist.linear([1.0, 1.0]).std(), 2.0)

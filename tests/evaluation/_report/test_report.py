@@ -130,7 +130,7 @@ def test_the_words_give_the_direction(truth, factor, word):
     comparison = {
         "overconfident": "worse than a calibrated model",
         "calibrated": "a calibrated model has",
-        "underconfident": "some rows have too wide forecasts",
+        "underconfident": "the forecasts of some rows are too wide",
     }[word]
     assert comparison in report.loc["crps", "reading"]
     expected = "by chance" if word == "calibrated" else "worse than a calibrated model"

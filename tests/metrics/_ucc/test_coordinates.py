@@ -162,7 +162,7 @@ def test_bad_norms(metric):
     for norm, error in (("iqr", ValueError), (0.0, ValueError), (-1, ValueError), (None, TypeError)):
         with pytest.raises(error, match="`norm` must be"):
             metric(Y, BOUNDS, norm=norm)
-    with pytest.raises(ValueError, match="`y_train` must be left out if `norm` is a number"):
+    with pytest.raises(ValueError, match="`y_train` must be omitted if `norm` is a number"):
         metric(Y, BOUNDS, norm=2.0, y_train=Y)
     with pytest.raises(ValueError, match="`y_train` must be finite"):
         metric(Y, BOUNDS, y_train=[np.nan, 1.0])
