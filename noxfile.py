@@ -3,6 +3,8 @@
 `nox --list` prints all sessions. Arguments for pytest follow two hyphens: `nox -s test -- tests/metrics -x`.
 """
 
+from pathlib import Path
+
 import nox
 
 nox.options.sessions = ["lint", "test"]
@@ -69,11 +71,9 @@ def docs(session: nox.Session) -> None:
 def workflows(session: nox.Session) -> None:
     """Check the files of GitHub: their schemas, and the security of the workflows."""
     session.install("check-jsonschema", "zizmor")
-    for schema, files in {
-        "vendor.github-workflows": [".github/workflows/ci.yml", ".github/workflows/release.yml"],
-        "vendor.dependabot": [".github/dependabot.yml"],
-    }.items():
-        session.run("check-jsonschema", "--builtin-schema", schema, *files)
+    workflows = sorted(Path(".github/workflows").glob("*.yml"))
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *map(str, workflows))
+    session.run("check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml")
     session.run("zizmor", "--offline", ".github")
 
 
