@@ -20,6 +20,7 @@ import pickle
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import warnings
@@ -218,13 +219,13 @@ def main() -> None:
         serve(options.serve)
         return
     with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "base"
-        git = ["git", "-C", str(ROOT), "worktree"]
-        subprocess.run([*git, "add", "--quiet", "--detach", str(tree), options.base], check=True)
-        try:
-            compare(tree, options.rounds)
-        finally:
-            subprocess.run([*git, "remove", "--force", str(tree)], check=True)
+        archive = Path(folder) / "base.tar"
+        subprocess.run(
+            ["git", "-C", str(ROOT), "archive", "-o", str(archive), options.base, "skuq"], check=True
+        )
+        with tarfile.open(archive) as content:
+            content.extractall(folder, filter="data")
+        compare(Path(folder).resolve(), options.rounds)
 
 
 if __name__ == "__main__":
