@@ -2,10 +2,10 @@
 
 Each commit has one process. In each round, the processes take turns for each benchmark, and the process
 that starts changes from round to round. Times are processor times with one thread. A benchmark repeats its
-call until it takes 0.05 seconds. The result of a benchmark is the median over the rounds of the
-ratio of both times. Its noise band is the median plus or minus two standard errors, which are estimated
-from the median absolute deviation. A commit is slower or faster if the whole band is more than 5 % from 1.
-Sizes of pickles have no noise.
+call until it takes 0.05 seconds. The result of a benchmark is the median over the rounds of the ratio of
+both times. Its noise band is the 95 % confidence interval of the median between two order statistics, which
+assumes no distribution. A commit is slower or faster if the whole band is more than 5 % from 1. Sizes of
+pickles have no noise.
 
 Both commits run the benchmarks of the working tree. The verdict is "new" if the other commit cannot run them.
 """
@@ -29,7 +29,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ROUNDS, SHORTEST, TOLERANCE = 8, 0.05, 0.05
+ROUNDS, SHORTEST, TOLERANCE, CONFIDENCE = 9, 0.05, 0.05, 0.95
 THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
 IMPORTS = {
     "import skuq": "import skuq",
@@ -100,7 +100,7 @@ def cases() -> dict[str, Callable[[], object]]:
 def import_seconds(statement: str) -> float:
     code = f"import time; start = time.process_time(); {statement}; print(time.process_time() - start)"
     return float(
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout
     )
 
 
@@ -164,11 +164,12 @@ class Commit:
 
 
 def band(ratios: list[float]) -> tuple[float, float, float]:
-    """Return the median of the ratios, and its noise band."""
-    center = statistics.median(ratios)
-    deviation = 1.4826 * statistics.median(abs(ratio - center) for ratio in ratios)
-    error = 2 * 1.2533 * deviation / math.sqrt(len(ratios))  # standard error of a median of normal values
-    return center, center - error, center + error
+    """Return the median of the ratios, and its confidence interval between two order statistics."""
+    ordered, n, left, outside = sorted(ratios), len(ratios), 0, 2 / 2 ** len(ratios)
+    while outside + 2 * math.comb(n, left + 1) / 2**n <= 1 - CONFIDENCE:
+        left += 1
+        outside += 2 * math.comb(n, left) / 2**n
+    return statistics.median(ordered), ordered[left], ordered[n - 1 - left]
 
 
 def verdict(low: float, high: float) -> str:
