@@ -106,7 +106,7 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     TabPFN is a `Binned` object with TabPFN's bars and tails. The distribution of TabICL is a `Quantiles`
     object with 199 levels. A TransformedTargetRegressor with an affine scaler has a distribution of the same
     family as its regressor. For other transformers, the distribution is transformed exactly. The joint
-    distribution of several targets is transformed separately for each target, and the dependence is unchanged.
+    distribution of several targets is transformed separately for each target. The dependence is unchanged.
 
     The function does not recalibrate the distribution. The distribution may be too narrow for new rows. For a
     recalibrated distribution, use `skuq.regressors.UncertaintyRegressor`.

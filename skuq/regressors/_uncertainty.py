@@ -14,7 +14,7 @@ from skuq._fitting.progress import Progress
 from skuq._fitting.support import rows_for_warning, warn_of_negative_counts
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import safe_indexing
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import ArrayLike, FloatArray, IntArray, SupportLike
 from skuq._validation import DEFAULT_COVERAGE, check_option, looks_like_counts
 from skuq.distributions import Distribution
 from skuq.prediction import predict_dist
@@ -178,7 +178,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         effort: Effort = "standard",
         method_params: dict[str, Any] | None = None,
         cv: Any = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
