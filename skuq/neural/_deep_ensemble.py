@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 
 from skuq._fitting.several_targets import check_complete, check_targets
 from skuq._fitting.training_data import TrainingData, has_several_columns
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import ArrayLike, FloatArray, SupportLike
 from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution
 from skuq.neural._joint_loss import JointLoss
@@ -278,7 +278,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         dtype: str = "float32",
         callbacks: Any = None,
         net_params: dict[str, Any] | None = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

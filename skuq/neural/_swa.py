@@ -11,6 +11,7 @@ import torch
 from skorch.callbacks import Callback
 
 from skuq._fitting.training_data import TrainingData
+from skuq._typing import SupportLike
 from skuq._validation import check_integer, check_number
 from skuq.neural._losses import SquaredErrorLoss
 from skuq.neural._modules.architecture import Architecture
@@ -248,7 +249,7 @@ class SWARegressor(BaseNeuralRegressor):
         dtype: str = "float32",
         callbacks: Any = None,
         net_params: dict[str, Any] | None = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skuq._fitting.training_data import TrainingData
-from skuq._typing import FloatArray
+from skuq._typing import FloatArray, SupportLike
 from skuq._validation import check_integer, check_option
 from skuq._warnings import warn_user
 from skuq.neural._losses import Loss, NLLLoss, resolve_selection_score
@@ -231,7 +231,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         dtype: str = "float32",
         callbacks: Any = None,
         net_params: dict[str, Any] | None = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

@@ -15,7 +15,7 @@ from skuq._fitting.row_sets import rows_outside
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import is_pairwise, safe_indexing
-from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq._typing import BoolArray, FloatArray, IntArray, SupportLike
 from skuq._units import power_of_two, root_mean_square, standard_deviation
 from skuq._validation import check_integer, check_option, check_random_state
 from skuq.distributions import Distribution, Empirical, StudentT
@@ -170,7 +170,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         *,
         noise: Noise = "homoscedastic",
         noise_estimator: Any = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

@@ -23,6 +23,7 @@ from skuq._fitting.refit_check import find_mismatch, warn_of_mismatch
 from skuq._fitting.seeds import seeded_clone
 from skuq._fitting.target_units import in_target_units
 from skuq._fitting.training_data import TrainingData
+from skuq._typing import SupportLike
 from skuq._validation import check_integer, check_option, check_unused, effective_rows
 from skuq.distributions import Distribution
 
@@ -152,7 +153,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
         n_estimators: int | None = None,
         aggregate: Literal["mean", "median"] | None = None,
         block_size: int | None = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

@@ -14,7 +14,7 @@ from skuq._fitting.row_sets import rows_outside
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import safe_indexing
-from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq._typing import BoolArray, FloatArray, IntArray, SupportLike
 from skuq._units import power_of_two, standard_deviation
 from skuq._validation import check_random_state, effective_rows
 from skuq.distributions import Distribution, Quantiles, concat
@@ -169,7 +169,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         self,
         estimator: Any,
         *,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:

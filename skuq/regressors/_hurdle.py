@@ -20,7 +20,7 @@ from skuq._fitting.progress import Progress
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._fitting.training_data import TrainingData, read_training
 from skuq._sklearn_compat import is_classifying, routing_enabled, safe_indexing, slice_fit_params
-from skuq._typing import BoolArray, FloatArray
+from skuq._typing import BoolArray, FloatArray, SupportLike
 from skuq._validation import check_finite, check_integer, check_number, check_option, check_random_state
 from skuq._warnings import warn_user
 from skuq.distributions import Distribution, Hurdle, Truncated
@@ -161,7 +161,7 @@ class HurdleRegressor(BaseUncertaintyRegressor):
         *,
         calibration: Literal["sigmoid", "isotonic"] | None = "sigmoid",
         cv: Any = 5,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

@@ -73,8 +73,8 @@ METHOD_RULES = (
     ),
     MethodRule(
         method="recalibrated",
-        estimators="with another distribution (NGBoost, CatBoost, quantile forests, mixtures by bagging "
-        "and voting, SparseGaussianProcessRegressor, networks with ``calibration=None``)",
+        estimators="with another distribution (NGBoost, CatBoost, quantile forests, TabPFN, TabICL, mixtures "
+        "by bagging and voting, SparseGaussianProcessRegressor, networks with ``calibration=None``)",
         applies=lambda estimator, _: _has_distribution(estimator),
         fits="6",
         evidence="without recalibration, 90 % intervals of CatBoost cover 64 % (mean of 21 data sets), and "

@@ -12,6 +12,8 @@ from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._validation import check_random_state
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import supports_dist
+from skuq.prediction._resolve import learns_in_context
+from skuq.recalibration import ShrunkIsotonicRecalibrator
 from skuq.regressors._bootstrap import BootstrapRegressor
 from skuq.regressors._conformal import ConformalRegressor
 from skuq.regressors._cross_conformal import CROSS_METHODS, CrossConformalRegressor
@@ -82,7 +84,10 @@ def _native(options: MethodOptions) -> Any:
 
 def _recalibrated(options: MethodOptions) -> BaseUncertaintyRegressor:
     if supports_dist(options.estimator):
-        return options.build(RecalibratedRegressor, recalibrator=DefaultRecalibrator(), cv=options.folds)
+        # Foundation models are nearly calibrated.
+        in_context = learns_in_context(options.estimator)
+        recalibrator = ShrunkIsotonicRecalibrator() if in_context else DefaultRecalibrator()
+        return options.build(RecalibratedRegressor, recalibrator=recalibrator, cv=options.folds)
     return _recalibrated_quantiles(options)
 
 

@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_consistent_length
-from sklearn.utils.metaestimators import available_if
 
 from skuq._fitting.base_joint_regressor import BaseJointRegressor
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
@@ -19,6 +18,7 @@ from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._fitting.several_targets import Targets, read_targets
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import (
+    available_if,
     delayed,
     run_parallel,
     safe_indexing,
@@ -206,7 +206,7 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
     def _fit(self, data: TrainingData, progress: Progress) -> None:
         self._learn(data, progress, "_fit_tested")
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit_transform(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any
     ) -> JointDistribution:
@@ -319,7 +319,7 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
                 )
         return True
 
-    @available_if(_children_adapt)  # type: ignore[untyped-decorator]
+    @available_if(_children_adapt)
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Update the calibration of each target with newly observed rows. The models are not refitted.
 

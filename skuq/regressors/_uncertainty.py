@@ -14,7 +14,7 @@ from skuq._fitting.progress import Progress
 from skuq._fitting.support import rows_for_warning, warn_of_negative_counts
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import safe_indexing
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import ArrayLike, FloatArray, IntArray, SupportLike
 from skuq._validation import DEFAULT_COVERAGE, check_option, looks_like_counts
 from skuq.distributions import Distribution
 from skuq.prediction import predict_dist
@@ -101,9 +101,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
                     `LeastSquaresRegressor`)
     "native"        calibrated on held-out rows (skuq's other regressors, networks with a
                     ``calibration``, recalibrators)
-    "recalibrated"  with another distribution (NGBoost, CatBoost, quantile forests, mixtures by
-                    bagging and voting, `SparseGaussianProcessRegressor`, networks with
-                    ``calibration=None``)
+    "recalibrated"  with another distribution (NGBoost, CatBoost, quantile forests, TabPFN, TabICL,
+                    mixtures by bagging and voting, `SparseGaussianProcessRegressor`, networks
+                    with ``calibration=None``)
     "recalibrated"  with a quantile loss, or a Pipeline that ends in such an estimator
     "forest"        forest or BaggingRegressor with at least 50 trees on bootstrap rows, unless
                     ``cv`` is a splitter, which may keep groups together or respect time order
@@ -126,7 +126,10 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     distribution with out-of-fold predictions. For quantiles, `~skuq.recalibration.QuantileShiftRecalibrator`
     fits a shift for each level and fits the tails. For other distributions, one factor multiplies the width,
     so that 90 % intervals contain 90 % of the out-of-fold targets. If no such factor exists,
-    `~skuq.recalibration.IsotonicRecalibrator` corrects the probability levels of the distribution.
+    `~skuq.recalibration.IsotonicRecalibrator` corrects the probability levels of the distribution. Models
+    that learn in context, such as TabPFN and TabICL, are nearly calibrated. For these models,
+    `~skuq.recalibration.ShrunkIsotonicRecalibrator` corrects the probability levels only if the correction
+    does not increase the CRPS.
 
     A quantile loss that needs one fit per level is fitted at the levels 0.05, 0.35, 0.65 and 0.95. For each
     level, one model is fitted to all rows, and two models are fitted without one fold each. With four levels,
@@ -175,7 +178,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         effort: Effort = "standard",
         method_params: dict[str, Any] | None = None,
         cv: Any = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
