@@ -414,7 +414,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         return super().get_metadata_routing()
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return whether `fit` was successful. A failed fit sets only the attributes of the columns."""
+        """Return whether `fit` was successful. A failed fit sets only attributes of the features."""
         fitted = {name for name in vars(self) if name.endswith("_") and not name.startswith("__")}
         return bool(fitted - {"n_features_in_", "feature_names_in_"})
 

@@ -69,8 +69,8 @@ class VariationalRegressor(BaseNeuralRegressor):
         Score that selects the epoch whose weights are kept. False keeps the last epoch. All epochs are
         trained. Every second epoch is scored on rows that are held out of training. Valid scores are "nll",
         "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. On four small data
-        sets, the CRPS with "crps" is 0.69 times the CRPS with False. However, "crps" selects epochs of the
-        warm-up, in which the weights do not yet have their posterior distribution.
+        sets, the CRPS of the forecasts is 0.69 times as large with "crps" as with False. However, "crps"
+        selects epochs of the warm-up, in which the weights do not yet have their posterior distribution.
     inference : {"auto", "analytic", "sampled"}, default="auto"
         Method that computes the mean and the epistemic variance. "analytic" is a closed form and requires
         `last_layer`. "sampled" uses `n_draws` networks that are drawn from the posterior. "auto" means
@@ -181,9 +181,9 @@ class VariationalRegressor(BaseNeuralRegressor):
 
     ``sample_weight`` counts repetitions. Weights are used in the losses, and n is the sum of the weights.
 
-    Cost: an epoch takes four times as long as for a plain network, or twice as long with `last_layer`. A
-    prediction runs `n_draws` networks in one pass. `fit_transform` trains the networks of all folds in one
-    pass.
+    Cost: an epoch takes four times as long as an epoch of a plain network, or twice as long with
+    `last_layer`. A prediction runs `n_draws` networks in one pass. `fit_transform` trains the networks of all
+    folds in one pass.
 
     References
     ----------

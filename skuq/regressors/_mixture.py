@@ -53,7 +53,7 @@ gain."""
 class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     r"""Pool of several predictive distributions, with weights that minimize the CRPS.
 
-    Which model is best depends on the data set. The pool is about as accurate as its best member, and more
+    The best model depends on the data set. The pool is about as accurate as its best member, and more
     accurate if the errors of the members differ. The cost of the pool is the sum of the costs of its members.
     Prefer a single model if fits or predictions must be fast. Prefer `RecalibratedRegressor` if you want to
     correct a single model.

@@ -231,7 +231,7 @@ def _result(row: Any, of_classes: bool) -> str:
 
 
 def _words(text: str) -> str:
-    """Return a text with the words of the page. The metrics call an observed value a target."""
+    """Replace "target", the term of the metrics, with "observed value", the term of the page."""
     return text.replace("target", "observed value")
 
 
