@@ -12,8 +12,6 @@ from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._validation import check_random_state
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import supports_dist
-from skuq.prediction._resolve import learns_in_context
-from skuq.recalibration import ShrunkIsotonicRecalibrator
 from skuq.regressors._bootstrap import BootstrapRegressor
 from skuq.regressors._conformal import ConformalRegressor
 from skuq.regressors._cross_conformal import CROSS_METHODS, CrossConformalRegressor
@@ -21,6 +19,7 @@ from skuq.regressors._default_recalibrator import DefaultRecalibrator
 from skuq.regressors._few_fits.level_regression import LevelRegressionRecalibrator
 from skuq.regressors._few_fits.two_folds import TwoFoldsRegressor
 from skuq.regressors._forest_distribution import ForestDistributionRegressor
+from skuq.regressors._method_rules import recalibrator_of
 from skuq.regressors._multi_quantile import DEFAULT_LEVELS, MultiQuantileRegressor, fits_each_level
 from skuq.regressors._recalibrated import RecalibratedRegressor
 from skuq.regressors._residual import ResidualRegressor
@@ -84,9 +83,7 @@ def _native(options: MethodOptions) -> Any:
 
 def _recalibrated(options: MethodOptions) -> BaseUncertaintyRegressor:
     if supports_dist(options.estimator):
-        # Foundation models are nearly calibrated.
-        in_context = learns_in_context(options.estimator)
-        recalibrator = ShrunkIsotonicRecalibrator() if in_context else DefaultRecalibrator()
+        recalibrator = recalibrator_of(options.estimator)
         return options.build(RecalibratedRegressor, recalibrator=recalibrator, cv=options.folds)
     return _recalibrated_quantiles(options)
 
