@@ -114,10 +114,9 @@ class ConformalRegressor(BaseConformalRegressor):
     window : int or None, default=None
         Number of latest rows that remain calibration rows after a call of `partial_fit`. None keeps all rows.
         A window w bounds the memory: 2 w predictions are stored with "cqr", and w scores with the other
-        methods. Request each coverage from the start. A coverage that is first requested after a row of
+        methods. Request each coverage from the start: a coverage that is first requested after a row of
         `partial_fit` has left the window adapts to the rows in the window only. Without a window, the result
-        does not depend on when a coverage is first requested. With "cqr", the first request costs up to w
-        updates.
+        does not depend on when a coverage is first requested.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
