@@ -209,9 +209,10 @@ class ConformalRegressor(BaseConformalRegressor):
     ``symmetric=False``, each interval bound has its own score quantile and half of the miscoverage.
 
     Cost: one fit, O(n log n) time to calibrate, and O((n + m) log n) time to predict m rows. Each row of
-    `partial_fit` is inserted into the sorted scores in O(n) time. With ``basis``, each coverage needs one
-    quantile regression, and O(n d^2) time per predicted row. `predict_dist` then computes the bounds of 11
-    coverages.
+    `partial_fit` is inserted into the sorted scores in O(n) time. With ``window``, `partial_fit` also updates
+    each coverage that was requested before, and a new coverage needs up to ``window`` updates. With
+    ``basis``, each coverage needs one quantile regression, and O(n d^2) time per predicted row.
+    `predict_dist` then computes the bounds of 11 coverages.
 
     References
     ----------
