@@ -130,7 +130,7 @@ class QuantileTracker:
         self, quantile: float, nominal: float, recent: Sequence[float], steps: FloatArray = TRACKING_STEPS
     ) -> None:
         self.quantile, self._nominal, self._steps = quantile, nominal, steps
-        self._recent: deque[float] = deque(recent, maxlen=_RECENT)
+        self._recent: deque[float] = deque(map(abs, recent), maxlen=_RECENT)  # absolute scores
         self._quantiles = np.full(steps.size, quantile)
         self._experts = ExpertWeights(steps.size)
 
@@ -138,13 +138,13 @@ class QuantileTracker:
         n, scores = np.asarray(repetitions), np.asarray(numbers)
         gap = scores[:, np.newaxis] - self._quantiles
         # The unit is computed from earlier scores only, so that an outlier does not increase its own step.
-        unit = max(map(abs, self._recent))
+        unit = max(self._recent)
         n_expected = self._nominal * float(n.sum())
         step = float(self._experts.weights @ self._steps) * unit
         self.quantile += step * (float(n @ (scores > self.quantile)) - n_expected)
         self._experts.update(n @ (np.maximum(gap, 0) - self._nominal * gap))
         self._quantiles += self._steps * unit * (n @ (gap > 0) - n_expected)
-        self._recent.extend(numbers)
+        self._recent.extend(map(abs, numbers))
 
 
 class AdaptedLevels:

@@ -7,14 +7,16 @@ https://arxiv.org/abs/2106.00170.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skuq._conformal.adaptation import Adaptation, AdaptedLevels, TrackedQuantiles
-from skuq._conformal.calibration_set import CalibrationSet, PredictedRows
+from skuq._conformal.calibration_set import CalibrationSet, PredictedRows, concat_rows
 from skuq._conformal.groups_and_shift import GroupsAndShift
 from skuq._conformal.scores import ConformalScore
 from skuq._typing import FloatArray
@@ -23,11 +25,13 @@ _SMALLEST = float(np.nextafter(0.0, 1.0))
 
 
 class ObservedRows:
-    """Scores or levels of all observed rows, and repetitions, call by call: 24 or 32 bytes per row."""
+    """Numbers and repetitions of observed rows, call by call. They need 24 or 32 bytes per row."""
 
     def __init__(self, width: int) -> None:
         self._numbers = [array("d") for _ in range(width)]
+        # Rows are counted from the first observed row. The first end is the number of removed rows.
         self._repetitions, self._ends = array("d"), array("q", [0])
+        self.n_removed_calls = 0
 
     def __getstate__(self) -> dict[str, Any]:
         """Return numpy arrays, because skops does not support arrays of the standard library."""
@@ -35,42 +39,103 @@ class ObservedRows:
             "numbers": np.array(self._numbers),
             "repetitions": np.array(self._repetitions),
             "ends": np.array(self._ends),
+            "n_removed_calls": self.n_removed_calls,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._numbers = [array("d", column.tolist()) for column in state["numbers"]]
         self._repetitions = array("d", state["repetitions"].tolist())
         self._ends = array("q", state["ends"].tolist())
+        self.n_removed_calls = state["n_removed_calls"]
+
+    def __len__(self) -> int:
+        return len(self._repetitions)
 
     @property
     def n_calls(self) -> int:
-        return len(self._ends) - 1
+        """Number of calls, which includes removed calls."""
+        return self.n_removed_calls + len(self._ends) - 1
 
     def append(self, numbers: FloatArray, repetitions: FloatArray) -> None:
         """Add the rows of one call. ``numbers`` has the shape (width, m)."""
         for column, new in zip(self._numbers, numbers, strict=True):
             column.extend(new.tolist())
         self._repetitions.extend(repetitions.tolist())
-        self._ends.append(len(self._repetitions))
+        self._ends.append(self._ends[0] + len(self._repetitions))
+
+    def keep_last(self, n_rows: int) -> None:
+        n_removed = len(self) - n_rows
+        for column in (*self._numbers, self._repetitions):
+            del column[:n_removed]
+        first = self._ends[-1] - n_rows
+        n_calls = bisect_right(self._ends, first) - 1
+        del self._ends[:n_calls]
+        self._ends[0] = first
+        self.n_removed_calls += n_calls
 
     def calls(self, n_done: int) -> Iterator[tuple[list[list[float]], list[float]]]:
         """Yield the numbers and the repetitions of each call after the first ``n_done`` calls."""
-        begin = self._ends[n_done]
+        ends = self._ends[n_done - self.n_removed_calls :]
+        begin = ends[0] - self._ends[0]
         # Slices of lists are faster than slices of arrays.
         numbers = [column[begin:].tolist() for column in self._numbers]
         repetitions = self._repetitions[begin:].tolist()
-        for first, last in pairwise([end - begin for end in self._ends[n_done:]]):
+        for first, last in pairwise([end - ends[0] for end in ends]):
             yield [column[first:last] for column in numbers], repetitions[first:last]
+
+
+class PredictedCalls:
+    """Rows of `fit` and of later calls, with their predictions. A window w keeps at least 2 w rows.
+
+    The scores of a coverage that is requested later are computed from these rows. The calibration set of each
+    of the last w rows consists of the w rows before it.
+    """
+
+    def __init__(self, window: int | None) -> None:
+        self._window = window
+        self._parts: deque[PredictedRows] = deque()
+        self._n_rows = self._n_observed = 0
+
+    def append(self, part: PredictedRows) -> None:
+        self._n_observed += part.n if self._parts else 0
+        self._n_rows += part.n
+        self._parts.append(part)
+        if self._window is not None:
+            while self._n_rows - self._parts[0].n >= 2 * self._window:
+                self._n_rows -= self._parts.popleft().n
+
+    def last(self, n: int) -> PredictedRows:
+        return concat_rows(self._parts)[-n:]
+
+    def replayed(self) -> list[PredictedRows]:
+        """Return the first calibration rows, and the rows of each later call that are in the window."""
+        if self._window is None or self._n_observed <= self._window:
+            return list(self._parts)
+        rows = self.last(2 * self._window)
+        begin = rows.n - self._window
+        ends = rows.n - self._n_rows + np.cumsum([part.n for part in self._parts])
+        edges = [begin, *ends[ends > begin].tolist()]
+        return [rows[:begin], *(rows[first:last] for first, last in pairwise(edges))]
+
+
+class CalibrationUpdate(NamedTuple):
+    """Calibration set that includes m new rows, and the numbers of these rows of shape (width, m)."""
+
+    calibration_set: CalibrationSet
+    numbers: FloatArray
+    repetitions: FloatArray
 
 
 class AdaptiveCalibration:
     """Calibration set and adapted intervals at several coverages, updated by observed rows.
 
-    The scores or levels of all observed rows are stored. Therefore, the intervals at a coverage do not depend
-    on when this coverage is first requested.
+    The numbers of the observed rows in the window are stored. Therefore, the intervals at a coverage do not
+    depend on when this coverage is first requested, until an observed row leaves the window. A coverage that
+    is requested later starts with the rows in the window.
     """
 
     calibration_set: CalibrationSet
+    _first: CalibrationSet | None  # Rows of `fit`, or None after an observed row has left the window.
 
     def __init__(
         self,
@@ -89,18 +154,35 @@ class AdaptiveCalibration:
 
     def add(self, part: PredictedRows) -> None:
         """Compare the rows with the earlier rows, and add them. If they are invalid, change nothing."""
-        new = self._scored(part)
+        self.apply(self.update_by(part))
+
+    def update_by(self, part: PredictedRows) -> CalibrationUpdate:
+        """Compare the rows with the earlier rows. Raise an error if they are invalid."""
+        new = scored = self._scored(part)
+        numbers = scored.scores
         if self.n_parts:
-            numbers = new.scores if self._adaptation.tracks_scores else self._least_missing(part)
+            if not self._adaptation.tracks_scores:
+                numbers = self._least_missing(part)
             # The first part comes from `fit`. `window` removes rows only when later parts are added.
-            new, scored = self.calibration_set.followed_by(new, self._window), new
+            new = self.calibration_set.followed_by(scored, self._window)
         new.check()
+        return CalibrationUpdate(new, numbers, scored.repetitions)
+
+    def apply(self, update: CalibrationUpdate) -> None:
+        self.calibration_set = update.calibration_set
         if self.n_parts:
-            self._observed.append(numbers, scored.repetitions)
+            self._observe(update.numbers, update.repetitions)
         else:
-            self._first = new
-        self.calibration_set = new
+            self._first = update.calibration_set
         self.n_parts += 1
+
+    def _observe(self, numbers: FloatArray, repetitions: FloatArray) -> None:
+        self._observed.append(numbers, repetitions)
+        if self._window is not None and len(self._observed) > self._window:
+            for coverage in self._states:  # Each state is updated before its rows are removed.
+                self._state(coverage)
+            self._observed.keep_last(self._window)
+            self._first = None
 
     def miscoverage(self, coverage: float) -> float:
         """Return the target miscoverage after all observed rows, which may be slightly outside [0, 1]."""
@@ -112,7 +194,9 @@ class AdaptiveCalibration:
 
     def _state(self, coverage: float) -> AdaptedLevels | TrackedQuantiles:
         if coverage not in self._states:
-            self._states[coverage] = 0, self._adaptation.start(1 - coverage, self._first)
+            first = self.calibration_set if self._first is None else self._first
+            state = self._adaptation.start(1 - coverage, first)
+            self._states[coverage] = self._observed.n_removed_calls, state
         # The update continues from the last request, so that each observed row changes the state once.
         n_done, state = self._states[coverage]
         if n_done < self._observed.n_calls:

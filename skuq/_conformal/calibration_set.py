@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -16,7 +16,7 @@ from skuq._conformal.groups_and_shift import GroupsAndShift, WeightedRows
 from skuq._conformal.scores import Band
 from skuq._ranks import RANK_TOLERANCE, WeightedRanks, count_reached, score_level
 from skuq._typing import FloatArray, IntArray
-from skuq.distributions import Distribution
+from skuq.distributions import Distribution, concat
 
 _MOST_INSERTED = 16
 """Maximum number of rows that are inserted into sorted scores one at a time."""
@@ -32,6 +32,36 @@ class PredictedRows(WeightedRows):
     prediction: Any
     y: FloatArray
     repetitions: FloatArray
+
+    def __getitem__(self, rows: slice) -> Self:
+        repetitions = self.repetitions[rows]
+        return replace(
+            self,
+            n=repetitions.size,
+            test_weight=self.test_weight_of(rows),
+            labels=None if self.labels is None else self.labels[rows],
+            functions=None if self.functions is None else self.functions[rows],
+            prediction=self.prediction[rows],
+            y=self.y[rows],
+            repetitions=repetitions,
+        )
+
+
+def concat_rows(parts: Collection[PredictedRows]) -> PredictedRows:
+    """Concatenate rows whose predictions are distributions."""
+    first = next(iter(parts))
+    if len(parts) == 1:
+        return first
+    labels = [part.labels for part in parts if part.labels is not None]
+    return replace(
+        first,
+        n=sum(part.n for part in parts),
+        test_weight=np.concatenate([np.broadcast_to(part.test_weight, part.n) for part in parts]),
+        labels=np.concatenate(labels) if labels else None,
+        prediction=concat([part.prediction for part in parts]),
+        y=np.concatenate([part.y for part in parts]),
+        repetitions=np.concatenate([part.repetitions for part in parts]),
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skuq._conformal.adaptation import Adaptation
-from skuq._conformal.adaptive import AdaptiveCalibration
+from skuq._conformal.adaptive import AdaptiveCalibration, PredictedCalls
 from skuq._conformal.basis import warn_of_unbounded_rows
 from skuq._conformal.calibration_set import CalibrationSet, PredictedRows
 from skuq._conformal.fold_models import FoldModel, warn_of_few_rows
@@ -48,8 +48,8 @@ class SplitConformal:
         self._score = score
         self._options = options
         self._adaptation, self._window = adaptation, window
-        # All rows, if the scores depend on the coverage and may be needed at a new coverage.
-        self._parts: list[PredictedRows] = []
+        # If the scores depend on the coverage, they may be needed at a new coverage.
+        self._history = PredictedCalls(window)
         self._calibrations: dict[float, AdaptiveCalibration] = {}
 
     # ------------------------------------------------------------------------------ calibration
@@ -59,9 +59,14 @@ class SplitConformal:
         part = self._rows(X, prediction, y, weight)
         if not self._calibrations:
             self._calibrations[DEFAULT_COVERAGE] = self._new_calibration(DEFAULT_COVERAGE)
-        self._calibrations[DEFAULT_COVERAGE].add(part)
+        current = [self._calibrations[DEFAULT_COVERAGE]]
+        if self._window is not None:  # The history of other coverages may be removed later.
+            current = list(self._calibrations.values())
+        updates = [calibration.update_by(part) for calibration in current]
+        for calibration, update in zip(current, updates, strict=True):
+            calibration.apply(update)
         if self._score.depends_on_coverage:
-            self._parts.append(part)
+            self._history.append(part)
 
     def observe(self, X: Any, y: FloatArray, weight: FloatArray | None) -> None:
         """Predict the rows with the current calibration set, and then add the rows to this set."""
@@ -70,11 +75,11 @@ class SplitConformal:
 
     def _calibration(self, coverage: float = DEFAULT_COVERAGE) -> AdaptiveCalibration:
         key = coverage if self._score.depends_on_coverage else DEFAULT_COVERAGE
-        if key not in self._calibrations:
-            self._calibrations[key] = self._new_calibration(key)
-        calibration = self._calibrations[key]
-        for part in self._parts[calibration.n_parts :]:
-            calibration.add(part)
+        calibration = self._calibrations.get(key) or self._new_calibration(key)
+        if self._window is None or calibration.n_parts == 0:
+            for part in self._history.replayed()[calibration.n_parts :]:
+                calibration.add(part)
+        self._calibrations[key] = calibration
         return calibration
 
     def _new_calibration(self, coverage: float) -> AdaptiveCalibration:
@@ -187,13 +192,12 @@ class SplitConformal:
 
     def _through_intervals(self, calibration: CalibrationSet, rows: PredictedRows) -> Quantiles:
         """Return the distributions whose quantiles are the sorted bounds of intervals at many coverages."""
-        n = len(calibration)  # A window removes earlier rows.
-        prediction = concat([part.prediction for part in self._parts])[-n:]
-        y = np.concatenate([part.y for part in self._parts])[-n:]
+        calibrating = self._history.last(len(calibration))
         coverages = self._reachable(*self._least_calibrated(rows))
         bounds = np.empty((len(coverages), 2, rows.n))
         for of_coverage, coverage in zip(bounds, coverages.tolist(), strict=True):
-            scored = calibration.with_scores(self._score.score(prediction, y, coverage))
+            scores = self._score.score(calibrating.prediction, calibrating.y, coverage)
+            scored = calibration.with_scores(scores)
             of_coverage[:] = self._bounds(rows, scored.quantile(rows, coverage), coverage, 1 - coverage)
         # The interval of coverage 0 is the median.
         levels = np.concatenate([(1 - coverages[:0:-1]) / 2, [0.5], (1 + coverages[1:]) / 2])
@@ -214,7 +218,7 @@ class SplitConformal:
         for of_coverage, coverage in zip(bounds, _FEW_COVERAGES.tolist(), strict=True):
             calibration = self._calibration().calibration_set
             if self._score.depends_on_coverage:
-                (calibrating,) = self._parts
+                calibrating = self._history.last(len(calibration))
                 scores = self._score.score(calibrating.prediction, calibrating.y, coverage)
                 calibration = calibration.with_scores(scores)
             of_coverage[:] = self._bounds(rows, calibration.quantile(rows, coverage), coverage, 1 - coverage)

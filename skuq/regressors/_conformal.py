@@ -113,9 +113,10 @@ class ConformalRegressor(BaseConformalRegressor):
         miscoverage by nearly 20 ``gamma``. Only used with "aci".
     window : int or None, default=None
         Number of latest rows that remain calibration rows after a call of `partial_fit`. None keeps all rows.
-        With a window, the memory grows by 24 bytes per row, or by 32 bytes with "tracking" and
-        ``symmetric=False``. With "cqr", all predictions are stored. They are needed to compute the scores for
-        a coverage that is requested later.
+        A window w bounds the memory: 2 w predictions are stored with "cqr", and w scores with the other
+        methods. Request each coverage from the start: a coverage that is first requested after a row of
+        `partial_fit` has left the window adapts to the rows in the window only. Without a window, the result
+        does not depend on when a coverage is first requested.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
@@ -208,9 +209,10 @@ class ConformalRegressor(BaseConformalRegressor):
     ``symmetric=False``, each interval bound has its own score quantile and half of the miscoverage.
 
     Cost: one fit, O(n log n) time to calibrate, and O((n + m) log n) time to predict m rows. Each row of
-    `partial_fit` is inserted into the sorted scores in O(n) time. With ``basis``, each coverage needs one
-    quantile regression, and O(n d^2) time per predicted row. `predict_dist` then computes the bounds of 11
-    coverages.
+    `partial_fit` is inserted into the sorted scores in O(n) time. With ``window``, `partial_fit` also updates
+    each coverage that was requested before, and a new coverage needs up to ``window`` updates. With
+    ``basis``, each coverage needs one quantile regression, and O(n d^2) time per predicted row.
+    `predict_dist` then computes the bounds of 11 coverages.
 
     References
     ----------

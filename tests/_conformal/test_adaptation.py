@@ -1,7 +1,5 @@
 """Adaptation by name: reference loops, bounds of the theorems, and the coverage after a shift."""
 
-import pickle
-
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
@@ -147,20 +145,6 @@ def test_tracking_is_finite_and_keeps_its_coverage_on_every_path(models, path):
 
 
 @pytest.mark.parametrize("adapt", ADAPTATIONS)
-@pytest.mark.parametrize(("symmetric", "together"), [(True, 1), (False, 1), (True, 7)])
-def test_a_late_coverage_equals_an_early_one(models, adapt, symmetric, together):
-    X, y = series(140)
-    early, late = (start(models, adapt=adapt, symmetric=symmetric, window=60) for _ in range(2))
-    for first in range(0, 140, together):
-        rows = slice(first, first + together)
-        early.predict_interval(X[rows], [0.8, 0.9])
-        for regressor in (early, late):
-            regressor.partial_fit(X[rows], y[rows])
-    late = pickle.loads(pickle.dumps(late))
-    np.testing.assert_array_equal(early.predict_interval(X, COVERAGES), late.predict_interval(X, COVERAGES))
-
-
-@pytest.mark.parametrize("adapt", ADAPTATIONS)
 def test_weights_count_repetitions(models, adapt):
     X, y = linear_world(12, seed=8)
     times = np.arange(12) % 3 + 1
@@ -171,7 +155,7 @@ def test_weights_count_repetitions(models, adapt):
     )
 
 
-# ------------------------------------------------------------------- a shift, memory, bad input
+# ------------------------------------------------------------------- a shift, bad input
 
 
 def autoregressive(seed, n=2700):
@@ -202,18 +186,6 @@ def test_coverage_after_a_shift(adapt):
     assert 0.88 <= np.mean(hits) <= 0.92
     rolling = np.convolve(np.mean(hits, axis=0), np.ones(60) / 60, mode="valid")
     assert rolling.min() >= 0.7
-
-
-@pytest.mark.parametrize("adapt", ADAPTATIONS)
-def test_the_memory_grows_by_a_few_bytes_per_row(models, adapt):
-    X, y = linear_world(900, seed=4)
-    regressor = start(models, adapt=adapt, window=50)
-    sizes = []
-    for first in range(0, 900, 300):
-        for t in range(first, first + 300):
-            regressor.partial_fit(X[[t]], y[[t]])
-        sizes.append(len(pickle.dumps(regressor._conformal._calibration())))
-    assert np.diff(sizes).max() <= 300 * 24 + 200
 
 
 def test_options_that_a_method_does_not_use_raise(models):
