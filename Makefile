@@ -9,8 +9,13 @@ MINIMUM := .venv-minimum-$(notdir $(PYTHON))
 NEWEST := .venv-newest-$(notdir $(PYTHON))
 AUTOML := .venv-automl
 TABLES := .venv-tables
+FOUNDATION := .venv-foundation
 # Modules are compiled when they are first imported: compiling all of them takes most of the time of an installation.
 PIP := -m pip install -qq --no-compile --disable-pip-version-check
+
+# The version of `make release-check`, and the other commit of `make bench-compare`.
+VERSION ?= 0.1.0
+BASE ?= main
 
 # Arguments for pytest. Example: `make test ARGS="tests/metrics -x"`.
 ARGS ?=
@@ -32,10 +37,11 @@ export MPLBACKEND := Agg
 # One process per core and one thread per process: more threads would wait for each other. Each process runs a share of
 # the test files, so that fixtures are created once. A process without work takes tests from the others.
 PYTEST := -m pytest -n logical --dist worksteal
-check docs test test-automl test-minimum test-newest: export OMP_NUM_THREADS := 1
-check docs test test-automl test-minimum test-newest: export OPENBLAS_NUM_THREADS := 1
+check coverage docs test test-automl test-foundation test-minimum test-newest: export OMP_NUM_THREADS := 1
+check coverage docs test test-automl test-foundation test-minimum test-newest: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help demo test check lint format docs bench bench-tables test-automl test-minimum test-newest release-check clean
+.PHONY: help demo test check lint format docs coverage bench bench-tables bench-compare \
+	test-automl test-foundation test-minimum test-newest release-check pin-actions clean
 .DEFAULT_GOAL := help
 
 help:
@@ -43,6 +49,7 @@ help:
 	@echo "make test          run all tests, doctests and examples"
 	@echo "make check         lint and one quick test of every module, in under a minute"
 	@echo "make test-automl   run the tests of AutoML tools, in a separate environment"
+	@echo "make test-foundation run the tests of TabPFN and TabICL with random weights, in a separate environment"
 	@echo "make test-minimum  run the tests on the oldest supported versions, without related packages"
 	@echo "make test-newest   run the tests on the newest versions; example: make test-newest PYTHON=python3.13"
 	@echo "make lint          check style (ruff) and types (mypy)"
@@ -50,7 +57,10 @@ help:
 	@echo "make docs          build the documentation in docs/_build/html"
 	@echo "make bench         compare the speed of skuq and related packages, and print one table"
 	@echo "make bench-tables  compare networks with RealMLP and TabM on real data, in two hours"
-	@echo "make release-check build the files of a release, install them and run the quick start of the README"
+	@echo "make coverage      run all tests and measure the covered branches"
+	@echo "make bench-compare compare the speed with another commit; example: make bench-compare BASE=main"
+	@echo "make release-check rehearse a release in a clean clone; example: make release-check VERSION=0.1.0"
+	@echo "make pin-actions   replace the tags of GitHub's actions by hashes"
 	@echo "make clean         remove the files that these commands wrote, but not the environments"
 
 demo: $(VENV)/.installed-demo
@@ -59,6 +69,9 @@ demo: $(VENV)/.installed-demo
 
 test: $(VENV)/.installed-test
 	$(BIN)/python $(PYTEST) $(ARGS)
+
+coverage: $(VENV)/.installed-test
+	$(BIN)/python $(PYTEST) --cov --cov-report=term $(ARGS)
 
 check: lint $(VENV)/.installed-test
 	$(BIN)/python $(PYTEST) $(QUICK) $(ARGS)
@@ -96,23 +109,34 @@ bench-tables: $(TABLES)/.installed
 test-automl: $(AUTOML)/.installed
 	$(AUTOML)/bin/python $(PYTEST) -W default $(AUTOML_TESTS) $(ARGS)
 
+# The models are small, so two processes would need more time to import the packages than they save.
+test-foundation: $(FOUNDATION)/.installed
+	$(FOUNDATION)/bin/python -m pytest -W default tests/foundation $(ARGS)
+
 test-minimum: $(MINIMUM)/.installed
 	$(MINIMUM)/bin/python $(PYTEST) $(ARGS)
 
 test-newest: $(NEWEST)/.installed
 	$(NEWEST)/bin/python $(PYTEST) $(ARGS)
 
-release-check: $(VENV)/.created
-	.ci/release-check $(BIN)/python
+# The last commit and another commit, whose trees take turns.
+bench-compare: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/compare.py $(BASE) $(ARGS)
+
+release-check: $(VENV)/.installed-release
+	$(BIN)/python .ci/release.py rehearse $(VERSION)
+
+pin-actions:
+	$(PYTHON) .ci/pin_actions.py
 
 clean:
 	rm -rf build dist plots examples/plots docs/_build docs/auto_examples docs/how-to docs/tutorials
-	rm -rf docs/explanation/generated docs/reference/generated
+	rm -rf docs/explanation/generated docs/reference/generated .coverage
 	rm -rf docs/sg_execution_times.rst .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find skuq tests examples docs benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 # An existing environment with pip is used without changes.
-$(VENV)/.created $(AUTOML)/.created $(TABLES)/.created $(MINIMUM)/.created $(NEWEST)/.created:
+$(VENV)/.created $(AUTOML)/.created $(TABLES)/.created $(FOUNDATION)/.created $(MINIMUM)/.created $(NEWEST)/.created:
 	@set -e; python=$$(.ci/python $(PYTHON)); \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "skuq requires Python 3.11 or newer, got " \
 		+ sys.version.split()[0] + ". Select another Python: make $(MAKECMDGOALS) PYTHON=python3.12")'; \
@@ -135,6 +159,12 @@ $(TABLES)/.installed: pyproject.toml requirements-tables.txt $(TABLES)/.created
 	@echo "Installing RealMLP and TabM into $(TABLES) (once, a minute, 1 GB) ..."
 	@$(TABLES)/bin/python $(PIP) --no-deps -r requirements-tables.txt
 	@$(TABLES)/bin/python $(PIP) --no-deps -e .
+	@touch $@
+
+$(FOUNDATION)/.installed: pyproject.toml requirements-foundation.txt $(FOUNDATION)/.created
+	@echo "Installing TabPFN and TabICL into $(FOUNDATION) (once, a minute, 1 GB) ..."
+	@$(FOUNDATION)/bin/python $(PIP) --no-deps -r requirements-foundation.txt
+	@$(FOUNDATION)/bin/python $(PIP) --no-deps -e .
 	@touch $@
 
 $(MINIMUM)/.installed: pyproject.toml constraints-minimum.txt $(MINIMUM)/.created

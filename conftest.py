@@ -16,6 +16,7 @@ collect_ignore += [
     f"skuq/integrations/{name}" for name in ("dask", "flaml", "mlflow", "tpot") if find_spec(name) is None
 ]
 collect_ignore_glob = [] if find_spec("torch") and find_spec("skorch") else ["skuq/neural/*"]
+collect_ignore_glob += ["tests/typing/*"]  # They are read by type checkers, and never imported.
 collect_ignore_glob += [] if find_spec("jinja2") else ["skuq/displays/_html_report/*"]
 
 

@@ -10,7 +10,7 @@ UNDERLINES = {1: "=", 2: "-", 3: "~"}
 def to_rst(markdown):
     """Return reStructuredText for headings, lists, tables, links and code in a line."""
     lines, in_table = [], False
-    for line in markdown.splitlines():
+    for line in markdown.replace("<!-- news -->\n\n", "").splitlines():  # the place of new versions
         heading = re.fullmatch(r"(#+) (.*)", line)
         is_row = line.lstrip().startswith("|")
         if heading:

@@ -11,11 +11,14 @@ import skuq
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
 import changelog
+import cheat_sheet
 import conformal_pictures
+import llms
 import mathml
 import method_table
 import metric_tables
 import no_break
+import peer_tables
 import pool_pictures
 import published_tables
 import recalibration_pictures
@@ -144,9 +147,12 @@ def setup(app):
     app.add_config_value("site", "", "env")
     app.add_transform(no_break.NoBreakTransform)
     app.connect("build-finished", site_options.write_versions)
+    app.connect("build-finished", llms.write_index)
     app.connect("builder-inited", changelog.write_changelog)
+    app.connect("builder-inited", cheat_sheet.write_cheat_sheet)
     app.connect("builder-inited", metric_tables.write_tables)
     app.connect("builder-inited", method_table.write_table)
+    app.connect("builder-inited", peer_tables.write_tables)
     app.connect("builder-inited", published_tables.write_tables)
     app.connect("builder-inited", recalibration_pictures.write_pictures)
     app.connect("builder-inited", conformal_pictures.write_pictures)

@@ -27,6 +27,7 @@ from skuq.recalibration import (
     OnlineRecalibrator,
     OperatingPointRecalibrator,
     QuantileShiftRecalibrator,
+    ShrunkIsotonicRecalibrator,
     StdScalingRecalibrator,
     VarianceIsotonicRecalibrator,
 )
@@ -208,6 +209,13 @@ PICTURES = {
         Simulation(skewed_noise(lambda x: 0.2 + 0.2 * x, flat(1.2)), flat(0.2), flat(0.15)),
         {"after": IsotonicRecalibrator()},
         draw_misses,
+    ),
+    "shrunk-isotonic": (
+        Simulation(
+            normal_noise(lambda x: np.where(x < 0.5, 0.06, 0.4)), lambda x: np.where(x < 0.5, 0.03, 0.4)
+        ),
+        {"after": ShrunkIsotonicRecalibrator(), "not shrunk": IsotonicRecalibrator(smooth=True)},
+        draw_coverage,
     ),
     "online": (
         Simulation(

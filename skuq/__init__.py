@@ -1,6 +1,7 @@
 """A calibrated predictive distribution for every scikit-learn regressor.
 
-The quick start uses the names of this package. Import all other names from these packages:
+The quick start uses the names of this package. Import all other names from these packages, which are loaded
+on their first use, for example by ``skuq.metrics.crps_loss`` after ``import skuq``:
 
 - ``skuq.prediction``: distributions and prediction sets of fitted estimators
 - ``skuq.regressors``: regressors with a predictive distribution
@@ -20,11 +21,10 @@ The quick start uses the names of this package. Import all other names from thes
 - ``skuq.exceptions``: errors and warnings
 """
 
-from skuq._cli.versions import show_versions
+import typing as _typing
+from importlib import import_module as _import_module
+
 from skuq._versioned import __version__
-from skuq.metrics import get_scorer
-from skuq.prediction import predict_dist, register, supports_dist
-from skuq.regressors import RecalibratedRegressor, UncertaintyRegressor
 
 __all__ = [
     "RecalibratedRegressor",
@@ -36,3 +36,70 @@ __all__ = [
     "show_versions",
     "supports_dist",
 ]
+
+_HOMES = {
+    "RecalibratedRegressor": "skuq.regressors",
+    "UncertaintyRegressor": "skuq.regressors",
+    "get_scorer": "skuq.metrics",
+    "predict_dist": "skuq.prediction",
+    "register": "skuq.prediction",
+    "show_versions": "skuq._cli.versions",
+    "supports_dist": "skuq.prediction",
+}
+_PACKAGES = (
+    "censoring",
+    "classifiers",
+    "datasets",
+    "displays",
+    "distributions",
+    "evaluation",
+    "exceptions",
+    "integrations",
+    "metrics",
+    "model_selection",
+    "monitoring",
+    "neural",
+    "prediction",
+    "recalibration",
+    "regressors",
+    "simulation",
+)
+
+# Type checkers and editors read the imports. At run time, a package is imported on its first use.
+if _typing.TYPE_CHECKING:
+    from skuq import censoring as censoring
+    from skuq import classifiers as classifiers
+    from skuq import datasets as datasets
+    from skuq import displays as displays
+    from skuq import distributions as distributions
+    from skuq import evaluation as evaluation
+    from skuq import exceptions as exceptions
+    from skuq import integrations as integrations
+    from skuq import metrics as metrics
+    from skuq import model_selection as model_selection
+    from skuq import monitoring as monitoring
+    from skuq import neural as neural
+    from skuq import prediction as prediction
+    from skuq import recalibration as recalibration
+    from skuq import regressors as regressors
+    from skuq import simulation as simulation
+    from skuq._cli.versions import show_versions
+    from skuq.metrics import get_scorer
+    from skuq.prediction import predict_dist, register, supports_dist
+    from skuq.regressors import RecalibratedRegressor, UncertaintyRegressor
+else:
+
+    def __getattr__(name: str) -> object:
+        """Import a package, or a name of the quick start with its package."""
+        if name in _HOMES:
+            value = getattr(_import_module(_HOMES[name]), name)
+        elif name in _PACKAGES:
+            value = _import_module(f"skuq.{name}")
+        else:
+            raise AttributeError(f"module 'skuq' has no attribute {name!r}")
+        globals()[name] = value  # The next access does not call this function.
+        return value
+
+    def __dir__() -> list[str]:
+        """Return all names, without `neural` before it is loaded: `help(skuq)` would import torch."""
+        return sorted({*globals(), *_HOMES, *_PACKAGES} - ({"neural"} - set(globals())))

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from inspect import signature
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 from joblib import effective_n_jobs, parallel_config
 from joblib import hash as content_hash
@@ -19,6 +19,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import _routing_enabled as routing_enabled
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import _BaseComposition as BaseComposition
+from sklearn.utils.metaestimators import available_if as untyped_available_if
 from sklearn.utils.parallel import Parallel
 from sklearn.utils.parallel import delayed as sklearn_delayed
 from sklearn.utils.validation import _check_method_params as slice_fit_params
@@ -26,13 +27,14 @@ from sklearn.utils.validation import _num_samples as count_rows
 from threadpoolctl import threadpool_limits
 
 try:  # Callbacks report progress. They are experimental in scikit-learn 1.9.
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback import with_callbacks as untyped_with_callbacks
 except ImportError:
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Fallback for versions of scikit-learn without callbacks."""
 
-    def with_callbacks(method: Any) -> Any:
+    def untyped_with_callbacks(method: Any) -> Any:
         return method
 
 
@@ -68,6 +70,7 @@ __all__ = [
     "CallbackSupportMixin",
     "ForestRegressor",
     "accepts_sample_weight",
+    "available_if",
     "content_hash",
     "count_rows",
     "delayed",
@@ -87,6 +90,17 @@ __all__ = [
 ]
 
 safe_indexing = _safe_indexing
+MethodT = TypeVar("MethodT", bound=Callable[..., Any])
+
+
+def with_callbacks(method: MethodT) -> MethodT:
+    """Let a method set up and tear down callbacks; type checkers see the method unchanged."""
+    return cast(MethodT, untyped_with_callbacks(method))
+
+
+def available_if(check: Callable[[Any], Any]) -> Callable[[MethodT], MethodT]:
+    """Decorate a method that only some instances have; type checkers see the method unchanged."""
+    return cast(Callable[[MethodT], MethodT], untyped_available_if(check))
 
 
 def accepts_sample_weight(scorer: Any) -> bool:

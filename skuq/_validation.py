@@ -365,7 +365,7 @@ def check_bounds(bounds: ArrayLike, name: str = "y_pred", n: int | None = None) 
     if mask.any():
         row = int(np.argmax(mask))
         raise ValueError(
-            f"`{name}` must have lower bounds (first column) not above upper bounds, "
+            f"`{name}` must have lower bounds (first column) that are at most the upper bounds, "
             f"got {array[row, 0]:g} > {array[row, 1]:g} at row {row}."
         )
     return array

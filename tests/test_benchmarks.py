@@ -171,3 +171,43 @@ def test_quantiles_beside_other_networks_have_the_same_levels(monkeypatch):
     table = tables.table(results)
     assert table.loc["made", "true"] == 1.0
     assert table.loc["geometric mean", "wide"] > 2
+
+
+def test_every_network_has_a_line_on_the_gpu():
+    pytest.importorskip("torch")
+    pytest.importorskip("skorch")
+    from tests.neural.estimators import CLASSIFIERS, ESTIMATORS
+
+    (gpu,) = loaded("gpu")
+    assert set(gpu.NAMES) == {cls.__name__ for cls in (*ESTIMATORS, *CLASSIFIERS)}
+    X, y = gpu.data(100)
+    times = gpu.best(gpu.networks()["PNNRegressor"].set_params(max_epochs=1), X, y, ("cpu",), 1)
+    assert times.shape == (1, 2)
+
+
+@pytest.fixture(scope="module")
+def compare() -> Iterator[ModuleType]:
+    yield from loaded("compare")
+
+
+@pytest.mark.parametrize(
+    ("ratios", "expected"),
+    [
+        ([1.0, 1.01, 0.99, 1.0, 1.02], "same"),
+        ([1.3, 1.31, 1.29, 1.3, 1.32], "slower"),
+        ([0.8, 0.81, 0.79, 0.8, 0.82], "faster"),
+        ([1.1, 0.8, 1.5, 1.2, 0.9], "same"),
+        ([1.04, 1.04, 1.04], "same"),
+    ],
+)
+def test_a_commit_is_slower_only_outside_the_noise(compare, ratios, expected):
+    ratio, low, high = compare.band(ratios)
+    assert low <= ratio <= high
+    assert compare.verdict(low, high) == expected
+
+
+def test_noise_band_of_commits_contains_no_difference(compare):
+    """The median of nine ratios is between the second and the eighth with a probability of 96 %."""
+    rng = np.random.default_rng(0)
+    bands = [compare.band(list(1 + 0.05 * rng.standard_normal(9))) for _ in range(500)]
+    assert 0.93 < np.mean([low <= 1 <= high for _, low, high in bands]) < 0.99

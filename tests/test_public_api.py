@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
@@ -128,7 +129,8 @@ def test_nothing_else_looks_public(module):
     else:
         visible = {
             name
-            for name, value in vars(load(module)).items()
+            for name in dir(load(module))  # for skuq itself, also what is loaded on its first use
+            for value in [getattr(load(module), name)]
             if not name.startswith("_")
             and not (inspect.ismodule(value) and value.__name__ in {*PUBLIC, *ROOMS})
         }
@@ -139,6 +141,28 @@ def test_nothing_else_looks_public(module):
 def test_a_name_of_the_quick_start_is_that_of_its_module(name):
     homes = [module for module, names in PUBLIC.items() if module != "skuq" and name in names]
     assert [getattr(load(module), name) for module in homes] == [getattr(skuq, name)]
+
+
+def test_types_and_run_time_have_the_same_names():
+    """The imports for type checkers are those that `__getattr__` performs on the first use of a name."""
+    (block,) = (
+        node for node in ast.parse(inspect.getsource(skuq)).body if isinstance(node, ast.If) and node.orelse
+    )
+    homes = {
+        alias.name: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    packages = {name for name, home in homes.items() if home == "skuq"}
+    assert packages == set(skuq._PACKAGES)
+    assert {name: home for name, home in homes.items() if home != "skuq"} == skuq._HOMES
+    assert {f"skuq.{name}" for name in packages} == {
+        module for module in {*PUBLIC, *ROOMS} if module.count(".") == 1
+    }
+    assert {*packages, *ALIASES} <= {*dir(skuq), "neural"}
+    with pytest.raises(AttributeError, match="module 'skuq' has no attribute 'metric'"):
+        skuq.metric  # noqa: B018
 
 
 def test_the_version_is_that_of_the_project():

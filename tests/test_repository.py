@@ -66,19 +66,67 @@ def test_yaml_file_is_read(path):
 
 def test_continuous_integration_names_targets_of_make_that_exist():
     targets = set(re.findall(r"^([\w-]+):", text("Makefile"), re.MULTILINE))
-    workflow = read_yaml(ROOT / ".github/workflows/ci.yml")
-    runs = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
-    named = {target for run in runs for target in re.findall(r"make ([\w-]+)", run)}
-    assert named == {"lint", "docs", "test", "test-automl", "test-newest"}
+    named = {target for run in commands_of_workflows() for target in re.findall(r"make ([\w-]+)", run)}
+    assert named == {"coverage", "lint", "docs", "test", "test-automl", "test-foundation", "test-newest"}
     pages = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs/development").glob("*.rst"))
     named |= set(re.findall(r"(?:``|\$ )make ([\w-]+)", pages + text("README.md") + text("CONTRIBUTING.md")))
     assert named <= targets
 
 
+def commands_of_workflows() -> list[str]:
+    workflows = [read_yaml(path) for path in sorted((ROOT / ".github/workflows").glob("*.yml"))]
+    jobs = [job for workflow in workflows for job in workflow["jobs"].values()]
+    return [step["run"] for job in jobs for step in job["steps"] if "run" in step]
+
+
+def test_continuous_integration_names_sessions_of_nox_and_tests_that_exist():
+    sessions = set(re.findall(r"^@nox\.session\ndef (\w+)", text("noxfile.py"), re.MULTILINE))
+    runs = commands_of_workflows()
+    assert {name for run in runs for name in re.findall(r"nox -s (\w+)", run)} <= sessions
+    for path in {path for run in runs for path in re.findall(r"(?:tests|skuq)[\w/.]*", run)}:
+        assert (ROOT / path).exists(), path
+
+
+def test_nox_runs_the_commands_of_make():
+    """Systems without make run the same tools on the same tests."""
+    makefile, noxfile = text("Makefile"), text("noxfile.py")
+    for name in ("QUICK", "TOOLS"):
+        names = re.search(rf"^{name} := (.*)$", makefile, re.MULTILINE)[1].split()
+        assert names == re.findall(
+            r'"([\w./-]+)"', re.search(rf"^{name} = \[(.*)\]$", noxfile, re.MULTILINE)[1]
+        )
+    for command in re.findall(r"^\t\$\(BIN\)/(ruff .*|mypy)$", makefile, re.MULTILINE)[:3]:
+        assert f"session.run({', '.join(map(repr, command.split()))})".replace("'", '"') in noxfile
+
+
+def test_news_fragments_have_a_known_kind():
+    kinds = {kind["directory"] for kind in tomllib.loads(text("pyproject.toml"))["tool"]["towncrier"]["type"]}
+    for path in (ROOT / "changes").iterdir():
+        assert path.name == "README.md" or re.fullmatch(rf"[\w+-]+\.({'|'.join(kinds)})\.md", path.name), (
+            path.name
+        )
+
+
+def test_actions_are_pinned_by_the_hash_of_their_tag(monkeypatch):
+    pin = runpy.run_path(str(ROOT / ".ci/pin_actions.py"))
+    monkeypatch.setitem(
+        pin["pinned"].__globals__, "commit_of", lambda repository, tag: f"{len(repository)}{tag}f"
+    )
+    assert pin["pinned"]("uses: actions/checkout@v4\n") == "uses: actions/checkout@16v4f # v4\n"
+    assert pin["pinned"]("uses: a/b/c@1f # v5\n") == "uses: a/b/c@3v5f # v5\n"
+
+
+def test_version_is_written_into_each_file_that_has_it(tmp_path):
+    release = runpy.run_path(str(ROOT / ".ci/release.py"))
+    for name, pattern in release["VERSIONS"].items():
+        assert re.findall(pattern, text(name), re.MULTILINE) == [skuq.__version__]
+
+
 def test_continuous_integration_runs_what_the_script_runs():
     script, workflow = text(".ci/run"), text(".github/workflows/ci.yml")
     commands = set(re.findall(r"^\s*(?:\w+=1 )?(make [\w-]+)", script, re.MULTILINE))
-    assert commands == {"make lint", "make docs", "make test", "make test-automl", "make test-newest"}
+    others = {f"make test-{name}" for name in ("automl", "foundation", "newest")}
+    assert commands == {"make lint", "make docs", "make test"} | others
     assert all(command in workflow for command in commands)
     arguments = re.search(r'ARGS="(.*)"', script)[0]
     assert arguments in workflow

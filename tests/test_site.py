@@ -28,6 +28,7 @@ SOURCES = (
     "docs/_templates/*/*",
     "docs/*.py",
     "docs/*.rst",
+    "docs/*.toml",
     "docs/[!_]*/*.rst",
     "docs/guides/*/*",
     "docs/_static/*",

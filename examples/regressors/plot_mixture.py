@@ -2,8 +2,8 @@
 Several models in one forecast: MixtureRegressor
 ================================================
 
-Which model is best differs from one data set to the next. :class:`~skuq.regressors.MixtureRegressor` averages
-the distributions of several models, with weights that minimize the out-of-fold CRPS.
+The best model differs between data sets. :class:`~skuq.regressors.MixtureRegressor` averages the
+distributions of several models, with weights that minimize the out-of-fold CRPS.
 """
 
 import matplotlib.pyplot as plt

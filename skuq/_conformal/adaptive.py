@@ -23,7 +23,7 @@ _SMALLEST = float(np.nextafter(0.0, 1.0))
 
 
 class ObservedRows:
-    """Numbers and repetitions of all observed rows, call by call. They need 24 or 32 bytes per row."""
+    """Scores or levels of all observed rows, and repetitions, call by call: 24 or 32 bytes per row."""
 
     def __init__(self, width: int) -> None:
         self._numbers = [array("d") for _ in range(width)]
@@ -66,8 +66,8 @@ class ObservedRows:
 class AdaptiveCalibration:
     """Calibration set and adapted intervals at several coverages, updated by observed rows.
 
-    The numbers of all observed rows are stored. Therefore, the intervals at a coverage do not depend on when
-    this coverage is first requested.
+    The scores or levels of all observed rows are stored. Therefore, the intervals at a coverage do not depend
+    on when this coverage is first requested.
     """
 
     calibration_set: CalibrationSet

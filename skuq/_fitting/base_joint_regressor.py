@@ -60,7 +60,7 @@ class BaseJointRegressor(
     def _n_tasks(self) -> int | None:
         return None
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
         """Fit the joint distribution of the targets given X.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 import pandas as pd
@@ -172,7 +172,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         has_point = type(self)._point is not BaseUncertaintyRegressor._point
         return (support.clip(point) if has_point else dist.mean()), dist
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
         """Fit the predictive distribution of y given X.
 
@@ -199,7 +199,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         progress.close()
         return self
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit_transform(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any
     ) -> Distribution:
@@ -240,7 +240,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
             support.check(data.y, self.support)
         return data
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def _fit_tested(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any
     ) -> tuple[IntArray, Distribution]:
@@ -322,6 +322,10 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         """
         return self.predict_dist(X)
 
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False) -> FloatArray: ...
+    @overload
+    def predict(self, X: Any, return_std: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
     def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return point predictions, and their standard deviations with `return_std`.
 
@@ -410,7 +414,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         return super().get_metadata_routing()
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return whether `fit` was successful. A failed fit sets only the attributes of the columns."""
+        """Return whether `fit` was successful. A failed fit sets only attributes of the features."""
         fitted = {name for name in vars(self) if name.endswith("_") and not name.startswith("__")}
         return bool(fitted - {"n_features_in_", "feature_names_in_"})
 

@@ -17,6 +17,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, check_cv
 
 from skuq._few_rows import few_rows_reported
+from skuq._fitting.device_memory import free_device_memory
 from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.row_sets import row_mask
 from skuq._sklearn_compat import (
@@ -33,7 +34,7 @@ from skuq._typing import BoolArray, IntArray
 from skuq._validation import check_integer, check_random_state
 from skuq.distributions import Distribution, JointDistribution, concat
 from skuq.prediction._failures import note_fold, place_of
-from skuq.prediction._resolve import predict_dist
+from skuq.prediction._resolve import learns_in_context, predict_dist
 
 Split = tuple[IntArray, IntArray]
 
@@ -42,7 +43,7 @@ Split = tuple[IntArray, IntArray]
 class CrossFit:
     """Fitted clones, test rows, predictions and training rows of cross-fitting.
 
-    Each has one entry per fold.
+    Each has one entry per fold. There are no estimators if they learn in context and are not kept.
     """
 
     estimators: tuple[Any, ...]
@@ -134,16 +135,19 @@ def cross_fit(
     predict: Callable[[Any, Any], Any] = predict_dist,
     on_fold: Callable[[int], object] | None = None,
     name: str = "fold",
+    keep_in_context: bool = True,
 ) -> CrossFit:
     """Fit a clone to the training rows of each fold, and predict the test rows.
 
     If the class of the estimator has a method ``_fit_many(X, y, rows, **params)``, one call trains all folds.
     ``params`` are arguments of ``fit``. Values with one entry per row are divided into folds, like X.
     ``predict(fitted, X_test)`` returns a Distribution or a 1-D array. ``on_fold(k)`` is called after fold k.
-    ``name`` is the name of a fold in errors. The results do not depend on ``n_jobs``.
+    ``name`` is the name of a fold in errors. With ``keep_in_context=False``, fitted clones that learn in
+    context are deleted after their prediction. The results do not depend on ``n_jobs``.
     """
     params = dict(params or {})
     splits = split_rows(resolve_cv(cv), X, y, groups)
+    keep = keep_in_context or not learns_in_context(estimator)
     if hasattr(type(estimator), "_fit_many"):
         rows = [train for train, _ in splits]
         fitted = estimator._fit_many(X, y, rows, **params)
@@ -152,13 +156,13 @@ def cross_fit(
         )
     else:
         tasks = (
-            delayed(_fit_fold)(clone(estimator), X, y, split, params, predict, place)
+            delayed(_fit_fold)(clone(estimator), X, y, split, params, predict, place, keep)
             for split, place in zip(splits, _places(name, len(splits)), strict=True)
         )
         results = run_parallel(tasks, n_jobs=n_jobs, one_by_one=on_fold is not None, verbose=verbose)
     estimators, predictions = [], []
     for fold, (one, prediction) in enumerate(results):
-        estimators.append(one)
+        estimators.extend([one] if keep else [])
         predictions.append(prediction)
         if on_fold is not None:
             on_fold(fold)
@@ -231,6 +235,7 @@ def _fit_fold(
     params: dict[str, Any],
     predict: Callable[[Any, Any], Any],
     place: str,
+    keep: bool,
 ) -> tuple[Any, Any]:
     train = split[0]
     X_train = _select(estimator, X, train, train)
@@ -240,7 +245,12 @@ def _fit_fold(
             estimator.fit(X_train, **fold_params)
         else:
             estimator = fit_wrapped(estimator, X_train, safe_indexing(y, train), **fold_params)
-        return estimator, _predict(estimator, X, split, predict)
+        prediction = _predict(estimator, X, split, predict)
+    if keep:
+        return estimator, prediction
+    del estimator
+    free_device_memory()
+    return None, prediction
 
 
 def _select(estimator: Any, X: Any, rows: IntArray, train: IntArray) -> Any:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skuq.prediction._child import name_of
+from skuq._sklearn_compat import count_rows
+from skuq.prediction._child import iter_wrapped, name_of
 from skuq.prediction._failures import has_note
 
 _NON_NUMERIC_MESSAGES = ("to float", "numeric", "int, float", "has dtype", "Unicode")
@@ -15,6 +16,14 @@ _NON_NUMERIC_MESSAGES = ("to float", "numeric", "int, float", "has dtype", "Unic
 
 _ONE_VALUE, _WORDS = "The target has one value", "X contains text"
 """First words of the notes. If an error already has a note with these words, a second note is not added."""
+
+_NO_WEIGHTS, _TOO_LARGE = "The weights of", "The table is too large for"
+"""First words of the notes about foundation models."""
+
+_FOUNDATION_PACKAGES = {"tabpfn", "tabicl"}
+
+_LIMIT_MESSAGES = ("greater than the maximum number", "Running on CPU with more than")
+"""Parts of the messages of TabPFN about its limits of rows and columns."""
 
 _MOST_NAMES = 5
 """Maximum number of column names in an error message."""
@@ -55,6 +64,33 @@ def note_missing_encoder(error: Exception, estimator: Any, X: Any) -> None:
         f"make_pipeline(make_column_transformer((OrdinalEncoder(), [{shown}]), remainder='passthrough'), "
         f"{type(estimator).__name__}(...)). For a linear model, use OneHotEncoder."
     )
+
+
+def note_foundation_model(error: Exception, estimator: Any, X: Any) -> None:
+    """Add a remedy to an error of ``fit`` of TabPFN or TabICL about missing weights or a large table."""
+    *_, inner = estimator, *iter_wrapped(estimator)
+    if type(inner).__module__.partition(".")[0] not in _FOUNDATION_PACKAGES:
+        return
+    name, message = type(inner).__name__, str(error)
+    if any(part in message for part in _LIMIT_MESSAGES) and not has_note(error, _TOO_LARGE):
+        n_columns = X.shape[1] if getattr(X, "ndim", 1) == 2 else len(X[0])
+        error.add_note(
+            f"{_TOO_LARGE} {name}: this fit has {count_rows(X)} rows and {n_columns} columns. Pass fewer "
+            f"rows, or put a selection of columns such as SelectKBest before {name}. "
+            f"{name}(ignore_pretraining_limits=True) ignores the limits, and may be slow or less accurate."
+        )
+    if _lacks_file(error) and not has_note(error, _NO_WEIGHTS):
+        error.add_note(
+            f"{_NO_WEIGHTS} {name} are neither in the cache nor available from the network. Accept their "
+            f"license, download the file on a computer with a network, and pass its path: "
+            f"{name}(model_path=...)."
+        )
+
+
+def _lacks_file(error: BaseException) -> bool:
+    if "download" in str(error).lower() or isinstance(error, OSError):
+        return True
+    return error.__cause__ is not None and _lacks_file(error.__cause__)
 
 
 def _encodes(estimator: Any) -> bool:

@@ -7,7 +7,12 @@ from typing import Any
 
 from sklearn.dummy import DummyRegressor
 
-from skuq._fitting.fit_errors import is_constant, note_constant_target, note_missing_encoder
+from skuq._fitting.fit_errors import (
+    is_constant,
+    note_constant_target,
+    note_foundation_model,
+    note_missing_encoder,
+)
 from skuq._sklearn_compat import sequential_in_cluster_task
 from skuq.prediction._child import iter_wrapped
 from skuq.prediction._resolve import supports_dist
@@ -31,6 +36,7 @@ def fit_wrapped(estimator: Any, X: Any, y: Any, **params: Any) -> Any:
         if about_constant and is_constant(y) and not supports_dist(estimator):
             return DummyRegressor().fit(X, y)
         note_missing_encoder(error, estimator, X)
+        note_foundation_model(error, estimator, X)
         note_constant_target(error, estimator, y, about_constant=about_constant)
         raise
     return estimator

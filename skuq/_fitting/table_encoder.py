@@ -37,7 +37,7 @@ def encoder_for(X: Any, encoding: str | None) -> TableEncoder | None:
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Encoder of columns of strings, dates and numbers as numbers.
+    """Encoder that converts strings, dates and numbers to numbers.
 
     Strings become integer codes ("codes"), pandas columns of type category ("categories") or indicator
     columns ("numbers"). "numbers" also replaces missing values by medians and adds columns that indicate the

@@ -73,7 +73,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         Non-negative number that is added to the "aps" score of a class for each rank beyond ``k_reg`` (RAPS).
         With a penalty, sets of many classes are rare.
     k_reg : int, default=0
-        Number of classes with the largest probabilities that have no penalty in "aps".
+        Number of most probable classes without a penalty in "aps".
     group_by : {"class"}, callable, column name or None, default=None
         Labels of groups. The coverage is guaranteed within each group (Mondrian conformal prediction). With
         "class", the groups are the classes. A callable gets X of n rows and returns n labels. Any other name

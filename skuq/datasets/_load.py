@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, cast, overload
 
+import pandas as pd
+from sklearn.utils import Bunch
+
+from skuq._typing import FloatArray
 from skuq.datasets._fetch import load_set
 
 
-def load_abalone(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
+class Loader(Protocol):
+    """Function that returns a Bunch, or the features and the target."""
+
+    @overload
+    def __call__(self, *, return_X_y: Literal[False] = False, as_frame: bool = False) -> Bunch: ...
+    @overload
+    def __call__(
+        self, *, return_X_y: Literal[True], as_frame: Literal[False] = False
+    ) -> tuple[FloatArray, FloatArray]: ...
+    @overload
+    def __call__(
+        self, *, return_X_y: Literal[True], as_frame: Literal[True]
+    ) -> tuple[pd.DataFrame, pd.Series[float]]: ...
+
+
+def loader(function: Callable[..., Any]) -> Loader:
+    """Declare the types of a function that loads a data set, without a change at run time."""
+    return cast(Loader, function)
+
+
+@loader
+def load_abalone(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple[Any, Any]:
     """Return measurements of 4177 abalone and their numbers of rings.
 
     The eight features are the sex (F, M, or I for infant), three lengths and four weights. The target is the
@@ -42,7 +68,8 @@ def load_abalone(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     return load_set("abalone", return_X_y, as_frame)
 
 
-def load_airfoil(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
+@loader
+def load_airfoil(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple[Any, Any]:
     """Return 1503 measurements of airfoil noise in a wind tunnel.
 
     The five features are frequency, angle of attack, chord length, velocity and displacement thickness. The
@@ -77,7 +104,8 @@ def load_airfoil(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     return load_set("airfoil_self_noise", return_X_y, as_frame)
 
 
-def load_auto_mpg(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
+@loader
+def load_auto_mpg(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple[Any, Any]:
     """Return the fuel economy of 392 cars of the model years 1970 to 1982.
 
     The five features are displacement, horsepower, weight, acceleration and model year. The target is in
@@ -112,7 +140,8 @@ def load_auto_mpg(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     return load_set("auto_mpg", return_X_y, as_frame)
 
 
-def load_concrete(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
+@loader
+def load_concrete(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple[Any, Any]:
     """Return the compressive strength of 1030 samples of concrete.
 
     The eight features are seven ingredients in kg per cubic meter, and the age in days. The target is in

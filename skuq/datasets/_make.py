@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 from sklearn import datasets
@@ -12,9 +12,29 @@ from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_number, check_option, check_random_state
 from skuq.distributions import Normal
 
+Pair: TypeAlias = tuple[FloatArray, FloatArray]
+Triple: TypeAlias = tuple[FloatArray, FloatArray, Normal]
 Draw = Callable[[int, np.random.RandomState], tuple[FloatArray, FloatArray]]
 
 
+@overload
+def make_wibbeke(
+    name: str,
+    n_samples: int = 1000,
+    *,
+    noise: float = 0.0,
+    random_state: int | np.random.RandomState | None = None,
+    return_distribution: Literal[False] = False,
+) -> Pair: ...
+@overload
+def make_wibbeke(
+    name: str,
+    n_samples: int = 1000,
+    *,
+    noise: float = 0.0,
+    random_state: int | np.random.RandomState | None = None,
+    return_distribution: Literal[True],
+) -> Triple: ...
 def make_wibbeke(
     name: str,
     n_samples: int = 1000,
@@ -22,7 +42,7 @@ def make_wibbeke(
     noise: float = 0.0,
     random_state: int | np.random.RandomState | None = None,
     return_distribution: bool = False,
-) -> Any:
+) -> Pair | Triple:
     r"""Return a synthetic data set of Wibbeke et al. (2025) [1]_, table 3.
 
     Parameters
@@ -99,13 +119,29 @@ def make_wibbeke(
     return _observe(X, mean, std, rng, return_distribution)
 
 
+@overload
+def make_chung(
+    name: str,
+    n_samples: int = 1000,
+    *,
+    random_state: int | np.random.RandomState | None = None,
+    return_distribution: Literal[False] = False,
+) -> Pair: ...
+@overload
+def make_chung(
+    name: str,
+    n_samples: int = 1000,
+    *,
+    random_state: int | np.random.RandomState | None = None,
+    return_distribution: Literal[True],
+) -> Triple: ...
 def make_chung(
     name: str,
     n_samples: int = 1000,
     *,
     random_state: int | np.random.RandomState | None = None,
     return_distribution: bool = False,
-) -> Any:
+) -> Pair | Triple:
     r"""Return a synthetic data set of Uncertainty Toolbox, with noise that depends on x.
 
     Parameters
@@ -163,7 +199,7 @@ def make_chung(
 
 def _observe(
     X: FloatArray, mean: FloatArray, std: FloatArray, rng: np.random.RandomState, return_distribution: Any
-) -> Any:
+) -> Pair | Triple:
     y = mean + std * rng.standard_normal(len(mean))
     if check_option(return_distribution, "return_distribution", (True, False)):
         return X, y, Normal(mean, std)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pandas as pd
@@ -48,14 +46,13 @@ def check_table(texts: pd.DataFrame, data: DataSet) -> pd.DataFrame:
 def store_table(table: pd.DataFrame, path: Path) -> None:
     """Write a table to a temporary file and rename it, so that no process reads an incomplete file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    temporary = path.with_name(f"{path.name}.{uuid4().hex}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:  # with the permissions of a new file
             table.to_csv(file, index=False, compression="gzip")
-        os.replace(temporary, path)
+        temporary.replace(path)
     except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise
 
 

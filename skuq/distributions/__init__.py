@@ -3,6 +3,7 @@
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._beta_recalibrated import BetaRecalibrated
+from skuq.distributions._binned import Binned
 from skuq.distributions._concatenated import Concatenated, concat
 from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.distributions._convert import as_distribution
@@ -31,6 +32,7 @@ from skuq.distributions._truncated import Truncated
 
 __all__ = [
     "BetaRecalibrated",
+    "Binned",
     "Concatenated",
     "ConcatenatedJoint",
     "ConformalPredictive",

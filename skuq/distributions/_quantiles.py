@@ -16,6 +16,7 @@ from skuq.distributions._location_scale import merge_optional, noise_scale, read
 from skuq.distributions._members import SATURATED, read_members
 from skuq.distributions._normal import Normal
 from skuq.distributions._numerics.levels import snap_levels
+from skuq.distributions._numerics.piecewise_cdf import linear_integrals, mean_square_of_line
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -255,18 +256,11 @@ class Quantiles(Distribution):
 
     def _squared_integrals(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the integral of F^2 below y and the integral of (1 - F)^2 above y."""
-        p, v, (lower, upper) = self.levels, self.values, self._tails()
-        at = np.clip(y[:, np.newaxis], v[:, :-1], v[:, 1:])  # The segment that contains y is split at y.
-        p_at = p[:-1] + np.diff(p) * _ratio(at - v[:, :-1], np.diff(v, axis=1))
-        # The mean square of a linear function from f_0 to f_1 is (f_0^2 + f_0 f_1 + f_1^2) / 3.
-        s, s_at = 1 - p, 1 - p_at
-        below = (at - v[:, :-1]) * (p[:-1] ** 2 + p[:-1] * p_at + p_at**2) / 3
-        above = (v[:, 1:] - at) * (s_at**2 + s_at * s[1:] + s[1:] ** 2) / 3
-        lower_tail = _tail_integrals(v[:, 0] - y, p[0], lower)
+        v, (lower, upper), s = self.values, self._tails(), 1 - self.levels
+        below, above = linear_integrals(v, self.levels, s, y, mean_square_of_line)
+        lower_tail = _tail_integrals(v[:, 0] - y, self.levels[0], lower)
         upper_tail = _tail_integrals(y - v[:, -1], s[-1], upper)
-        return below.sum(axis=1) + lower_tail[1] + upper_tail[0], above.sum(axis=1) + lower_tail[
-            0
-        ] + upper_tail[1]
+        return below + lower_tail[1] + upper_tail[0], above + lower_tail[0] + upper_tail[1]
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
         return self._crps(y) + self._half_mean_difference()

@@ -14,6 +14,7 @@ from skuq._rounding import level_rounding
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
+from skuq.distributions._binned import Binned
 from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._expectation.integer_sums import Atoms, Lattice, cdf_steps
@@ -50,13 +51,14 @@ class Recalibrated(Distribution):
 
     Returns
     -------
-    dist : Recalibrated or Empirical
-        If ``base`` is an `Empirical`, the result is an `Empirical` with new weights. Otherwise, it is a
-        `Recalibrated`.
+    dist : Recalibrated, Empirical or Binned
+        If ``base`` is an `Empirical`, the result is an `Empirical` with new weights. If ``base`` is a
+        `Binned` with more than 512 bins, the result is a `Binned` with new weights, whose cdf is R(F(y)) at
+        the edges of the bins. Otherwise, the result is a `Recalibrated`.
 
     Notes
     -----
-    The transformation is exact. The quantile at level p is ``Q(R^-1(p))``, and the density is ``r(F(y))
+    A `Recalibrated` is exact. The quantile at level p is ``Q(R^-1(p))``, and the density is ``r(F(y))
     f(y)``. Levels are stored as normal scores, which do not underflow. Therefore, the map can make the
     distribution wider or narrower by any factor if the tails of the base have a closed form (`Normal`,
     `NormalMixture`, `Quantiles`, and distributions based on these families).
@@ -92,6 +94,8 @@ class Recalibrated(Distribution):
         if isinstance(base, Empirical):
             edges = level_map(np.column_stack([np.zeros(len(base)), base._cumulative()]))
             return Empirical(base.members, np.diff(edges, axis=1))
+        if isinstance(base, Binned) and base._has_many_bins:
+            return base._with_levels(level_map.pieces)
         return super().__new__(cls)
 
     def __init__(self, base: Distribution, level_map: LevelMap) -> None:

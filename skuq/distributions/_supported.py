@@ -405,6 +405,10 @@ class Supported(Distribution):
             return INTEGERS
         return INTEGERS if self.integer and _is_smooth(self.base) else None
 
+    def _clipped_density(self) -> tuple[Any, FloatArray, FloatArray] | None:
+        rough = self.base.has_density and not self.base._has_smooth_quantiles
+        return (self.base, self.lower, self.upper) if rough and not self.integer else None
+
     def _landmarks(self) -> FloatArray:
         if not self.integer:
             bounds = self.lower, self.upper

@@ -177,8 +177,8 @@ def metric_agreement(
     constant = [repr(name) for name, rank in zip(table.columns, ranks, strict=True) if not rank.any()]
     if constant:
         raise ValueError(
-            f"`reports` must have at least two values per metric, got one in {', '.join(constant)}. "
-            "Kendall's tau is undefined for a constant metric. Leave the metric out."
+            f"`reports` must have at least two different values per metric, got one in "
+            f"{', '.join(constant)}. Kendall's tau is undefined for a constant metric. Leave the metric out."
         )
     # 20! is larger than any number of permutations that can be evaluated.
     exact = math.factorial(min(len(table), 20)) <= n_permutations

@@ -142,8 +142,8 @@ def survival_report(
         all targets are observed.
     upper : float or None, default=None
         Largest time of the weighted CRPS (`~skuq.metrics.ipcw_crps_loss`), and time of the Brier score. None
-        means the 80 % quantile of y, or the largest time after which rows are uncensored, if this time is
-        smaller.
+        means the smaller of two times: the 80 % quantile of y, and the largest time after which some rows are
+        uncensored.
     coverage : float, default=0.9
         Nominal coverage of the central interval. Strictly between 0 and 1.
     sample_weight : array-like of shape (n,), default=None
@@ -176,8 +176,8 @@ def survival_report(
     Raises
     ------
     ValueError
-        If all targets are censored, if no row is uncensored at the time `upper`, or if a forecast has the
-        name "kaplan_meier".
+        If all targets are censored, if the estimated probability of being uncensored after the time `upper`
+        is 0, or if a forecast has the name "kaplan_meier".
 
     See Also
     --------

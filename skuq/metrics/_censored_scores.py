@@ -58,7 +58,7 @@ def ipcw_crps_loss(
     Raises
     ------
     ValueError
-        If no row is uncensored at `upper`.
+        If the estimated probability of being uncensored until `upper` is 0.
 
     See Also
     --------
@@ -267,7 +267,7 @@ def ipcw_brier_loss(
     Raises
     ------
     ValueError
-        If no row is uncensored after `time`.
+        If the estimated probability of being uncensored after `time` is 0.
 
     See Also
     --------

@@ -376,10 +376,11 @@ def conditional_set_coverage(
 
     Notes
     -----
-    For a class k, suppose that all labels are drawn from the predicted probabilities. Then `claimed` is the
-    expected share of the labels k that are in their set: :math:`\sum_i p_{ik} 1\{k \in S_i\} / \sum_i
-    p_{ik}`. For a size or group, `claimed` is the mean probability mass of the sets. The standard error is
-    ``sqrt(claimed * (1 - claimed) / n)``.
+    For a class k, `claimed` is the expected coverage if labels are drawn from the predicted probabilities.
+    This is the expected number of rows that have the label k and contain it in their set, divided by the
+    expected number of rows with the label k: :math:`\sum_i p_{ik} 1\{k \in S_i\} / \sum_i p_{ik}`. For a size
+    or group, `claimed` is the mean probability mass of the sets. The standard error is ``sqrt(claimed * (1 -
+    claimed) / n)``.
 
     The smallest coverage in the table with ``by="size"`` is the size-stratified coverage of Angelopoulos et
     al. (2021). The mean distance between the coverage of a class and the nominal coverage is the coverage gap

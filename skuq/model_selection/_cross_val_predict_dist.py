@@ -134,7 +134,16 @@ def cross_val_predict_dist(
     if routing_enabled():
         splitter, params = _route(estimator, splitter, X, target, groups, params or {})
         groups = None
-    fitted = cross_fit(estimator, X, target, cv=splitter, groups=groups, params=params, n_jobs=n_jobs)
+    fitted = cross_fit(
+        estimator,
+        X,
+        target,
+        cv=splitter,
+        groups=groups,
+        params=params,
+        n_jobs=n_jobs,
+        keep_in_context=False,
+    )
     if not check_option(return_rows, "return_rows", (True, False)):
         return cast(Distribution, fitted.in_row_order(n))
     rows, dist = fitted.tested()

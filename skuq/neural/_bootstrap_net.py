@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from skuq._fitting.training_data import TrainingData
+from skuq._typing import SupportLike
 from skuq._validation import check_integer, check_option
 from skuq.neural._losses import Loss, SquaredErrorLoss, resolve_selection_score
 from skuq.neural._predictive.calibration import Calibration, FixedTails
@@ -54,8 +55,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     keep_best : str, Loss or False, default=False
         Score that selects the epoch whose weights are kept. False keeps the last epoch. All epochs are
         trained. Every second epoch is scored on out-of-bag rows. Valid scores are "squared_error" and a
-        `Loss` with ``n_outputs = 1``. On four small data sets, the CRPS with "squared_error" is 1.01 times
-        the CRPS with False.
+        `Loss` with ``n_outputs = 1``. On four small data sets, the CRPS of the forecasts is 1.01 times as
+        large with "squared_error" as with False.
     calibration : {"oob", "split", None}, default="oob"
         Rows that calibrate the scale and the tails of the distribution. "oob" uses the out-of-bag rows of the
         members. "split" uses rows that are held out of training. None returns the Student t distribution of
@@ -218,7 +219,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         dtype: str = "float32",
         callbacks: Any = None,
         net_params: dict[str, Any] | None = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

@@ -43,7 +43,7 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         keep_best = check_option(self.keep_best, "keep_best", ("log_loss", False))
         return TrainingSpec(loss, learning_rate, loss if keep_best else None, **options)
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train the networks.
 

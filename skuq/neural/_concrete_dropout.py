@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from skuq._fitting.training_data import TrainingData
+from skuq._typing import SupportLike
 from skuq._validation import check_integer, check_number
 from skuq.neural._losses import Loss, NLLLoss, resolve_selection_score
 from skuq.neural._modules.architecture import Architecture
@@ -44,7 +45,7 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
         Score that selects the epoch whose weights are kept. False keeps the last epoch. All epochs are
         trained. Every second epoch is scored on rows that are held out of training. Valid scores are "nll",
         "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. On four small data
-        sets, the CRPS with False is 1.09 times the CRPS with "crps".
+        sets, the CRPS of the forecasts is 1.09 times as large with False as with "crps".
     calibration : {"split", None}, default="split"
         Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
         of training. None returns the uncalibrated distribution. Its intervals are too short on small data
@@ -150,9 +151,9 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
 
     ``sample_weight`` counts repetitions. Weights are used in the losses, and N is the sum of the weights.
 
-    Cost: one network is trained. An epoch takes four times as long as for a plain network. `fit_transform`
-    trains the networks of all folds in one pass, which takes only slightly longer than one fit. A prediction
-    runs the layers after the first dropout `n_draws` times.
+    Cost: one network is trained. An epoch takes four times as long as an epoch of a plain network.
+    `fit_transform` trains the networks of all folds in one pass, which takes only slightly longer than one
+    fit. A prediction runs the layers after the first dropout `n_draws` times.
 
     References
     ----------
@@ -196,7 +197,7 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
         dtype: str = "float32",
         callbacks: Any = None,
         net_params: dict[str, Any] | None = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

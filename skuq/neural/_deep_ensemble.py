@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 
 from skuq._fitting.several_targets import check_complete, check_targets
 from skuq._fitting.training_data import TrainingData, has_several_columns
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import ArrayLike, FloatArray, SupportLike
 from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution
 from skuq.neural._joint_loss import JointLoss
@@ -68,8 +68,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         scored. With `bootstrap`, it is scored on out-of-bag rows, and otherwise on held-out rows. Valid
         scores are "nll", "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`.
         "auto" means "crps", or "squared_error" if the members do not predict a noise variance. On four small
-        data sets, the CRPS with "nll" is 1.03 times the CRPS with "crps". The CRPS with False is 0.98 times
-        the CRPS with "crps".
+        data sets, the CRPS of the forecasts is 1.03 times as large with "nll" as with "crps", and 0.98 times
+        as large with False as with "crps".
     calibration : {"oob", "split", None}, default="oob"
         Rows that calibrate the scale and the tails of the distribution. "oob" uses the out-of-bag rows of the
         members. "split" uses rows that are held out of training. None returns the uncalibrated distribution.
@@ -101,10 +101,11 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         "auto" is 64, or 32 if a member has fewer than 600 training rows.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" means 8000 training steps in total, but at least 40 and at most 200 epochs.
-        The training then ends earlier at twice the best epoch so far by the score of `keep_best`, but not
-        before epoch 40. If this score is still improving after 200 epochs, for example because there is
-        little noise, a second training with 8000 steps and at most 1000 epochs replaces the first training.
-        With ``batch_size="auto"``, the second training has 64 rows per batch.
+        The training ends earlier if it has run for twice as many epochs as the best epoch so far, but not
+        before epoch 40. The score of `keep_best` determines the best epoch. If this score is still improving
+        after 200 epochs, for example because there is little noise, a second training with 8000 steps and at
+        most 1000 epochs replaces the first training. With ``batch_size="auto"``, the second training has 64
+        rows per batch.
     clip_norm : float or None, default=5.0
         Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
         clipped.
@@ -172,9 +173,10 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     With ``calibration=None``, the intervals are too short if there are fewer than a few thousand rows, or
     after many epochs with ``keep_best=False``. With ``output="members"`` and ``calibration=None``, the
     intervals do not include the noise and are always too short. Far from the training rows, all intervals are
-    too short, because the members differ less than their errors. With "oob", the coverage is close to nominal
-    in practice. It is not guaranteed, because the same rows select the epoch and calibrate the distribution.
-    With "split", `bootstrap` and ``output="moments"``, the coverage is guaranteed if rows are exchangeable.
+    too short, because the differences between the members are smaller than the errors of the members there.
+    With "oob", the coverage is close to nominal in practice. It is not guaranteed, because the same rows
+    select the epoch and calibrate the distribution. With "split", `bootstrap` and ``output="moments"``, the
+    coverage is guaranteed if rows are exchangeable.
 
     Several targets: y has the shape (n, d). The d (d + 3) / 2 outputs of a network are the means, and for
     each target its variance and its regression coefficients given the targets before it [5]_. Together they
@@ -196,7 +198,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     The learned frequencies and the learned scales of the inputs follow Holzmüller et al. [4]_, with three
     differences. There are at most 8 frequencies per column instead of 16. The initial weights of the
     combinations of cosines are a tenth of the usual size. Frequencies, phases and combinations have the same
-    learning rate as the other weights. In [4]_, their learning rate is a tenth.
+    learning rate as the other weights. In [4]_, their learning rate is a tenth of the learning rate of the
+    other weights.
 
     X may be a data frame with strings, categories, dates and missing values. A column with more than three
     categories is converted to an embedding, which each member learns. A column with up to three categories is
@@ -209,9 +212,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     weights are also out of bag for some members.
 
     Cost: all members are trained in one pass. 40 members take only slightly longer than two networks that
-    skorch trains one after another. With `bootstrap`, `fit_transform` costs as much as `fit` and one more
-    fit. The additional fit predicts the few rows that are out of bag for fewer than two members. The default
-    layers take 1.4 to 3.3 times as long as plain layers, depending on the number of columns. With 257 or more
+    skorch trains one after another. With `bootstrap`, `fit_transform` costs one fit more than `fit`. The
+    additional fit predicts the few rows that are out of bag for fewer than two members. The default layers
+    take 1.4 to 3.3 times as long as plain layers, depending on the number of columns. With 257 or more
     columns, ``n_frequencies="auto"`` means 0 frequencies.
 
     References
@@ -275,7 +278,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         dtype: str = "float32",
         callbacks: Any = None,
         net_params: dict[str, Any] | None = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

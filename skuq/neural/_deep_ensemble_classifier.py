@@ -61,9 +61,10 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
         Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" means 8000 training steps in total, but at least 40 and at most 200 epochs.
-        The training then ends earlier at twice the best epoch so far by the score of `keep_best`, but not
-        before epoch 40. If this score still improves at the end of 200 epochs, for example because there is
-        little noise, a second training with 8000 steps and at most 1000 epochs replaces the first training.
+        The training ends earlier if it has run for twice as many epochs as the best epoch so far, but not
+        before epoch 40. The score of `keep_best` determines the best epoch. If this score still improves at
+        the end of 200 epochs, for example because there is little noise, a second training with 8000 steps
+        and at most 1000 epochs replaces the first training.
     clip_norm : float or None, default=5.0
         Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
         clipped.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skuq._fitting.training_data import TrainingData
-from skuq._typing import BoolArray, FloatArray
+from skuq._typing import BoolArray, FloatArray, SupportLike
 from skuq._validation import check_integer
 from skuq.neural._losses import Loss, SquaredErrorLoss, resolve_selection_score
 from skuq.neural._modules.architecture import Architecture
@@ -194,7 +194,7 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         dtype: str = "float32",
         callbacks: Any = None,
         net_params: dict[str, Any] | None = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

@@ -166,7 +166,7 @@ class NLLLoss(Loss):
 
 @dataclass(frozen=True)
 class BetaNLLLoss(Loss):
-    r"""Negative log-likelihood, weighted by :math:`\sigma^{2\beta}` without the gradient of the weight [1]_.
+    r"""Negative log-likelihood, times :math:`\sigma^{2\beta}` as a constant in the gradient [1]_.
 
     The smaller the better. With the unweighted likelihood, networks learn the mean poorly in regions where
     the predicted variance is large. With ``beta=1``, the gradient with respect to the mean is the
@@ -352,7 +352,7 @@ class IntervalLoss(_ScaleLoss):
 
     See Also
     --------
-    CheckLoss : Score in which wide intervals do not have a larger weight.
+    CheckLoss : Pinball loss, in which wide intervals do not have a larger weight than narrow intervals.
 
     Examples
     --------

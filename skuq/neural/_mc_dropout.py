@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from skuq._fitting.training_data import TrainingData
+from skuq._typing import SupportLike
 from skuq._validation import check_integer, check_option
 from skuq.neural._losses import Loss, NLLLoss, resolve_selection_score
 from skuq.neural._modules.architecture import Architecture
@@ -54,7 +55,8 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         Score that selects the epoch whose weights are kept. False keeps the last epoch. All epochs are
         trained. Every second epoch is scored on rows that are held out of training. Valid scores are "nll",
         "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. On four small data
-        sets, the CRPS with "crps" is 0.99 times the CRPS with False, but only False guarantees the coverage.
+        sets, the CRPS of the forecasts is 0.99 times as large with "crps" as with False, but only False
+        guarantees the coverage.
     calibration : {"split", None}, default="split"
         Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
         of training. None returns the uncalibrated distribution. Its intervals are too short on small data
@@ -150,9 +152,9 @@ class MCDropoutRegressor(BaseNeuralRegressor):
 
     ``sample_weight`` counts repetitions. Weights are used in the losses.
 
-    Cost: one network is trained. An epoch takes twice as long as for a plain network. `fit_transform` trains
-    the networks of all folds in one pass, which takes little more time than one fit. A prediction runs the
-    layers after the first dropout layer, or the whole `module`, `n_draws` times.
+    Cost: one network is trained. An epoch takes twice as long as an epoch of a plain network. `fit_transform`
+    trains the networks of all folds in one pass, which takes little more time than one fit. A prediction runs
+    the layers after the first dropout layer, or the whole `module`, `n_draws` times.
 
     References
     ----------
@@ -199,7 +201,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         dtype: str = "float32",
         callbacks: Any = None,
         net_params: dict[str, Any] | None = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

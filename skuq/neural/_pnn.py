@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from skuq._fitting.training_data import TrainingData
+from skuq._typing import SupportLike
 from skuq.neural._losses import Loss, read_loss, resolve_selection_score
 from skuq.neural._predictive.ensemble import NetworkPosterior
 from skuq.neural._regressor import BaseNeuralRegressor
@@ -43,8 +44,8 @@ class PNNRegressor(BaseNeuralRegressor):
     keep_best : str, Loss or False, default="crps"
         Score that selects the epoch whose weights are kept. False keeps the last epoch. Every second epoch is
         scored on rows held out of training. Valid scores are "nll", "beta_nll", "crps", "check", "interval",
-        "squared_error" and instances of `Loss`. On four small data sets, the CRPS with False is 1.08 times
-        the CRPS with "crps". The CRPS with "nll" is 1.07 times the CRPS with "crps".
+        "squared_error" and instances of `Loss`. On four small data sets, the CRPS of the forecasts is 1.08
+        times as large with False as with "crps", and 1.07 times as large with "nll" as with "crps".
     calibration : {"split", None}, default="split"
         Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
         of training. None returns the uncalibrated distribution. Its intervals are too short on small data
@@ -66,9 +67,10 @@ class PNNRegressor(BaseNeuralRegressor):
         Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" means 8000 training steps in total, but at least 40 and at most 200 epochs.
-        The training then ends earlier at twice the best epoch so far by the score of `keep_best`, but not
-        before epoch 40. If this score still improves at the end of 200 epochs, for example because there is
-        little noise, a second training with 8000 steps and at most 1000 epochs replaces the first training.
+        The training ends earlier if it has run for twice as many epochs as the best epoch so far, but not
+        before epoch 40. The score of `keep_best` determines the best epoch. If this score still improves at
+        the end of 200 epochs, for example because there is little noise, a second training with 8000 steps
+        and at most 1000 epochs replaces the first training.
     clip_norm : float or None, default=5.0
         Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
         clipped.
@@ -179,7 +181,7 @@ class PNNRegressor(BaseNeuralRegressor):
         dtype: str = "float32",
         callbacks: Any = None,
         net_params: dict[str, Any] | None = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

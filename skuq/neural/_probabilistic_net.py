@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils.metaestimators import available_if
 from skorch import NeuralNetRegressor
 from skorch.callbacks import EpochTimer, PassthroughScoring, PrintLog
 from skorch.dataset import Dataset
@@ -16,6 +15,7 @@ from skorch.utils import is_dataset, to_numpy
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset
 
+from skuq._sklearn_compat import available_if
 from skuq._typing import FloatArray
 from skuq._versioned import versioned
 from skuq.distributions import Distribution, Normal
@@ -232,7 +232,7 @@ class ProbabilisticNet(NeuralNetRegressor):
             "the network in UncertaintyRegressor, or use a loss with a variance."
         )
 
-    @available_if(_has_variance)  # type: ignore[untyped-decorator]
+    @available_if(_has_variance)
     def predict_dist(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row, for a loss that learns a variance.
 

@@ -11,6 +11,7 @@ import torch
 from skorch.callbacks import Callback
 
 from skuq._fitting.training_data import TrainingData
+from skuq._typing import SupportLike
 from skuq._validation import check_integer, check_number
 from skuq.neural._losses import SquaredErrorLoss
 from skuq.neural._modules.architecture import Architecture
@@ -195,8 +196,9 @@ class SWARegressor(BaseNeuralRegressor):
 
     With ``calibration=None``, the intervals are too short: the coverage of 95 % intervals was 58 to 79 % on
     500 to 1000 rows. Far from the training rows, intervals are too short with and without calibration,
-    because the snapshots differ less than their errors. The coverage is not exactly guaranteed, because the
-    noise, the scale and the tails are estimated from the same held-out rows.
+    because the differences between the snapshots are smaller than the errors of the snapshots there. The
+    coverage is not exactly guaranteed, because the noise, the scale and the tails are estimated from the same
+    held-out rows.
 
     ``sample_weight`` counts repetitions. Weights are used in the losses.
 
@@ -247,7 +249,7 @@ class SWARegressor(BaseNeuralRegressor):
         dtype: str = "float32",
         callbacks: Any = None,
         net_params: dict[str, Any] | None = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

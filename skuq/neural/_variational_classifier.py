@@ -127,8 +127,9 @@ class VariationalClassifier(BaseNeuralClassifier):
     ``sample_weight`` counts repetitions. Weights are used in the losses, and n is the sum of the weights.
     Class weights do not change n.
 
-    Cost: an epoch takes four times as long as for a plain network, or twice as long with `last_layer`. A
-    prediction runs `n_draws` networks at the same time, or `n_draws` last layers with `last_layer`.
+    Cost: an epoch takes four times as long as an epoch of a plain network, or twice as long with
+    `last_layer`. A prediction runs `n_draws` networks at the same time, or `n_draws` last layers with
+    `last_layer`.
 
     References
     ----------

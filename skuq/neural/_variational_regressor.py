@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skuq._fitting.training_data import TrainingData
-from skuq._typing import FloatArray
+from skuq._typing import FloatArray, SupportLike
 from skuq._validation import check_integer, check_option
 from skuq._warnings import warn_user
 from skuq.neural._losses import Loss, NLLLoss, resolve_selection_score
@@ -69,8 +69,8 @@ class VariationalRegressor(BaseNeuralRegressor):
         Score that selects the epoch whose weights are kept. False keeps the last epoch. All epochs are
         trained. Every second epoch is scored on rows that are held out of training. Valid scores are "nll",
         "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. On four small data
-        sets, the CRPS with "crps" is 0.69 times the CRPS with False. However, "crps" selects epochs of the
-        warm-up, in which the weights do not yet have their posterior distribution.
+        sets, the CRPS of the forecasts is 0.69 times as large with "crps" as with False. However, "crps"
+        selects epochs of the warm-up, in which the weights do not yet have their posterior distribution.
     inference : {"auto", "analytic", "sampled"}, default="auto"
         Method that computes the mean and the epistemic variance. "analytic" is a closed form and requires
         `last_layer`. "sampled" uses `n_draws` networks that are drawn from the posterior. "auto" means
@@ -181,9 +181,9 @@ class VariationalRegressor(BaseNeuralRegressor):
 
     ``sample_weight`` counts repetitions. Weights are used in the losses, and n is the sum of the weights.
 
-    Cost: an epoch takes four times as long as for a plain network, or twice as long with `last_layer`. A
-    prediction runs `n_draws` networks in one pass. `fit_transform` trains the networks of all folds in one
-    pass.
+    Cost: an epoch takes four times as long as an epoch of a plain network, or twice as long with
+    `last_layer`. A prediction runs `n_draws` networks in one pass. `fit_transform` trains the networks of all
+    folds in one pass.
 
     References
     ----------
@@ -231,7 +231,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         dtype: str = "float32",
         callbacks: Any = None,
         net_params: dict[str, Any] | None = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from skuq._validation import check_option
 from skuq.distributions import Distribution
 
 
@@ -20,6 +21,7 @@ class Adapter:
     predict: Callable[[Any, Any], Distribution]
     supports: Callable[[Any], bool] | None = None
     points: bool = True
+    in_context: bool = False
 
 
 _ADAPTERS: dict[str, dict[str, Adapter]] = {}
@@ -35,6 +37,7 @@ def register(
     adapter: Callable[[Any, Any], Distribution],
     *,
     supports: Callable[[Any], bool] | None = None,
+    in_context: bool = False,
 ) -> None:
     """Register a class of another package, so that `predict_dist` supports it.
 
@@ -55,6 +58,10 @@ def register(
         Function ``supports(estimator) -> bool`` that returns whether an estimator has a distribution.
         `supports_dist` also calls it with unfitted estimators. None means that every instance has a
         distribution.
+    in_context : bool, default=False
+        Whether the estimator learns in context, such as TabPFN: `fit` only stores the training rows, and
+        predictions are expensive. skuq then predicts only the test rows of each fold, frees the memory of a
+        GPU after each fold, and does not compare the models of the folds with the final model.
 
     See Also
     --------
@@ -99,7 +106,8 @@ def register(
         raise TypeError(
             f"`supports` must be a function supports(estimator) -> bool or None, got {supports!r}."
         )
-    add_adapter(qualified_name, Adapter(adapter, supports))
+    check_option(in_context, "in_context", (True, False))
+    add_adapter(qualified_name, Adapter(adapter, supports, in_context=in_context))
 
 
 def add_adapter(qualified_name: str, adapter: Adapter) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "check_supports_dist",
     "has_exact_posterior",
     "inner_estimators",
+    "learns_in_context",
     "predict_dist",
     "predicts_columns",
     "register",
@@ -45,6 +46,7 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     - skuq's estimators,
     - scikit-learn's BayesianRidge, ARDRegression, GaussianProcessRegressor and DummyRegressor,
     - NGBoost, quantile-forest and skpro,
+    - the foundation models TabPFN and TabICL, also fine-tuned,
     - CatBoost with ``RMSEWithUncertainty`` or ``MultiQuantile``, XGBoost with several ``quantile_alpha``, and
       AutoGluon with quantiles,
     - classes that are passed to `register`,
@@ -100,10 +102,11 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     VotingRegressor is the mixture of the distributions of their members. The distribution of CatBoost with
     ``RMSEWithUncertainty`` is `Normal` with the predicted mean and variance. For boosting with several
     quantiles and for AutoGluon, the distribution is a `Quantiles` object with the fitted levels. Quantiles
-    that cross are sorted. A model that predicts a single quantile has no distribution. A
-    TransformedTargetRegressor with an affine scaler has a distribution of the same family as its regressor.
-    For other transformers, the distribution is transformed exactly. The joint distribution of several targets
-    is transformed separately for each target, and the dependence is unchanged.
+    that cross are sorted. A model that predicts a single quantile has no distribution. The distribution of
+    TabPFN is a `Binned` object with TabPFN's bars and tails. The distribution of TabICL is a `Quantiles`
+    object with 199 levels. A TransformedTargetRegressor with an affine scaler has a distribution of the same
+    family as its regressor. For other transformers, the distribution is transformed exactly. The joint
+    distribution of several targets is transformed separately for each target. The dependence is unchanged.
 
     The function does not recalibrate the distribution. The distribution may be too narrow for new rows. For a
     recalibrated distribution, use `skuq.regressors.UncertaintyRegressor`.
@@ -203,6 +206,12 @@ def predicts_columns(estimator: Any) -> bool:
         if adapter is not None and not adapter.points and _supports(inner):
             return True
     return False
+
+
+def learns_in_context(estimator: Any) -> bool:
+    """Return whether all inner estimators only store rows in `fit`."""
+    adapters = [find_adapter(type(inner)) for inner in inner_estimators(estimator)]
+    return bool(adapters) and all(adapter is not None and adapter.in_context for adapter in adapters)
 
 
 def has_exact_posterior(estimator: Any) -> bool:

@@ -13,6 +13,7 @@ from skuq.recalibration._isotonic_distributional import IsotonicDistributionalRe
 from skuq.recalibration._online import OnlineRecalibrator
 from skuq.recalibration._operating_point import OperatingPointRecalibrator
 from skuq.recalibration._quantile_shift import QuantileShiftRecalibrator
+from skuq.recalibration._shrunk_isotonic import ShrunkIsotonicRecalibrator
 from skuq.recalibration._std_scaling import StdScalingRecalibrator
 from skuq.recalibration._support_map import SupportMap
 from skuq.recalibration._variance_isotonic import VarianceIsotonicRecalibrator
@@ -31,6 +32,7 @@ __all__ = [
     "OnlineRecalibrator",
     "OperatingPointRecalibrator",
     "QuantileShiftRecalibrator",
+    "ShrunkIsotonicRecalibrator",
     "StdScalingRecalibrator",
     "SupportMap",
     "VarianceIsotonicRecalibrator",

@@ -94,6 +94,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     VarianceIsotonicRecalibrator : A variance that increases with the predicted variance.
     OperatingPointRecalibrator : Intervals with a given miss rate or with the lowest cost.
     IsotonicRecalibrator : A monotone function of the probability levels.
+    ShrunkIsotonicRecalibrator : The same function, shrunk toward no recalibration.
     IsotonicDistributionalRecalibrator : The distribution of the targets of rows with similar predictions.
     EmpiricalRecalibrator : The distribution of the standardized residuals.
     OnlineRecalibrator : A map of the probability levels that adapts to a sequence.

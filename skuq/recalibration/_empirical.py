@@ -42,7 +42,7 @@ class EmpiricalRecalibrator(BaseRecalibrator):
     members_ : ndarray or None
         Sorted standardized residuals. None if ``smooth=True``.
     n_features_in_ : int
-        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
+        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
 
     See Also
     --------

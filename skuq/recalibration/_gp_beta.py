@@ -136,9 +136,9 @@ class GPBetaRecalibrator(GPRecalibrator):
         means, in the units of y. The second distance is between natural logarithms of predicted standard
         deviations.
     amplitudes_ : ndarray of shape (3,)
-        Sizes of the variation of the latent scale, skewness and shift, as standard deviations. They apply to
-        distances of ``lengthscales_`` or more. If all amplitudes are close to 0, one map for all rows is
-        sufficient.
+        Sizes of the variation of the latent scale, skewness and shift, as standard deviations. The map varies
+        by these sizes between predictions whose distances are at least ``lengthscales_``. If all amplitudes
+        are close to 0, one map for all rows is sufficient.
     inducing_points_ : ndarray of shape (m, 2)
         Predicted means and standard deviations of the inducing points, in the units of y. m is smaller than
         ``n_inducing_points`` if fewer points are sufficient.
@@ -152,7 +152,7 @@ class GPBetaRecalibrator(GPRecalibrator):
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
-        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
+        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
 
     See Also
     --------
@@ -171,7 +171,7 @@ class GPBetaRecalibrator(GPRecalibrator):
     process of the prediction. The prior mean of these functions is 0, which gives the identity map. The three
     processes are independent a priori, but not in the posterior. The kernel, the inputs, the inducing points
     and the search are the same as in `GPNormalRecalibrator`. The expected log-likelihood is computed with 13
-    nodes per row. This rule is exact for polynomials up to degree five.
+    nodes per row. This cubature rule is exact for polynomials up to degree five.
 
     The result is a `BetaRecalibrated` distribution: the average of G over the same 13 nodes of the posterior.
     Its levels were compared with an average over 200 000 draws, for a fit to 1000 rows. Near the calibration
@@ -186,18 +186,19 @@ class GPBetaRecalibrator(GPRecalibrator):
     standardized predictions. Predictions are not standardized if more than a tenth of the targets are on
     atoms. The search starts at the best map that is common to all rows.
 
-    A target outside the support, which may occur for an ensemble, has the level 0 or 1. Such rows are
-    distributed evenly over the outermost levels, in proportion to their number. If a target equals an atom,
-    it is distributed evenly over the levels of the atom. Point masses do not change. `fit` ignores rows whose
-    target equals a predicted point mass.
+    A target outside the support, which may occur for an ensemble, has the level 0 or 1. If a share s of the
+    targets is below the support, these targets are distributed evenly over the levels from 0 to s. Targets
+    above the support are treated in the same way. If a target equals an atom, it is distributed evenly over
+    the levels of the atom. Point masses do not change. `fit` ignores rows whose target equals a predicted
+    point mass.
 
     There are four differences from GPBeta in netcal. The three latent functions are separate instead of
     multiples of one function. Expectations are computed by cubature instead of from 128 draws. The weight of
     the data relative to the prior does not depend on the batch size. The distribution is evaluated exactly
     instead of on a grid of 512 points.
 
-    Cost: O(n m^2) time per iteration, in total about 2 s for 10 000 rows. The memory contains the basis
-    functions of a block of 2048 rows.
+    Cost: O(n m^2) time per iteration, in total about 2 s for 10 000 rows. Basis functions are computed in
+    blocks of 2048 rows to save memory.
 
     References
     ----------

@@ -91,7 +91,7 @@ class GPCauchyRecalibrator(GPRecalibrator):
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
-        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
+        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
 
     See Also
     --------
@@ -111,8 +111,8 @@ class GPCauchyRecalibrator(GPRecalibrator):
     error. `predict` returns the mean of the original distribution, which is the median of the Cauchy
     distribution. The class also changes a calibrated normal model. Point masses do not change.
 
-    Cost: O(n m^2) time per iteration, in total about 0.5 s for 10 000 rows. The memory contains the basis
-    functions of a block of 2048 rows.
+    Cost: O(n m^2) time per iteration, in total about 0.5 s for 10 000 rows. Basis functions are computed in
+    blocks of 2048 rows to save memory.
 
     References
     ----------

@@ -80,7 +80,7 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
-        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
+        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
 
     See Also
     --------
@@ -112,8 +112,8 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     depend on the batch size. The result does not depend on the units. Expectations are exact. The kernel
     distinguishes rows with different :math:`\sigma`. The published kernel hardly distinguishes such rows.
 
-    Cost: O(n m^2) time per iteration, in total about 0.5 s for 10 000 rows. The memory contains the basis
-    functions of a block of 2048 rows.
+    Cost: O(n m^2) time per iteration, in total about 0.5 s for 10 000 rows. Basis functions are computed in
+    blocks of 2048 rows to save memory.
 
     References
     ----------

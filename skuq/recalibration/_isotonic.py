@@ -72,7 +72,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
         smallest member of an ensemble. No map of the probability levels corrects these rows. If the share is
         well above 0.1, 90 % intervals cannot cover 90 %, and `fit` raises an error.
     n_features_in_ : int
-        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
+        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
 
     See Also
     --------

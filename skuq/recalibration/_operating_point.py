@@ -74,7 +74,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     coverage_ : float
         Coverage for which ``interval`` returns the chosen intervals.
     n_features_in_ : int
-        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
+        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
 
     See Also
     --------
@@ -95,8 +95,8 @@ class OperatingPointRecalibrator(BaseRecalibrator):
 
     ``vary="scale"`` scales the distributions about their means. The means do not change. ``vary="bias"``
     shifts and scales each distribution so that both bounds of its interval have the chosen positions. The
-    means of skewed distributions change, but the means of symmetric distributions do not. If both distances
-    of a row are 0, the result is a point mass. If the distances of a point mass become positive, the result
+    means of skewed distributions change, but the means of symmetric distributions do not. If both bounds of a
+    row equal the mean, the result is a point mass. If the interval of a point mass becomes wider, the result
     is a normal distribution.
 
     The chosen miss rate is the miss rate on the calibration rows. For new rows, the expected miss rate is

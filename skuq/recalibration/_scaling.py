@@ -53,7 +53,7 @@ class ScalingRecalibrator(BaseRecalibrator):
 
 
 class RowsWithUncertainty(NamedTuple):
-    """Rows with a positive predicted standard deviation. Other rows do not inform about the scale."""
+    """Rows with a positive predicted standard deviation. Other rows contain no information on the scale."""
 
     dist: Distribution
     y: FloatArray

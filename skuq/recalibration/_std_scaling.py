@@ -49,7 +49,7 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     factor_ : float
         The factor, without units. Above 1 if the model was overconfident.
     n_features_in_ : int
-        Always 2. A Distribution counts as an array with the columns mean and standard deviation.
+        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
 
     See Also
     --------

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
 from skuq._fitting.support import read_support
-from skuq._typing import FloatArray
+from skuq._typing import FloatArray, SupportLike
 from skuq.distributions import Distribution
 from skuq.recalibration._base import BaseRecalibrator
 
@@ -53,9 +51,9 @@ class SupportMap(BaseRecalibrator):
 
     def __init__(
         self,
-        support: Literal["positive", "count"] | tuple[float | None, float | None] | range | None = None,
+        support: SupportLike = None,
     ) -> None:
-        self.support: Any = support
+        self.support = support
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
         support = read_support(self.support)

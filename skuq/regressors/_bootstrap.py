@@ -15,7 +15,7 @@ from skuq._fitting.row_sets import rows_outside
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import is_pairwise, safe_indexing
-from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq._typing import BoolArray, FloatArray, IntArray, SupportLike
 from skuq._units import power_of_two, root_mean_square, standard_deviation
 from skuq._validation import check_integer, check_option, check_random_state
 from skuq.distributions import Distribution, Empirical, StudentT
@@ -132,8 +132,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     increased by :math:`\hat\sigma_\omega^2 (1/k - 1/M)`, because a mean of k members is less certain than a
     mean of M members. A row with fewer than two out-of-bag members is predicted by additional members that
     are fitted without this row. With ``noise=None``, additional members also predict a row if all its
-    out-of-bag members predict the same wrong value. With 50 members, such rows are rare. With 10 members,
-    there are a few of them. If there are none, `fit_transform` costs as much as `fit`. A forest with
+    out-of-bag members predict the same wrong value. Such rows are rare with 50 members, and less rare with 10
+    members. If there are no such rows, `fit_transform` costs as much as `fit`. A forest with
     ``bootstrap=False`` has no out-of-bag rows, so `fit_transform` refits it in ten folds.
 
     If fewer than 12 rows are available to estimate the noise, a `SmallSampleWarning` is issued.
@@ -170,7 +170,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         *,
         noise: Noise = "homoscedastic",
         noise_estimator: Any = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

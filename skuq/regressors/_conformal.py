@@ -20,7 +20,7 @@ from skuq._fitting.progress import Progress
 from skuq._fitting.seeds import seeded_clone
 from skuq._fitting.target_units import in_target_units
 from skuq._fitting.training_data import TrainingData, check_y
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import ArrayLike, FloatArray, IntArray, SupportLike
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_integer,
@@ -265,7 +265,7 @@ class ConformalRegressor(BaseConformalRegressor):
         adapt: Literal["aci", "dtaci", "tracking"] = "aci",
         gamma: float = 0.005,
         window: int | None = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

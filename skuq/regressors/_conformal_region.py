@@ -56,11 +56,11 @@ from skuq.regressors._multi_output import MultiOutputUncertaintyRegressor
 class ConformalRegionRegressor(BaseJointRegressor):
     r"""Regions that contain all targets of a row with guaranteed coverage.
 
-    A region is calibrated with the ranks of scores on rows that its model was not fitted to. A score is one
-    number for all targets of a row. The coverage is therefore the probability that all targets are inside.
-    The alternative, one interval per target with the coverage :math:`1 - \alpha / d` (Bonferroni), needs d
-    times as many calibration rows and gives wider intervals. The only assumption is that new rows are
-    exchangeable with the training rows.
+    A score summarizes the errors of all targets of a row in one number. The region is calibrated with the
+    ranks of the scores of rows that the model was not fitted to. The coverage is therefore the probability
+    that all targets are inside. The alternative, one interval per target with the coverage :math:`1 - \alpha
+    / d` (Bonferroni), needs d times as many calibration rows and gives wider intervals. The only assumption
+    is that new rows are exchangeable with the training rows.
 
     Parameters
     ----------

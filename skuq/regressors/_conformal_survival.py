@@ -80,7 +80,7 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
     ------
     ValueError
         If targets are censored and ``censoring_time`` is missing, if ``censoring_time`` contradicts y, or if
-        no row is uncensored at the threshold.
+        all censoring times are below the threshold.
 
     See Also
     --------

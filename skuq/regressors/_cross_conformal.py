@@ -23,6 +23,7 @@ from skuq._fitting.refit_check import find_mismatch, warn_of_mismatch
 from skuq._fitting.seeds import seeded_clone
 from skuq._fitting.target_units import in_target_units
 from skuq._fitting.training_data import TrainingData
+from skuq._typing import SupportLike
 from skuq._validation import check_integer, check_option, check_unused, effective_rows
 from skuq.distributions import Distribution
 
@@ -107,13 +108,13 @@ class CrossConformalRegressor(BaseConformalRegressor):
     that ``cv`` tests several times counts once. A row that is not tested does not count. At a low coverage,
     the bounds may cross. They are then swapped.
 
-    As an average over training sets, the coverage of "jackknife+" is at least :math:`1 - 2 \alpha`. The
-    coverage of "cv+" is at least :math:`1 - 2 \alpha - \sqrt{2/n}` ([1]_). For "jackknife+ab", the lower
-    bound :math:`1 - 2 \alpha` is proven if the number of resamples is drawn from a binomial distribution
-    ([2]_). In this class, the number of resamples is fixed. In practice, the coverage is close to c if the
-    model is stable. If the model is unstable, the coverage of "cv+" is higher: for single trees and a nominal
-    coverage of 90 %, "cv+" covers about 96 % and "jackknife+ab" about 90 %. Time-ordered folds have no
-    guarantee, because they are not exchangeable. If n is less than c/(1 - c), the bounds are infinite and a
+    Averaged over training sets, the coverage of "jackknife+" is at least :math:`1 - 2 \alpha`. The coverage
+    of "cv+" is at least :math:`1 - 2 \alpha - \sqrt{2/n}` ([1]_). For "jackknife+ab", the lower bound
+    :math:`1 - 2 \alpha` is proven if the number of resamples is drawn from a binomial distribution ([2]_). In
+    this class, the number of resamples is fixed. In practice, the coverage is close to c if the model is
+    stable. If the model is unstable, the coverage of "cv+" is higher: for single trees and a nominal coverage
+    of 90 %, "cv+" covers about 96 % and "jackknife+ab" about 90 %. Time-ordered folds have no guarantee,
+    because they are not exchangeable. If n is less than c/(1 - c), the bounds are infinite and a
     `SmallSampleWarning` is issued.
 
     Cost of `fit` and of a prediction for m rows: "cv+" with K folds needs K + 1 fits, O((n + m K) log n)
@@ -152,7 +153,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
         n_estimators: int | None = None,
         aggregate: Literal["mean", "median"] | None = None,
         block_size: int | None = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

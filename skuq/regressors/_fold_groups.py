@@ -112,6 +112,7 @@ def fit_fold_groups(estimator: Any, data: TrainingData, folds: Folds, **options:
         params=data.fit_params,
         predict=point_predict,
         name="group of folds",
+        keep_in_context=False,
         **options,
     )
     sizes = np.array([data.repetitions[train].sum() for train, _ in splits])

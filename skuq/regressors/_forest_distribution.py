@@ -14,7 +14,7 @@ from skuq._fitting.row_sets import rows_outside
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import safe_indexing
-from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq._typing import BoolArray, FloatArray, IntArray, SupportLike
 from skuq._units import power_of_two, standard_deviation
 from skuq._validation import check_random_state, effective_rows
 from skuq.distributions import Distribution, Quantiles, concat
@@ -88,9 +88,10 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
        flat. The residuals around x then show the missing part. The slope :math:`\beta` is estimated from the
        out-of-bag rows and shrunk according to its standard error. The slope is 0 if the residuals are only
        noise.
-    2. The scale :math:`s(x)` is the weighted mean of :math:`|r_j - \beta \sum_k w_k(x_j) r_k|` with the
-       weights :math:`w_j(x)`, plus one tenth of the mean of this weighted mean over all rows. The
-       standardized residuals of all out-of-bag rows give one common shape. Its quantiles are called q.
+    2. Let :math:`a(x)` be the weighted mean of :math:`|r_j - \beta \sum_k w_k(x_j) r_k|` with the weights
+       :math:`w_j(x)`. The scale :math:`s(x)` is :math:`a(x)` plus one tenth of the mean of :math:`a` over all
+       rows. The standardized residuals of all out-of-bag rows give one common shape. Its quantiles are called
+       q.
     3. The predictive quantiles are weighted averages of :math:`\mu(x) + s(x) q` and of the quantiles of the
        targets :math:`y_j` with the weights :math:`w_j(x)`, as in quantile regression forests. For each
        candidate weight of the leaf quantiles, the CRPS on out-of-bag rows is computed. The largest weight
@@ -168,7 +169,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         self,
         estimator: Any,
         *,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:

@@ -162,7 +162,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
             )
         if df.min() < _MIN_DF:
             raise ValueError(
-                f"`fit_transform` needs at least {_MIN_DF} degrees of freedom after it leaves out a row, got "
+                f"`fit_transform` needs at least {_MIN_DF} degrees of freedom without each row, got "
                 f"{df.min():g} without row {int(np.argmin(df))}. Use more rows or fewer columns."
             )
 

@@ -17,9 +17,10 @@ from sklearn.dummy import DummyRegressor
 
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq.prediction import supports_dist
-from skuq.prediction._resolve import has_exact_posterior, inner_estimators
+from skuq.prediction._resolve import has_exact_posterior, inner_estimators, learns_in_context
 from skuq.prediction._rules.quantile_estimators import configured_levels
-from skuq.recalibration import BaseRecalibrator
+from skuq.recalibration import BaseRecalibrator, ShrunkIsotonicRecalibrator
+from skuq.regressors._default_recalibrator import DefaultRecalibrator
 from skuq.regressors._forest.trees import bootstraps_trees
 
 FOREST_TREES = 50
@@ -45,6 +46,11 @@ def is_calibrated(estimator: Any) -> bool:
     if isinstance(inner[0], BaseUncertaintyRegressor):
         return inner[0]._is_calibrated()
     return isinstance(inner[0], BaseRecalibrator) or has_exact_posterior(inner[0])
+
+
+def recalibrator_of(estimator: Any) -> BaseRecalibrator:
+    """Return the default recalibrator. Models that learn in context are nearly calibrated."""
+    return ShrunkIsotonicRecalibrator() if learns_in_context(estimator) else DefaultRecalibrator()
 
 
 def method_of(estimator: Any, *, random_folds: bool) -> str:
@@ -73,8 +79,8 @@ METHOD_RULES = (
     ),
     MethodRule(
         method="recalibrated",
-        estimators="with another distribution (NGBoost, CatBoost, quantile forests, mixtures by bagging "
-        "and voting, SparseGaussianProcessRegressor, networks with ``calibration=None``)",
+        estimators="with another distribution (NGBoost, CatBoost, quantile forests, TabPFN, TabICL, mixtures "
+        "by bagging and voting, SparseGaussianProcessRegressor, networks with ``calibration=None``)",
         applies=lambda estimator, _: _has_distribution(estimator),
         fits="6",
         evidence="without recalibration, 90 % intervals of CatBoost cover 64 % (mean of 21 data sets), and "

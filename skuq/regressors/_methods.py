@@ -19,6 +19,7 @@ from skuq.regressors._default_recalibrator import DefaultRecalibrator
 from skuq.regressors._few_fits.level_regression import LevelRegressionRecalibrator
 from skuq.regressors._few_fits.two_folds import TwoFoldsRegressor
 from skuq.regressors._forest_distribution import ForestDistributionRegressor
+from skuq.regressors._method_rules import recalibrator_of
 from skuq.regressors._multi_quantile import DEFAULT_LEVELS, MultiQuantileRegressor, fits_each_level
 from skuq.regressors._recalibrated import RecalibratedRegressor
 from skuq.regressors._residual import ResidualRegressor
@@ -82,7 +83,8 @@ def _native(options: MethodOptions) -> Any:
 
 def _recalibrated(options: MethodOptions) -> BaseUncertaintyRegressor:
     if supports_dist(options.estimator):
-        return options.build(RecalibratedRegressor, recalibrator=DefaultRecalibrator(), cv=options.folds)
+        recalibrator = recalibrator_of(options.estimator)
+        return options.build(RecalibratedRegressor, recalibrator=recalibrator, cv=options.folds)
     return _recalibrated_quantiles(options)
 
 

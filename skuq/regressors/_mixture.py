@@ -26,7 +26,7 @@ from skuq._fitting.recalibrators import check_recalibrator, fit_recalibrator
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._fitting.training_data import TrainingData, read_training
 from skuq._sklearn_compat import BaseComposition, routing_enabled
-from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray, SupportLike
 from skuq._validation import (
     as_float_array,
     check_finite,
@@ -53,7 +53,7 @@ gain."""
 class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     r"""Pool of several predictive distributions, with weights that minimize the CRPS.
 
-    Which model is best depends on the data set. The pool is about as accurate as its best member, and more
+    The best model depends on the data set. The pool is about as accurate as its best member, and more
     accurate if the errors of the members differ. The cost of the pool is the sum of the costs of its members.
     Prefer a single model if fits or predictions must be fast. Prefer `RecalibratedRegressor` if you want to
     correct a single model.
@@ -210,7 +210,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         combine: Literal["linear", "quantiles"] = "linear",
         recalibrator: Any = "auto",
         cv: Any = 5,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

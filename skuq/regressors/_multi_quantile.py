@@ -15,7 +15,7 @@ from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._fitting.target_units import in_target_units
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import delayed, run_parallel
-from skuq._typing import FloatArray
+from skuq._typing import FloatArray, SupportLike
 from skuq._validation import check_increasing, check_open_unit, check_random_state
 from skuq.distributions import Distribution, Quantiles
 from skuq.prediction._child import last_step
@@ -129,7 +129,7 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
         *,
         quantile_param: str | None = None,
         cv: Any = 5,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils.metaestimators import available_if
 
 from skuq._few_rows import few_rows_reported
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
@@ -18,7 +17,8 @@ from skuq._fitting.recalibrators import check_recalibrator, fit_recalibrator
 from skuq._fitting.refit_check import find_mismatch, predict_quartiles, warn_of_mismatch
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._fitting.training_data import TrainingData
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._sklearn_compat import available_if
+from skuq._typing import ArrayLike, FloatArray, IntArray, SupportLike
 from skuq._validation import check_option, check_random_state
 from skuq.distributions import Distribution, Mixture, concat
 from skuq.exceptions import NotProbabilisticError
@@ -121,7 +121,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         *,
         cv: Any = 5,
         ensemble: bool = False,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -219,6 +219,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
             on_fold=progress.reporter("fold"),
+            keep_in_context=self.ensemble,
         )
 
     def _warn_of_few_rows(self, data: TrainingData, rows: IntArray) -> None:
@@ -261,7 +262,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
             "OnlineRecalibrator()."
         )
 
-    @available_if(_recalibrator_adapts)  # type: ignore[untyped-decorator]
+    @available_if(_recalibrator_adapts)
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Update the recalibrator with newly observed rows. The model is not refitted.
 

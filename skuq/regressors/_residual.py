@@ -18,7 +18,7 @@ from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._fitting.target_units import in_target_units
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import is_pairwise
-from skuq._typing import FloatArray, IntArray
+from skuq._typing import FloatArray, IntArray, SupportLike
 from skuq._validation import check_option, check_random_state, effective_rows
 from skuq.distributions import Distribution, Normal, Recalibrated, StudentT
 from skuq.distributions._estimated_scale import (
@@ -239,7 +239,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         shape: Literal["auto", "conditional", "empirical", "normal"] = "auto",
         shrink: bool = True,
         cv: Any = None,
-        support: Any = None,
+        support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

@@ -187,7 +187,7 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
         )
         if residuals == "out-of-sample":
             folds = resolve_cv(self.cv, split)
-            fitted = cross_fit(estimator, X, target, cv=folds, predict=point_predict)
+            fitted = cross_fit(estimator, X, target, cv=folds, predict=point_predict, keep_in_context=False)
             predicted = fitted.in_row_order(len(target))
         self.estimator_ = fit_wrapped(estimator, X, target)
         if residuals == "training":

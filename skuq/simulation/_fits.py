@@ -31,7 +31,7 @@ _MOST_BYTES = 64e6
 
 @dataclass(frozen=True)
 class Task:
-    """Numbers and random states of simulations that are fitted in one call."""
+    """Indices and random states of simulations that are fitted in one call."""
 
     # `levels` are the nominal coverages, shape (k,). `confidence` is the option of `simulate_coverage`.
 

@@ -157,7 +157,7 @@ class PointwiseCoverage:
     def brier_score(self, kind: Kind = "prediction", *, corrected: bool = False) -> float | FloatArray:
         """Return the mean squared difference between the coverage at each row and the nominal coverage.
 
-        The smaller the better. Without the correction, the minimum is zero (equation 8).
+        The smaller the better (equation 8). With ``corrected=False``, the minimum is zero.
 
         Parameters
         ----------
@@ -177,7 +177,8 @@ class PointwiseCoverage:
         Raises
         ------
         ValueError
-            If the result has no intervals of this kind, or if the process has no known truth.
+            If the result has no intervals of this kind, or if the true distribution of the process is not
+            known.
         """
         covered = self._covered(check_option(kind, "kind", ("prediction", "confidence")))
         score = np.square(covered.mean(axis=0) - self.coverage).mean(axis=0)

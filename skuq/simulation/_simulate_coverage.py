@@ -153,7 +153,7 @@ def simulate_coverage(
     return result
 
 
-@with_callbacks  # type: ignore[untyped-decorator]
+@with_callbacks
 def _run(
     estimator: Any, process: Any, tasks: Sequence[Task], levels: FloatArray, n_jobs: int | None
 ) -> PointwiseCoverage:

@@ -322,7 +322,7 @@ def test_an_interrupted_write_leaves_no_file(server, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("skuq.datasets._table.os.replace", fail)
+        patch.setattr(Path, "replace", fail)
         with pytest.raises(KeyboardInterrupt):
             fetch(tmp_path)
     assert not files(tmp_path)

@@ -5,6 +5,7 @@ from scipy import stats
 
 from skuq.distributions import (
     BetaRecalibrated,
+    Binned,
     Concatenated,
     Empirical,
     Hurdle,
@@ -60,6 +61,9 @@ STEPS = SharedSteps(
     StepTable.from_cdfs([-1.0, 0.2, 1.5, 4.0], [[0.3, 0.9, 1, 1], [0.3, 0.5, 0.9, 1], [0, 0.15, 0.35, 1]]),
     [0.0, 0.31, 0.77, 1.0, 1.12, 1.43, 2.0],
 )
+BINNED = Binned(
+    [-3.0, -1.4, -0.6, -0.5, 0.1, 0.8, 1.9, 2.5], np.random.default_rng(2).normal(0.0, 0.7, size=(N, 7))
+)
 GAMMA = ScipyDistribution(stats.gamma(a=1.0 + RNG.random(N), loc=LOC, scale=SCALE))
 POISSON = ScipyDistribution(stats.poisson(mu=1.0 + 3 * RNG.random(N)))
 BETA = {name: np.exp(np.random.default_rng(i).normal(0.2, 0.3, size=(N, 3))) for i, name in enumerate("ab")}
@@ -83,6 +87,13 @@ SMOOTH = {
     "Mixture": MIXTURE,
     "Quantiles": QUANTILES,
     "Quantiles in two parts": QUANTILES_IN_TWO_PARTS,
+    "Binned": BINNED,
+    "Binned without tails": Binned(BINNED.edges, BINNED.log_weights, tails=False),
+    "Binned, one bin": Binned([-1.0, 2.0], np.zeros((N, 1))),
+    "Recalibrated Binned": Recalibrated(BINNED, LEVEL_MAP),
+    "Transformed Binned": Transformed(BINNED, np.exp, np.log),
+    "Mixture of Binned and Normal": Mixture([BINNED, NORMAL], [0.4, 0.6]),
+    "affine of Binned, reversed": affine(BINNED, LOC, -SCALE),
     "ScipyDistribution": GAMMA,
     "Recalibrated Normal": Recalibrated(NORMAL, LEVEL_MAP),
     "Recalibrated StudentT": Recalibrated(STUDENT, LEVEL_MAP),
@@ -145,6 +156,7 @@ WITH_ATOMS = {
     "Supported point masses": POINT.clip(*BOUNDS),
     "Supported Quantiles": QUANTILES.clip(-0.3, 0.9),
     "Supported SharedEmpirical": SHARED_WEIGHTED.clip(*BOUNDS),
+    "Supported Binned": BINNED.clip(*BOUNDS),
     "Supported Mixture": MIXTURE.clip(*BOUNDS),
     "Supported Recalibrated": Recalibrated(NORMAL, LEVEL_MAP).clip(*BOUNDS),
     "Supported Transformed": LOGNORMAL.clip(0.5),

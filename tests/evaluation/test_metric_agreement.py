@@ -218,8 +218,8 @@ GOOD = pd.DataFrame({"crps": [1.0, 2.0, 3.0], "nll": [1.0, 3.0, 2.0]})
     [
         (GOOD.iloc[:2], {}, ValueError, "`reports` must have at least 3 rows.*got 2"),
         (GOOD[["crps"]], {}, ValueError, "`reports` must have at least 2 metrics.*got 1"),
-        (GOOD.assign(nll=1.0), {}, ValueError, "`reports` must have at least two values.*'nll'"),
-        (GOOD.assign(nll=0.1 + 1e-16), {}, ValueError, "`reports` must have at least two values"),
+        (GOOD.assign(nll=1.0), {}, ValueError, "`reports` must have at least two different values.*'nll'"),
+        (GOOD.assign(nll=0.1 + 1e-16), {}, ValueError, "`reports` must have at least two different values"),
         (
             GOOD.assign(nll=[1, 2, np.nan]),
             {},

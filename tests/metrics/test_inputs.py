@@ -102,7 +102,7 @@ def test_what_is_no_distribution_is_refused_with_the_way_out(metric, y_pred):
     [
         (np.zeros(5), r"must have shape \(n, 2\)"),
         (np.zeros((5, 3)), r"must have shape \(n, 2\)"),
-        (np.column_stack([Y, Y - 0.5]), "lower bounds .first column. not above upper bounds"),
+        (np.column_stack([Y, Y - 0.5]), "lower bounds .first column. that are at most the upper bounds"),
         (np.column_stack([Y, np.full(5, np.nan)]), "must not contain NaN"),
         (np.zeros((4, 2)), "`y_true` must have 4 rows"),
         (np.zeros((0, 2)), "`y_pred` must have at least one row"),

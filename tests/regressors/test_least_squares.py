@@ -129,7 +129,7 @@ def test_fewer_than_three_degrees_of_freedom_raise(n):
 
 def test_leave_one_out_needs_one_more():
     X = np.arange(5.0).reshape(-1, 1)
-    with pytest.raises(ValueError, match="at least 3 degrees of freedom after it leaves out a row, got 2"):
+    with pytest.raises(ValueError, match="at least 3 degrees of freedom without each row, got 2"):
         LeastSquaresRegressor().fit_transform(X, X[:, 0] ** 2)
 
 

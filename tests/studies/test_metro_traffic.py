@@ -35,4 +35,4 @@ def test_without_data_the_script_says_what_it_needs(study, monkeypatch, capsys):
     monkeypatch.delenv("SKUQ_DATA", raising=False)
     with pytest.raises(SystemExit):
         study["main"]([])
-    assert "SKUQ_DATA, a folder with other/metro_traffic.csv.gz" in capsys.readouterr().err
+    assert "SKUQ_DATA to a folder with other/metro_traffic.csv.gz" in capsys.readouterr().err

@@ -100,8 +100,8 @@ for name, s in skill.items():
     print(f"{name}: {s.value:.2f}, {s.low:.2f} to {s.high:.2f}")
 
 # %%
-# 5. Check the calibration of both
-# --------------------------------
+# 5. Check the calibration of both models
+# ---------------------------------------
 
 from skuq.evaluation import uncertainty_report
 

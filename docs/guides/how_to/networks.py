@@ -388,9 +388,13 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 # ---
 #
 # ``device="auto"`` uses a GPU if one is available and at least 32 networks are trained
-# together. A single small network is faster on the CPU. ``device="cuda"`` raises an
-# error if no GPU is available. Fitted attributes are stored on the CPU, so you can
-# pickle a model and load it on a machine without a GPU.
+# together. ``device="cuda"`` raises an error if no GPU is available. Fitted attributes
+# are stored on the CPU, so you can pickle a model and load it on a machine without a
+# GPU. Training uses float32 by default, and never bfloat16.
+#
+# We had no machine with a GPU. Nothing was measured on a GPU, and the tests for GPUs
+# were not run. ``pytest -m gpu`` runs these tests, and ``python benchmarks/gpu.py``
+# compares the times of the CPU and the GPU.
 #
 # Reproducibility
 # ---------------

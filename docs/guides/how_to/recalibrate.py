@@ -161,6 +161,9 @@ corrected.std().round(3)
 #     * - :class:`~skuq.recalibration.BinnedScalingRecalibrator`
 #       - small predicted widths require a different factor than large widths, and
 #         the order of the predicted widths may be wrong
+#     * - :class:`~skuq.recalibration.ShrunkIsotonicRecalibrator`
+#       - the forecasts are nearly calibrated, such as the forecasts of foundation
+#         models, and the CRPS must not increase
 #     * - :class:`~skuq.recalibration.EmpiricalRecalibrator`
 #       - bias or skew grows with the predicted width, or targets lie outside the
 #         predicted ensemble

@@ -94,7 +94,7 @@ def findings(evidence: Evidence) -> list[Finding]:
 
 
 def _with_shared_calls(found: list[Finding]) -> list[Finding]:
-    """Add a sentence to each finding whose call also repairs a finding above it."""
+    """Add a sentence to each finding if its call also repairs an earlier finding."""
     repaired: dict[Tool, str] = {}
     shared = []
     for finding in found:
@@ -110,7 +110,7 @@ def _with_shared_calls(found: list[Finding]) -> list[Finding]:
 
 
 def plain_words(text: str) -> str:
-    """Return a text with the words of the page. The metrics call the observed values targets or y."""
+    """Replace "target" and "y", the terms of the metrics, with "observed value", the term of the page."""
     return text.replace("target", "observed value").replace(
         "units of y", "in the units of the observed values"
     )
@@ -187,7 +187,7 @@ def _bias(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _location_and_width(evidence: Evidence) -> Iterator[Finding]:
-    """Yield the larger one of both faults first. A bias also makes the coverage too small."""
+    """Yield the larger of the two faults first. A bias also makes the coverage too small."""
     bias, width = list(_bias(evidence)), list(_coverage(evidence))
     is_larger = bool(bias) and abs(evidence.headline["below"] - 0.5) > abs(evidence.gap)
     if is_larger and not evidence.local:

@@ -31,7 +31,7 @@ class Evidence:
 
     @property
     def local(self) -> list[str]:
-        """Names of the parts of the rows such that only some parts are faulty, or in opposite directions."""
+        """Names of the groupings in which only some parts are faulty, or faults have opposite directions."""
         return [name for name, table in self.parts.items() if name in self.opposite or self._is_local(table)]
 
     def _is_local(self, table: pd.DataFrame) -> bool:

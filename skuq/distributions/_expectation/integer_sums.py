@@ -49,6 +49,10 @@ class AtomHooks:
         """Return the numbered atoms if their probabilities are smooth between landmarks, otherwise None."""
         return None
 
+    def _clipped_density(self) -> tuple[Any, FloatArray, FloatArray] | None:
+        """Return a rough density and both bounds if the distribution clips it, otherwise None."""
+        return None
+
 
 INTEGERS = Lattice(np.array, np.array)
 """The atom of an integer is the integer itself."""

@@ -43,6 +43,12 @@ _LIGHT_TAIL = 1e-12
 _LEAST_BEYOND = 1e-15
 """If the probability beyond an atom is smaller, the atom is an end of the support."""
 
+_MANY_PANELS = 500
+"""If there are more panels, the density may jump inside a panel. The probability of a panel is then exact."""
+
+_LEAST_PANEL, _LEAST_DENSITY = 1e-10, 1e-280
+"""Smallest probability of a panel that is kept, and smallest density at a node of such a panel."""
+
 _MOST_PIECES = 40
 """At most this number of panels divides the integers between two landmarks."""
 
@@ -57,6 +63,7 @@ class Leaf(LevelQuantiles, Protocol):
     def _landmarks(self) -> FloatArray: ...
     def _lattice(self) -> Lattice | None: ...
     def _listed_atoms(self) -> Atoms | None: ...
+    def _clipped_density(self) -> tuple[Any, FloatArray, FloatArray] | None: ...
     def _logpdf(self, y: FloatArray) -> FloatArray: ...
     def _logpmf(self, y: FloatArray) -> FloatArray: ...
 
@@ -193,13 +200,29 @@ class ValuePanels(_RowPanels):
         # The density of a heavy tail is a smooth function of the logarithm of the distance.
         far = (np.minimum(np.abs(low), np.abs(high)) > self._spread) & (low * high > 0)
         ratio = np.divide(high, low, out=np.ones_like(low), where=far)
+        nodes: list[tuple[FloatArray, FloatArray]] = []
         for node, weight in zip(_NODES, _WEIGHTS, strict=True):
             grown = low * ratio**node
             outcome = self._center + np.where(far, grown, low + (high - low) * node)
             step = weight * np.where(far, grown * np.log(ratio), high - low)
             with np.errstate(divide="ignore"):
                 density = np.exp(self._dist._logpdf(outcome))
-            yield times(step, density), outcome
+            nodes.append((times(step, density + self._least), outcome))
+        if self._least:
+            factor = self._correction(start, stop, sum(weight for weight, _ in nodes))
+            nodes = [(weight * factor, outcome) for weight, outcome in nodes]
+        yield from nodes
+
+    @property
+    def _least(self) -> float:
+        return _LEAST_DENSITY if len(self._at) > _MANY_PANELS else 0.0
+
+    def _correction(self, start: FloatArray, stop: FloatArray, total: Any) -> FloatArray:
+        """Return the probability of a panel divided by its integrated density."""
+        cdf, sf = ([level(end) for end in (start, stop)] for level in (self._dist._cdf, self._dist._sf))
+        mass = np.where(cdf[0] < sf[1], cdf[1] - cdf[0], sf[0] - sf[1])
+        kept = (mass > _LEAST_PANEL) & (total > 0)
+        return np.asarray(np.divide(mass, total, out=np.ones_like(mass), where=kept))
 
 
 class SumPanels(_RowPanels):

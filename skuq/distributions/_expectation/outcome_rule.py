@@ -74,6 +74,7 @@ class _LeafRule:
         self._dist, self._breaks = dist, breaks
         self._lattice = None if dist.has_density else dist._lattice()
         self._listed = dist._listed_atoms() is not None
+        self._clipped = dist._clipped_density()
         no_sum = self._listed or (self._lattice is not None and not sum_integers)
         most = 0 if no_sum else min(MOST_ATOMS, MOST_KEPT // len(dist))
         self._found, self._is_sum = find_atoms(dist, self._lattice, most)
@@ -85,14 +86,24 @@ class _LeafRule:
             total += times(mass, function(outcome))
         if self._listed or self._is_sum.all():
             return total
+        if self._clipped is not None:
+            _, lower, upper = self._clipped
+            integral = self._integrate(lambda outcome: function(np.clip(outcome, lower, upper)), split)
+        else:
+            integral = self._integrate(function, split)
+        return np.where(self._is_sum, total, integral)
+
+    def _integrate(self, function: RowMap, split: FloatArray) -> FloatArray:
         breaks = (np.full(split.shape, value) for value in self._breaks)
         points = np.sort(np.stack([*breaks, *self._ends, split]), axis=0)
-        return np.where(self._is_sum, total, self._panels.integrate(function, points))
+        return self._panels.integrate(function, points)
 
     @cached_property
     def _panels(self) -> Panels:
         if self._lattice is not None:
             return SumPanels(self._dist, self._lattice, ~self._is_sum)
+        if self._clipped is not None:
+            return ValuePanels(self._clipped[0])
         if self._dist.has_density and not self._dist._has_smooth_quantiles:
             return ValuePanels(self._dist)
         return LevelPanels(self._dist)
@@ -100,6 +111,8 @@ class _LeafRule:
     @cached_property
     def _ends(self) -> list[FloatArray]:
         """Return the ends of the support, which may be atoms."""
+        if self._clipped is not None:
+            return list(self._clipped[1:])
         if self._dist.has_density or self._lattice is not None:
             return []
         mass = np.asarray(LEAST_MASS)

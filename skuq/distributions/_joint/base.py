@@ -237,7 +237,7 @@ class JointDistribution(JointPoints["JointDistribution"]):
         Returns
         -------
         probability : ndarray of shape (n,)
-            Sum of the weights of the points of the row at which the event is true.
+            For each row, the sum of the weights of the points for which the event is true.
 
         Examples
         --------

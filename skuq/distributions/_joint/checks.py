@@ -30,7 +30,7 @@ def check_names(names: Any, d: int) -> tuple[str, ...] | None:
 
 
 def find_target(target: Any, names: tuple[str, ...] | None, d: int) -> int:
-    """Return the column of a target that is given by its name or its column."""
+    """Return the column of a target. The argument is a name or a column."""
     if isinstance(target, str):
         if names is None:
             raise ValueError(

@@ -8,7 +8,7 @@ from skuq._typing import FloatArray, IntArray
 
 
 def draw_points(weights: FloatArray | None, n: int, k: int, m: int, rng: np.random.RandomState) -> IntArray:
-    """Return the numbers of m random points for each of n rows, shape (n, m).
+    """Return the indices of m random points for each of n rows, shape (n, m).
 
     The weights have the shape (k,) or (n, k).
     """

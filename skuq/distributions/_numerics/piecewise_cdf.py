@@ -6,17 +6,25 @@ knots,
     F(x) - G(x) = linear function + exponential tail of F - exponential tail of G.
 
 The square is integrated term by term. A step function has pieces of slope 0 and tails of length 0.
+
+The CRPS and the mean distance of one cdf that is linear between its knots are sums of the integrals of F^k
+below y and of (1 - F)^k above y, with k = 2 and k = 1. `linear_integrals` returns the parts of both integrals
+between the first and the last knot.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import exprel
 
 from skuq._typing import BoolArray, FloatArray, IntArray
+
+Average: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
+"""Function of both end values of a linear function. It returns the average of a power of the function."""
 
 _SMALL = 1e-2
 """Below this rate, the difference of two nearly equal exponentials is computed by a series."""
@@ -148,3 +156,29 @@ def _beyond(first: PiecewiseCdf, second: PiecewiseCdf, end: FloatArray, upper: b
     # The division comes first, because the product in 2 s t / (s + t) may overflow.
     cross = 2 * s * np.divide(t, total, out=np.zeros_like(total), where=total > 0)
     return np.asarray((a**2 * s + b**2 * t) / 2 - a * b * cross)
+
+
+def mean_of_line(start: FloatArray, stop: FloatArray) -> FloatArray:
+    return (start + stop) / 2
+
+
+def mean_square_of_line(start: FloatArray, stop: FloatArray) -> FloatArray:
+    return (start * start + start * stop + stop * stop) / 3
+
+
+def linear_integrals(
+    knots: FloatArray, cdf: FloatArray, sf: FloatArray, y: FloatArray, average: Average
+) -> tuple[FloatArray, FloatArray]:
+    """Return the integrals below and above y, both of shape (n,).
+
+    The last axis of ``knots``, ``cdf`` and ``sf`` has m entries. The arrays have one row or n rows.
+    """
+    low, high = knots[..., :-1], knots[..., 1:]
+    at = np.clip(y[:, np.newaxis], low, high)  # The piece that contains y is split at y.
+    width = high - low
+    share = np.divide(at - low, width, out=np.zeros(at.shape), where=width > 0)
+    cdf_at = cdf[..., :-1] + share * np.diff(cdf)
+    sf_at = sf[..., :-1] + share * np.diff(sf)
+    below = (at - low) * average(cdf[..., :-1], cdf_at)
+    above = (high - at) * average(sf_at, sf[..., 1:])
+    return below.sum(axis=1), above.sum(axis=1)

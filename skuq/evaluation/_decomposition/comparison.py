@@ -106,7 +106,7 @@ def compare_score_decompositions(
     rng = check_random_state(random_state)
     if method == "threshold" and (thresholds is None or isinstance(thresholds, int | np.integer)):
         raise ValueError(
-            f"`thresholds` must be an array with method='threshold', got {thresholds!r}. The comparison "
+            f"with method='threshold', `thresholds` must be an array, got {thresholds!r}. The comparison "
             "needs the same thresholds for both models."
         )
     request = Request(score, method, levels, thresholds, labels)

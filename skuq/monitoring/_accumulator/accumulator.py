@@ -18,7 +18,6 @@ from skuq._validation import (
     check_probabilities,
     check_single_coverage,
 )
-from skuq.evaluation._internal import Headline, headline_words
 from skuq.metrics import CalibrationCurve, UncertaintyCharacteristicsCurve
 from skuq.metrics._internal import MetricFunction, has_no_rows, is_bounds, level_grid
 from skuq.monitoring._accumulator.arguments import (
@@ -32,6 +31,7 @@ from skuq.monitoring._accumulator.base import BaseAccumulator
 from skuq.monitoring._accumulator.block import Block
 from skuq.monitoring._accumulator.histogram import bin_width
 from skuq.monitoring._accumulator.plans import Plan
+from skuq.monitoring._accumulator.report import Headline, headline_words
 from skuq.monitoring._accumulator.statistics import SquaresHistogram
 
 MOST_SHOWN = 6

@@ -11,11 +11,11 @@ import pandas as pd
 
 from skuq._typing import ArrayLike
 from skuq._validation import DEFAULT_COVERAGE, check_integer, check_mapping, check_single_coverage
-from skuq.evaluation._internal import Headline, class_headline_words
 from skuq.metrics._internal import MetricFunction, check_class_labels
 from skuq.monitoring._accumulator.arguments import CLASS_DEFAULTS, plans_of_class_tables
 from skuq.monitoring._accumulator.base import BaseAccumulator
 from skuq.monitoring._accumulator.block import Block
+from skuq.monitoring._accumulator.report import Headline, class_headline_words
 
 
 class ClassMetricAccumulator(BaseAccumulator):

@@ -12,12 +12,19 @@ from scipy.special import ndtri
 
 from skuq._typing import FloatArray
 from skuq.evaluation import UncertaintyReport
-from skuq.evaluation._internal import Headline, assemble, interval_of_draws, record
+from skuq.evaluation._internal import (
+    Headline,
+    assemble,
+    class_headline_words,
+    headline_words,
+    interval_of_draws,
+    record,
+)
 from skuq.metrics._internal import MetricSpec, warn_of_small_report
 from skuq.monitoring._accumulator.plans import Plan, value_of_means
 from skuq.monitoring._accumulator.statistics import Sums
 
-__all__ = ["Headline", "ReportEntry", "report_of"]
+__all__ = ["Headline", "ReportEntry", "class_headline_words", "headline_words", "report_of"]
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class MemberRows:
-    """Numbers of the training rows of a member with repetitions, and the random generator for their order."""
+    """Indices of the training rows of a member, with repetitions, and the generator for their order."""
 
     drawn: IntArray
     order: np.random.Generator

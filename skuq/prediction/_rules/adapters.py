@@ -1,4 +1,4 @@
-"""Distributions of NGBoost, quantile-forest, skpro, gradient boosting and AutoML.
+"""Distributions of NGBoost, quantile-forest, skpro, gradient boosting, foundation models and AutoML.
 
 This module imports none of these packages.
 """
@@ -27,13 +27,11 @@ from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._failures import check_predictions, one_column_each, single_output
 from skuq.prediction._registry import Adapter
 from skuq.prediction._rules.automl import AUTOML_ADAPTERS
-from skuq.prediction._rules.boosted_parameters import PARAMETER_ADAPTERS
 from skuq.prediction._rules.boosting import BOOSTING_ADAPTERS
+from skuq.prediction._rules.foundation import FOUNDATION_ADAPTERS
 from skuq.prediction._rules.no_distribution import not_fitted
+from skuq.prediction._rules.quantile_estimators import FINE_LEVELS
 from skuq.prediction._rules.survival import SURVIVAL_ADAPTERS
-
-_LEVELS = [level / 200 for level in range(1, 200)]
-"""Levels of the quantiles that represent a distribution of an unknown family."""
 
 
 def _one_target(columns: int, estimator: Any) -> None:
@@ -78,10 +76,10 @@ def _is_multivariate_normal(family: Any) -> bool:
 
 def _quantile_forest_dist(estimator: Any, X: Any) -> Quantiles:
     check_is_fitted(estimator)
-    values = np.asarray(estimator.predict(X, quantiles=_LEVELS), dtype=np.float64)
+    values = np.asarray(estimator.predict(X, quantiles=FINE_LEVELS), dtype=np.float64)
     if values.ndim == 3:
         _one_target(values.shape[1], estimator)
-    return Quantiles(_LEVELS, check_predictions(values, estimator))
+    return Quantiles(FINE_LEVELS, check_predictions(values, estimator))
 
 
 def _skpro_dist(estimator: Any, X: Any) -> Distribution:
@@ -98,7 +96,7 @@ def _from_skpro(dist: Any) -> Distribution:
     convert = _SKPRO.get(type(dist).__name__) if type(dist).__module__.startswith("skpro.") else None
     if convert is not None:
         return convert(dist)
-    return Quantiles(_LEVELS, np.asarray(dist.quantile(_LEVELS), dtype=np.float64))
+    return Quantiles(FINE_LEVELS, np.asarray(dist.quantile(FINE_LEVELS), dtype=np.float64))
 
 
 def _rows(dist: Any, *names: str) -> list[FloatArray]:
@@ -127,7 +125,7 @@ def _skpro_scipy(
 def _skpro_empirical(dist: Any) -> Distribution:
     """Return the samples, a data frame with the index (sample, row), as an Empirical distribution."""
     if dist.spl.index.nlevels != 2:
-        return Quantiles(_LEVELS, np.asarray(dist.quantile(_LEVELS), dtype=np.float64))
+        return Quantiles(FINE_LEVELS, np.asarray(dist.quantile(FINE_LEVELS), dtype=np.float64))
     samples = dist.spl.iloc[:, 0].unstack(level=0).loc[dist.index]
     weights = 1.0 if dist.weights is None else dist.weights.unstack(level=0).loc[dist.index].to_numpy()
     # Rows may have different numbers of samples. Missing samples get the weight 0.
@@ -162,7 +160,7 @@ ADAPTERS: dict[str, Adapter] = {
     "quantile_forest.ExtraTreesQuantileRegressor": Adapter(_quantile_forest_dist),
     "skpro.regression.base.BaseProbaRegressor": Adapter(_skpro_dist),
     **BOOSTING_ADAPTERS,
-    **PARAMETER_ADAPTERS,
+    **FOUNDATION_ADAPTERS,
     **AUTOML_ADAPTERS,
     **SURVIVAL_ADAPTERS,
 }

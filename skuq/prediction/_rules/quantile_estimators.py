@@ -20,6 +20,9 @@ from skuq.prediction._failures import check_predictions
 
 Params = dict[str, Any]
 
+FINE_LEVELS = [level / 200 for level in range(1, 200)]
+"""Levels of the quantiles that represent a distribution without a family."""
+
 
 @dataclass(frozen=True)
 class QuantileLoss:

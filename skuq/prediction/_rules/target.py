@@ -234,7 +234,7 @@ def _apply(step: Any, method: str, function: str, values: FloatArray) -> FloatAr
 
 
 def _beyond_range(step: PowerTransformer, z: FloatArray, y: FloatArray) -> FloatArray:
-    """Replace NaN in the inverse of a power transformer by the limit at the end of the range."""
+    """Replace NaN in the inverse power transform with the limit of the inverse."""
     power = _only(step.lambdas_, 1.0)
     end = np.inf if power < 0 else (0.0 if step.method == "box-cox" else -np.inf)
     return np.where(np.isnan(y) & ~np.isnan(z), end, y)

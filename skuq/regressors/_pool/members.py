@@ -139,7 +139,7 @@ def _fit_member(
         if own_folds and _has_own_folds(member):
             dist = member.fit_transform(X, y, **params)
             return FittedMember(member, dist[np.concatenate([test for _, test in folds])])
-        cross = cross_fit(member, X, y, cv=folds, params=params)
+        cross = cross_fit(member, X, y, cv=folds, params=params, keep_in_context=False)
         refit = fit_wrapped(member, X, y, **params)
         return FittedMember(refit, cross.tested()[1], find_mismatch(refit, cross, X, y, predict_quartiles))
 

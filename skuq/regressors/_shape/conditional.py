@@ -42,7 +42,7 @@ _BLOCK = 1 << 22
 class ConditionalShape:
     """Distribution of levels for given x.
 
-    A level is the value at a residual of the distribution function of the common shape.
+    A level is the distribution function of the common shape, evaluated at a residual.
     """
 
     bins: Bins

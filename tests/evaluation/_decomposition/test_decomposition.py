@@ -401,7 +401,7 @@ def test_bad_input_is_named(y, forecast, options, error, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "threshold"}, "`thresholds` must be an array with method='threshold'"),
+        ({"method": "threshold"}, "with method='threshold', `thresholds` must be an array"),
         ({"confidence": 1.5}, "`confidence` must lie strictly between 0 and 1"),
         ({"n_resamples": 1}, "`n_resamples` must be at least 2"),
     ],

@@ -695,7 +695,7 @@ def test_bad_options_of_the_curve(options, message):
     ("bounds", "options", "message"),
     [
         ([[0.0, np.inf], [0.0, 1.0]], {}, "`y_pred` must be finite"),
-        ([[2.0, 1.0], [0.0, 1.0]], {}, "lower bounds .first column. not above upper"),
+        ([[2.0, 1.0], [0.0, 1.0]], {}, "lower bounds .first column. that are at most the upper"),
         ([[0.0, 1.0], [0.0, 1.0]], {"bands": 0.9}, "`bands` must be omitted or 'constant'"),
         ([[0.0, 1.0], [0.0, 1.0]], {"point": [0.5, 1.5]}, "got 1.5 outside"),
         ([[0.0, 1.0]], {}, "`y_true` must have 1 rows"),

@@ -1,0 +1,217 @@
+"""Closed forms of the histogram family against numerical integration, and its extremes."""
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from skuq.distributions import Binned, LevelMap, Mixture, Normal, Recalibrated, affine, concat
+
+RNG = np.random.default_rng(20261127)
+
+
+def one_row(case):
+    """One row per case of the issue."""
+    wide = np.cumsum(np.exp(RNG.normal(0.0, 4.0, size=9)))
+    many = np.sort(RNG.normal(size=5001)) + np.arange(5001) * 1e-9
+    lower, far = np.full((1, 8), -1e4), np.full((1, 8), -1e4)
+    lower[0, 0], far[0, 3] = 0.0, 0.0
+    return {
+        "few": Binned([-2.0, 0.0, 0.5, 3.0], [[0.3, -1.0, 0.2]]),
+        "borders far apart": Binned(wide, RNG.normal(size=(1, 8))),
+        "one bin": Binned([1.0, 4.0], [[0.0]]),
+        "two bins": Binned([1.0, 2.0, 9.0], [[0.0, 1.0]]),
+        "one bin without tails": Binned([1.0, 4.0], [[0.0]], tails=False),
+        "all mass in a tail": Binned(wide, lower),
+        "all mass in a bin": Binned(wide, far),
+        "an empty bin": Binned([0.0, 1.0, 2.0, 3.0, 4.0], [[0.0, -np.inf, 1.0, 0.0]]),
+        "without tails": Binned([-2.0, 0.0, 0.5, 3.0], [[0.3, -1.0, 0.2]], tails=False),
+        "5000 bins": Binned(many, RNG.normal(0.0, 2.0, size=(1, 5000))),
+    }[case]
+
+
+CASES = [
+    "few",
+    "borders far apart",
+    "one bin",
+    "two bins",
+    "one bin without tails",
+    "all mass in a tail",
+    "all mass in a bin",
+    "an empty bin",
+    "without tails",
+    "5000 bins",
+]
+
+
+def definition(dist, x):
+    """Cdf, 1 - cdf and density of the only row, from the weights of the bins."""
+    weights, width = special.softmax(dist.log_weights[0]), np.diff(dist.edges)
+    bar = np.clip(np.searchsorted(dist.edges, x, side="right") - 1, 0, width.size - 1)
+    share = np.clip((x - dist.edges[bar]) / width[bar], 0.0, 1.0)
+    rest = np.clip((dist.edges[bar + 1] - x) / width[bar], 0.0, 1.0)
+    density = np.where((x >= dist.edges[0]) & (x <= dist.edges[-1]), 1 / width[bar], 0.0)
+    if dist.tails:
+        first, last = bar == 0, bar == width.size - 1
+        low, high = (stats.halfnorm(0.0, w / stats.halfnorm.median()) for w in width[[0, -1]])
+        down, up = np.maximum(dist.edges[1] - x, 0.0), np.maximum(x - dist.edges[-2], 0.0)
+        share = np.where(first, low.sf(down), np.where(last, high.cdf(up), share))
+        rest = np.where(first, low.cdf(down), np.where(last, high.sf(up), rest))
+        density = np.where(first, low.pdf(down), np.where(last, high.pdf(up), density))
+    before = np.concatenate([[0.0], np.cumsum(weights)])[bar]
+    after = np.concatenate([np.cumsum(weights[::-1])[::-1], [0.0]])[bar + 1]
+    return before + weights[bar] * share, after + weights[bar] * rest, weights[bar] * density
+
+
+def panels(dist, y):
+    """Nodes and weights of a Gauss rule between all kinks; the tails are divided at every scale."""
+    low, high = np.diff(dist.edges)[[0, -1]]
+    ends = [dist.edges[0] - low * np.arange(60), dist.edges[-1] + high * np.arange(60)]
+    edges = np.unique(np.concatenate([dist.edges, [y], *ends]))
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    half = np.diff(edges) / 2
+    return (edges[:-1] + half)[:, None] + half[:, None] * nodes, half[:, None] * weights
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_closed_forms_equal_numerical_integration(case):
+    dist = one_row(case)
+    scale = dist.std()[0]
+    for y in [*dist.quantile([0.001, 0.4, 0.97])[0], dist.edges[0] - scale, dist.edges[-1] + 2 * scale]:
+        x, weight = panels(dist, y)
+        F, S, _ = definition(dist, x)
+        below, above = (weight * F**2 * (x < y)).sum(), (weight * S**2 * (x > y)).sum()
+        np.testing.assert_allclose(dist.crps(y), below + above, rtol=1e-10)
+        ours = dist._squared_integrals(np.array([y]))
+        np.testing.assert_allclose(ours, [[below], [above]], rtol=1e-9, atol=1e-12 * scale)
+        distance = (weight * np.where(x < y, F, S)).sum()
+        np.testing.assert_allclose(dist._mean_distance(np.array([y])), distance, rtol=1e-10)
+    x, weight = panels(dist, dist.edges[1])
+    density = definition(dist, x)[2] * weight
+    mean = (density * x).sum()
+    np.testing.assert_allclose(density.sum(), 1.0, rtol=1e-10)
+    np.testing.assert_allclose(dist.mean(), mean, rtol=1e-10, atol=1e-10 * scale)
+    np.testing.assert_allclose(dist.std(), np.sqrt((density * (x - mean) ** 2).sum()), rtol=1e-10)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cdf_and_density_equal_their_definition(case):
+    dist = one_row(case)
+    x = RNG.permutation(panels(dist, 0.0)[0].ravel())[:200]
+    rows = dist[np.zeros(x.size, dtype=int)]
+    F, S, density = definition(dist, x)
+    np.testing.assert_allclose(rows.cdf(x), F, rtol=1e-10, atol=1e-300)
+    np.testing.assert_allclose(rows._sf(x), S, rtol=1e-10, atol=1e-300)
+    np.testing.assert_allclose(rows.pdf(x), density, rtol=1e-10, atol=1e-300)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_quantiles_invert_the_cdf_on_both_sides(case):
+    dist = one_row(case)
+    for level in (1e-300, 1e-12, 0.01, 0.3, 0.5, 0.8)[0 if case == "few" else 2 :]:
+        np.testing.assert_allclose(dist.cdf(dist.ppf(level)), level, rtol=1e-9)
+        np.testing.assert_allclose(dist._sf(dist._isf(np.asarray(level))), level, rtol=1e-9)
+    inside = (dist.edges[0], dist.edges[-1])
+    ends = dist.quantile([0.0, 1.0])[0]
+    np.testing.assert_array_equal(ends, (-np.inf, np.inf) if dist.tails else inside)
+
+
+def test_half_of_a_tail_lies_beyond_the_edges():
+    dist = Binned([0.0, 1.0, 2.0, 4.0], np.log([[0.2, 0.5, 0.3]]))
+    np.testing.assert_allclose(dist.cdf(0.0), 0.1)
+    np.testing.assert_allclose(dist._sf(np.array([4.0])), 0.15)
+    np.testing.assert_allclose(Binned([1.0, 4.0], [[0.0]]).cdf([2.5]), 0.5)
+
+
+def test_samples_have_the_distribution():
+    dist = one_row("few")
+    draws = dist.sample(20_000, random_state=0)[0]
+    assert stats.kstest(draws, lambda y: definition(dist, y)[0]).pvalue > 1e-3
+
+
+def test_levels_that_underflow_keep_a_finite_score():
+    dist = one_row("all mass in a bin")
+    y = np.array([dist.edges[1]])
+    score = dist._normal_score(y)
+    # The lowest bin has the probability exp(-1e4), and log Phi(x) is -x^2 / 2 up to a logarithm.
+    np.testing.assert_allclose(special.log_ndtr(score), -1e4, rtol=1e-3)
+    mirrored = affine(dist, 0.0, -1.0)
+    np.testing.assert_allclose(mirrored._normal_score(-y), -score)
+    np.testing.assert_allclose(dist.logpdf(y - 1e-9), -1e4 + _log_tail_density(dist), rtol=1e-6)
+    assert np.isfinite(Recalibrated(dist, LevelMap([0.5], [0.4])).logpdf(y)).all()
+
+
+def _log_tail_density(dist):
+    scale = (dist.edges[1] - dist.edges[0]) / stats.halfnorm.median()
+    return stats.halfnorm(0.0, scale).logpdf(0.0)
+
+
+def test_one_shift_and_factor_keep_the_family():
+    dist = one_row("few")[np.zeros(3, dtype=int)]
+    moved = affine(dist, 5.0, -2.0)
+    assert isinstance(moved, Binned)
+    np.testing.assert_allclose(moved.crps([1.0, 2.0, 9.0]), 2 * dist.crps([2.0, 1.5, -2.0]))
+    assert not isinstance(affine(dist, [0.0, 1.0, 2.0], 1.0), Binned)
+    assert isinstance(concat([dist, dist]), Binned)
+    assert not isinstance(concat([dist, moved]), Binned)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_moments_in_extreme_units(unit):
+    plain = one_row("few")
+    small = Binned(unit * plain.edges, plain.log_weights)
+    np.testing.assert_allclose(small.std() / unit, plain.std(), rtol=1e-12)
+    np.testing.assert_allclose(small.mean() / unit, plain.mean(), rtol=1e-12)
+    np.testing.assert_allclose(small.crps(unit) / unit, plain.crps(1.0), rtol=1e-12)
+
+
+def test_a_pool_of_many_bins_is_integrated():
+    dist = one_row("5000 bins")
+    normal, y = Normal([0.3], 0.4), 0.1
+    x, weight = panels(dist, y)
+    cdf = 0.7 * definition(dist, x)[0] + 0.3 * stats.norm(0.3, 0.4).cdf(x)
+    score = (weight * (cdf - (x > y)) ** 2).sum()
+    np.testing.assert_allclose(Mixture([dist, normal], [0.7, 0.3]).crps(y), score, rtol=1e-4)
+    np.testing.assert_allclose(_expected_square(dist), dist.mean() ** 2 + dist.var(), rtol=1e-3)
+
+
+def _expected_square(dist):
+    return dist._outcome_rule().expect(np.square, np.zeros(1))
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Binned([0.0], np.zeros((1, 0))), "`edges` must have shape .* with k >= 1 bins, got shape"),
+        (lambda: Binned([0.0, 0.0], [[0.0]]), "`edges` must be strictly increasing"),
+        (lambda: Binned([0.0, np.inf], [[0.0]]), "`edges` must be finite"),
+        (lambda: Binned([0.0, 1.0], [0.0]), r"`log_weights` must have shape \(n, 1\), one per bin"),
+        (lambda: Binned([0.0, 1.0, 2.0], [[0.0]]), r"shape \(n, 2\), one per bin, got shape \(1, 1\)"),
+        (lambda: Binned([0.0, 1.0], [[0.0], [np.nan]]), "finite or minus infinity.* at row 1"),
+        (lambda: Binned([0.0, 1.0], [[np.inf]]), "finite or minus infinity.* at row 0"),
+        (lambda: Binned([0.0, 1.0], [[-np.inf]]), "a bin with a positive weight.* at row 0"),
+        (lambda: Binned([0.0, 1.0], [[0.0]], tails=2), "`tails` must be one of True, False"),
+    ],
+)
+def test_bad_parameters_are_named(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_many_bins_are_recalibrated_at_their_edges():
+    dist, level_map = one_row("5000 bins"), LevelMap([0.1, 0.5, 0.8], [0.2, 0.4, 0.9])
+    recalibrated = Recalibrated(dist, level_map)
+    assert isinstance(recalibrated, Binned)
+    y = dist.edges[[1, 40, 2000, 4990]]
+    rows = np.zeros(4, dtype=int)
+    np.testing.assert_allclose(recalibrated[rows].cdf(y), level_map(dist[rows].cdf(y)), rtol=1e-9)
+    x, weight = panels(dist, 0.1)
+    score = (weight * (level_map(definition(dist, x)[0]) - (x > 0.1)) ** 2).sum()
+    np.testing.assert_allclose(recalibrated.crps(0.1), score, rtol=1e-4)
+    far = Binned(dist.edges, np.where(np.arange(5000) == 2000, 0.0, -1e4)[np.newaxis])
+    np.testing.assert_allclose(Recalibrated(far, level_map).logpdf(y[:1] - 1e-9), far.logpdf(y[:1] - 1e-9))
+
+
+def test_tails_that_nearly_underflow():
+    dist = Binned([0.0, 1.0, 2.0, 3.0], [[-730.0, 0.0, -740.0]])
+    np.testing.assert_allclose(dist.quantile([0.001, 0.999]), [[1.001, 1.999]])
+    np.testing.assert_allclose(Recalibrated(dist, LevelMap([0.5], [0.4])).crps(1.5), 0.09, atol=0.01)

@@ -1,0 +1,69 @@
+"""Facts of the page for teams that review skuq: network access, compiled code, licenses and packages."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from importlib.metadata import metadata, requires
+from pathlib import Path
+
+import pytest
+
+from skuq import datasets
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs/explanation/adoption.rst").read_text(encoding="utf-8")
+NETWORK = {"urllib", "http", "socket", "ssl", "ftplib", "smtplib", "requests", "httpx", "urllib3", "aiohttp"}
+PERMISSIVE = re.compile(r"BSD|MIT|Apache")
+
+
+def imports(path: Path) -> set[str]:
+    """Return the first parts of the modules that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        found |= {name.partition(".")[0] for name in names}
+    return found
+
+
+def installed_with_skuq() -> set[str]:
+    """Return the packages that pip installs with skuq, without extras."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found, open_names = set(), list(project["dependencies"])
+    while open_names:
+        requirement, _, marker = open_names.pop().partition(";")
+        name = re.match(r"[\w-]+", requirement)[0].lower()
+        if name not in found and not re.search("extra|sys_platform|python_version", marker):
+            found.add(name)
+            open_names += requires(name) or []
+    return found
+
+
+def test_only_downloads_of_data_access_the_network():
+    modules = [path for path in (ROOT / "skuq").rglob("*.py") if imports(path) & NETWORK]
+    assert [path.relative_to(ROOT).as_posix() for path in modules] == ["skuq/datasets/_download.py"]
+
+
+def test_the_package_has_no_compiled_code():
+    kinds = {path.suffix for path in (ROOT / "skuq").rglob("*") if path.is_file()}
+    assert kinds - {".pyc"} == {".py", ".typed", ".toml", ".gz", ".js", ".jinja"}
+
+
+def test_the_page_names_every_required_package():
+    assert {name for name in installed_with_skuq() if name not in PAGE} == set()
+
+
+@pytest.mark.parametrize("name", sorted(installed_with_skuq()))
+def test_a_required_package_has_a_permissive_license(name):
+    of = metadata(name)
+    texts = [of.get("License-Expression") or "", of.get("License") or "", *(of.get_all("Classifier") or [])]
+    assert any(PERMISSIVE.search(text) for text in texts), name
+
+
+@pytest.mark.parametrize("name", ["abalone", "airfoil", "auto_mpg", "concrete"])
+def test_data_in_the_wheel_have_the_license_of_the_page(name):
+    loaded = getattr(datasets, f"load_{name}")()
+    assert loaded.license == "CC BY 4.0"
+    assert loaded.source

@@ -1,0 +1,108 @@
+"""The cheat sheet and llms.txt have every public name, and the code of the cheat sheet runs."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from sklearn.datasets import load_diabetes
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.naive_bayes import GaussianNB
+
+from tests.test_public_api import PUBLIC
+
+pytest.importorskip("matplotlib")
+
+ROOT = Path(__file__).resolve().parent.parent
+NAMES = {f"{module}.{name}" for module in PUBLIC if module != "skuq" for name in PUBLIC[module]}
+
+
+def load(name: str) -> dict[str, Any]:
+    """Return the names of a module of docs, which imports other modules of docs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "docs")
+        return runpy.run_path(str(ROOT / "docs" / f"{name}.py"))
+
+
+SHEET = load("cheat_sheet")
+
+
+def test_the_sheet_has_every_public_name():
+    blocks = SHEET["blocks"]()
+    assert {f"{block.module}.{name}" for block in blocks for name in block.names} == NAMES
+    assert all(f"<{name}>`" in SHEET["page"]() for name in NAMES)
+    assert set(SHEET["USES"]) <= set(PUBLIC)
+
+
+def test_the_sheet_fits_one_page_in_a_font_that_can_be_read():
+    sizes = [size for size in SHEET["SIZES"] if SHEET["columns"](size)]
+    assert sizes[0] >= 6
+    text = " ".join(line for column in SHEET["columns"](sizes[0]) for _, line in column)
+    assert all(name.rpartition(".")[2] in text for name in NAMES)
+
+
+def test_the_pdf_and_the_page_are_the_same_in_every_build(tmp_path):
+    for name in "ab":
+        SHEET["write_cheat_sheet"](SimpleNamespace(srcdir=tmp_path / name))
+    first, second = ((tmp_path / name / "reference/generated") for name in "ab")
+    pdf = (first / "skuq-cheat-sheet.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF")
+    assert pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") == 1
+    assert {p.name for p in first.iterdir()} == {"skuq-cheat-sheet.pdf", "cheat-sheet.inc"}
+    assert all((second / path.name).read_bytes() == path.read_bytes() for path in first.iterdir())
+
+
+def test_the_code_of_the_sheet_runs():
+    X, y = load_diabetes(return_X_y=True)
+    names = {
+        "X": X[:100],
+        "y": y[:100] - 140,
+        "X_new": X[100:160],
+        "y_new": y[100:160] - 140,
+        "forest": LinearRegression(),
+        "GaussianNB": GaussianNB,
+        "cross_val_score": cross_val_score,
+    }
+    for _, code, module, _ in SHEET["blocks"]():
+        if not code or (module == "skuq.neural" and not (find_spec("torch") and find_spec("skorch"))):
+            continue
+        exec(f"from {module} import *", names)
+        for line in code:
+            exec(line, names)
+    assert names["dist"].mean().shape == (60,)
+    assert names["X"].shape[1] == 8  # concrete, the last line
+
+
+@pytest.mark.parametrize("site", ["", "https://example.org/docs"])
+def test_index_for_language_models_links_pages_and_names(site):
+    pytest.importorskip("torch")
+    titles = {
+        "index": "skuq",
+        "install": "Install",
+        "how-to/decide": "Decide",
+        "explanation/generated/x": "X",
+    }
+    text = load("llms")["text"](titles, site)
+    links = dict(re.findall(r"^- \[(.+)\]\((.+?)\)(?:: .+)?$", text, re.MULTILINE))
+    address = f"{site}/" if site else ""
+    assert text.startswith("# skuq\n\n> ")
+    assert links["Decide"] == f"{address}how-to/decide.html"
+    assert "X" not in links
+    pages = {f"{address}reference/generated/{name}.html" for name in NAMES}
+    assert pages <= set(re.findall(r"\]\((.+?)\)", text))
+
+
+def test_index_for_language_models_is_in_the_root_of_the_site(tmp_path):
+    pytest.importorskip("torch")
+    env = SimpleNamespace(titles={"index": SimpleNamespace(astext=lambda: "skuq")})
+    builder, config = SimpleNamespace(format="html"), SimpleNamespace(site="")
+    load("llms")["write_index"](
+        SimpleNamespace(outdir=tmp_path, env=env, builder=builder, config=config), None
+    )
+    assert "[skuq](index.html)" in (tmp_path / "llms.txt").read_text("utf-8")
