@@ -75,7 +75,7 @@ def measure_blocks(
     """Return the accumulators of all models, and the accumulators of the parts of the rows."""
     options = inputs.options
     separate = [*options.groups, *([options.time] if options.time is not None else [])]
-    if separate and len(inputs.tables) > 1:
+    if inputs.need_all_rows:
         raise InputError(
             "--groups and --time need all rows in memory for several files; evaluate each file "
             "separately, or omit --block-rows."

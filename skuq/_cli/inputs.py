@@ -48,6 +48,11 @@ class Inputs:
         return next(iter(self.kinds.values()))
 
     @property
+    def need_all_rows(self) -> bool:
+        """Return whether the evaluation needs all rows in memory."""
+        return len(self.tables) > 1 and bool(self.options.groups or self.options.time is not None)
+
+    @property
     def texts(self) -> list[str]:
         """Columns that are read as text."""
         classes = [self.options.y] if self.kind.labels is not None else []

@@ -73,12 +73,18 @@ def _add_inputs(report: argparse.ArgumentParser) -> None:
     kinds = report.add_argument_group("forecasts")
     kinds.add_argument("--loc", metavar="COLUMN", help="predicted means")
     kinds.add_argument("--scale", metavar="COLUMN", help="predicted standard deviations")
-    kinds.add_argument("--quantiles", metavar="COLUMN=LEVEL,...", help='such as "q05=.05,q95=.95"')
+    kinds.add_argument(
+        "--quantiles", metavar="COLUMN=LEVEL,...", help='columns and levels, such as "q05=.05,q95=.95"'
+    )
     kinds.add_argument("--sort-quantiles", action="store_true", help="sort quantiles that cross")
     kinds.add_argument("--members", metavar="COLUMN,...", help='names or patterns, such as "member_*"')
     kinds.add_argument("--lower", metavar="COLUMN", help="lower bounds")
     kinds.add_argument("--upper", metavar="COLUMN", help="upper bounds")
-    kinds.add_argument("--proba", metavar="COLUMN=CLASS,...", help='such as "p_cat=cat,p_dog=dog"')
+    kinds.add_argument(
+        "--proba",
+        metavar="COLUMN=CLASS,...",
+        help='columns and their classes in --y, such as "p_cat=cat,p_dog=dog"',
+    )
     rows = report.add_argument_group("rows")
     rows.add_argument(
         "--coverage",
@@ -106,7 +112,8 @@ def _add_inputs(report: argparse.ArgumentParser) -> None:
         "--block-rows",
         type=int,
         metavar="N",
-        help="read N rows at a time, for files beyond memory (200000 for large files)",
+        help="read N rows at a time, for files beyond memory (200000 for Parquet files of more than one "
+        "million rows and csv files of more than 50 MB; not for several files with --groups or --time)",
     )
 
 

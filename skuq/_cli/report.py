@@ -16,10 +16,8 @@ from skuq._cli.options import check
 from skuq._cli.progress import Progress
 from skuq.displays import HTMLReport
 
-BYTES_IN_MEMORY = 500_000_000
-"""Files of this total size or more are read in blocks of rows."""
-
 BLOCK_ROWS = 200_000
+"""Number of rows per block of a large file."""
 
 
 def run(options: argparse.Namespace, argv: list[str]) -> None:
@@ -52,8 +50,8 @@ def measure(inputs: Inputs, argv: list[str], progress: Progress) -> HTMLReport:
         "created": options.created,
         "origin": inputs.origin(argv),
     }
-    size = sum(table.size for table in inputs.tables.values())
-    rows = options.block_rows or (BLOCK_ROWS if size >= BYTES_IN_MEMORY else None)
+    in_blocks = not inputs.need_all_rows and any(table.is_large for table in inputs.tables.values())
+    rows = options.block_rows or (BLOCK_ROWS if in_blocks else None)
     if rows is None:
         report = in_memory(inputs, keywords, progress)
     else:

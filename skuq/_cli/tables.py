@@ -18,7 +18,17 @@ import pandas as pd
 from skuq._cli.errors import InputError, first_line
 
 PARQUET = (".parquet", ".pq")
+PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd", ".zip": "zip"}
 MOST_NAMES = 12
+
+ROWS_IN_MEMORY, BYTES_IN_MEMORY = 1_000_000, 50_000_000
+"""Largest Parquet file, in rows, and largest csv file, in bytes, of which all rows are evaluated at once.
+
+One million normal distributions need about 1 GB of memory.
+"""
+
+COMPRESSION = 4
+"""Assumed ratio of the sizes of a csv file without and with compression."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,15 @@ class Table:
     @property
     def size(self) -> int:
         return self.path.stat().st_size
+
+    @property
+    def is_large(self) -> bool:
+        """Return whether the file is read in blocks by default."""
+        if self.is_parquet:
+            with self._errors():
+                return bool(self._parquet().metadata.num_rows > ROWS_IN_MEMORY)
+        ratio = COMPRESSION if self.path.suffix.lower() in PACKED else 1
+        return self.size * ratio > BYTES_IN_MEMORY
 
     def check(self, columns: Sequence[str]) -> None:
         """Raise an error for a missing or duplicate column."""
@@ -105,12 +124,11 @@ class Table:
         return frame[list(columns)]
 
     def _options(self) -> dict[str, Any]:
-        packed = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd", ".zip": "zip"}
         return {
             "sep": self.separator,
             "decimal": self.decimal,
             "encoding": "utf-8-sig",
-            "compression": packed.get(self.path.suffix.lower()),
+            "compression": PACKED.get(self.path.suffix.lower()),
         }
 
     def _parquet(self) -> Any:

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import skuq
-from skuq._cli import blocks, report
+from skuq._cli import blocks, tables
 from skuq._cli.forecasts import BoundColumns
 from skuq._cli.main import main
 from skuq.evaluation import uncertainty_report
@@ -155,11 +155,28 @@ def test_several_files_are_side_by_side(csv, frame, tmp_path, capsys, monkeypatc
     assert "need all rows in memory for several files" in line
 
 
-def test_large_files_are_read_in_blocks(csv, tmp_path, monkeypatch):
-    monkeypatch.setattr(report, "BYTES_IN_MEMORY", 1000)
-    assert main(arguments(csv, "loc", tmp_path / "page.html")) == 0
-    values = json.loads((tmp_path / "page.json").read_text("utf-8"))
-    assert values["facts"]["Computation"].startswith("sums over blocks of rows")
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
+def test_large_files_are_read_in_blocks(suffix, frame, tmp_path, monkeypatch):
+    monkeypatch.setattr("skuq.displays._html_report.report.figures_of", lambda forecasts: [])
+    file, page = tmp_path / f"forecasts{suffix}", tmp_path / "page.html"
+    frame.to_parquet(file) if suffix == ".parquet" else frame.to_csv(file, index=False)
+    argv = arguments(file, "loc", page)
+    # The files of one model for each group need all rows in memory.
+    again = [argv[0], str(file), *argv[1:], "--name", "a", "--name", "b", "--groups", "region"]
+
+    def in_blocks(argv: list[str]) -> bool:
+        assert main(argv) == 0
+        facts = json.loads((tmp_path / "page.json").read_text("utf-8"))["facts"]
+        return facts.get("Computation", "").startswith("sums over blocks of rows")
+
+    assert not in_blocks(argv)
+    monkeypatch.setattr(tables, "BYTES_IN_MEMORY", 2 * file.stat().st_size)
+    monkeypatch.setattr(tables, "ROWS_IN_MEMORY", N)
+    assert in_blocks(argv) == (suffix == ".csv.gz")
+    monkeypatch.setattr(tables, "BYTES_IN_MEMORY", 1000)
+    monkeypatch.setattr(tables, "ROWS_IN_MEMORY", N - 1)
+    assert in_blocks(argv)
+    assert not in_blocks(again)
 
 
 def changed(frame: pd.DataFrame, **cells: tuple[int, object]) -> pd.DataFrame:

@@ -117,8 +117,9 @@ def test_groups_that_fail_in_opposite_directions_are_the_first_finding():
     )
     first, *others = report.findings["model"]
     assert first.title == "The coverage depends on group, in opposite directions"
-    pattern = r"Too narrow in North \(\d+ of 100\) and South \(\d+ of 100\), "
-    pattern += r"too wide in West \(100 of 100; 90 expected\)."
+    pattern = r"The intervals are too narrow in North \(\d+ of 100\) and South \(\d+ of 100\), "
+    pattern += r"too wide in West \(100 of 100; 90 expected\)\. "
+    pattern += "Each number states how many of 100 intervals contain the observed value."
     assert re.fullmatch(pattern, first.words)
     assert any("With the forecasts alone" in tool.when for tool in first.tools)
     by_title = {each.title: each for each in others}
@@ -137,7 +138,7 @@ def test_a_fault_of_one_group_is_the_first_finding():
     report = of_normals(y, loc, np.where(group == "North", 4, 1) * scale, groups=group)
     first, *others = report.findings["model"]
     assert first.title == "The coverage depends on group"
-    assert first.words.startswith("Too wide in North (100 of 100; 90 expected)")
+    assert first.words.startswith("The intervals are too wide in North (100 of 100; 90 expected)")
     assert first.words.endswith("The other rows are right.")
     (wide,) = (each for each in others if each.title == "The intervals are too wide")
     assert wide.tools == ()
@@ -186,7 +187,7 @@ def test_a_bias_has_its_size_and_one_call_repairs_bias_and_width():
     report = of_normals(y, loc - 0.4, 0.6 * scale)
     (found,) = (each for each in report.findings["model"] if each.title == "The forecasts are too low")
     size = np.mean(y - loc + 0.4)
-    assert f"too low on average by {size:.2f} (units of y): " in found.words
+    assert f"too low on average by {size:.2f} (in the units of the observed values): " in found.words
     assert "lie below the middle of their forecast; 50 % should." in found.words
     assert "one call repairs both" in found.remedy
     assert "IsotonicRecalibrator()" in found.tools[0].code

@@ -114,8 +114,9 @@ print(result.stdout)
 #       - probabilities of classes
 #
 # ``--weight``, ``--groups`` and ``--time`` name further columns. To compare several
-# models for the same rows, pass one file per model. Files of 500 MB or more are read in
-# blocks of rows. ``--block-rows`` also reads smaller files in blocks.
+# models for the same rows, pass one file per model. Large files are read in
+# blocks of rows: Parquet files of more than one million rows, and CSV files of more
+# than 50 MB. ``--block-rows`` also reads smaller files in blocks.
 # ``python -m skuq report --help`` lists all options.
 #
 # If an error occurs, no page is written. The command prints one line to stderr, which

@@ -109,6 +109,13 @@ def _with_shared_calls(found: list[Finding]) -> list[Finding]:
     return shared
 
 
+def plain_words(text: str) -> str:
+    """Replace "target" and "y", the terms of the metrics, with "observed value", the term of the page."""
+    return text.replace("target", "observed value").replace(
+        "units of y", "in the units of the observed values"
+    )
+
+
 def in_hundred(*shares: float) -> list[str]:
     """Return shares per hundred, with decimals where the shares would otherwise look equal."""
     for decimals in (0, 1, 2, 3):
@@ -164,7 +171,7 @@ def _bias(evidence: Evidence) -> Iterator[Finding]:
     if not evidence.headline["biased"]:
         return
     side = "high" if evidence.headline["below"] > 0.5 else "low"
-    words = f"{bias_words(evidence.headline)}."
+    words = plain_words(f"{bias_words(evidence.headline)}.")
     words = words[0].upper() + words[1:]
     if abs(evidence.headline["below"] - 0.5) < SMALL_GAP:
         yield Finding("note", f"The forecasts are slightly too {side}", words)
@@ -279,11 +286,11 @@ def _probabilities(evidence: Evidence) -> Iterator[Finding]:
     beyond = evidence.is_beyond("ece", SMALL_GAP)
     if verdict in ("overconfident", "underconfident"):
         inside, claimed = in_hundred(evidence.headline["inside"], evidence.headline["claimed"])
-        sure = "too certain" if verdict == "overconfident" else "not certain enough"
+        only, sure = ("Only ", "too certain") if verdict == "overconfident" else ("", "not certain enough")
         words = (
             "The most probable classes of a row form its set. According to the probabilities, "
-            f"{claimed} of 100 sets should contain the observed class. {inside} do. The predicted "
-            f"probabilities are {sure}."
+            f"{claimed} of 100 sets should contain the observed class. "
+            f"{only}{inside} do. The predicted probabilities are {sure}."
         )
         remedy = f"Correct the probabilities with past labels. {HELD_OUT}"
         title = f"The classifier is {sure}"
@@ -329,7 +336,7 @@ def _local_parts(evidence: Evidence) -> Iterator[Finding]:
             evidence,
             table,
             f"The coverage depends on {name}{', in opposite directions' if opposite else ''}",
-            f"{_directions(flagged, evidence.of_classes)}.{'' if opposite else ' The other rows are right.'}",
+            f"{_directions(flagged, evidence.of_classes)}{'' if opposite else ' The other rows are right.'}",
             f"Do not change all rows by the same factor: first correct each group separately. {HELD_OUT}",
         )
 
@@ -340,10 +347,10 @@ def _parts(evidence: Evidence) -> Iterator[Finding]:
             continue
         flagged = table[table["flag"] & (evidence.differs(table) | (abs(evidence.gap) < SMALL_GAP))]
         if flagged.empty:
-            yield from _alike(name, table)
+            yield from _alike(name, table, evidence.of_classes)
             continue
         words = (
-            f"{_directions(flagged, evidence.of_classes)}. "
+            f"{_directions(flagged, evidence.of_classes)} "
             f"The coverage is wrong in {len(flagged)} of the {len(table)} parts by {name}."
         )
         remedy = f"Correct each group separately. {HELD_OUT}"
@@ -357,18 +364,18 @@ def _of_parts(evidence: Evidence, table: pd.DataFrame, title: str, words: str, r
     return Finding("wrong", title, words, remedy, (Tool(FORECASTS, "skuq.monitoring.CoverageMonitor"),))
 
 
-def _alike(name: str, table: pd.DataFrame) -> Iterator[Finding]:
+def _alike(name: str, table: pd.DataFrame, of_classes: bool) -> Iterator[Finding]:
     if len(table) > 1:
         low, high = in_hundred(float(table["coverage"].min()), float(table["coverage"].max()))
         words = (
-            f"The coverage is {low} to {high} of 100 in the {len(table)} parts by {name}. These "
+            f"In the {len(table)} parts by {name}, {low} to {high} of 100 {_covering(of_classes)}. These "
             "differences may be due to chance. The fault concerns all rows."
         )
         yield Finding("note", f"The coverage does not depend on {name}", words)
 
 
 def _directions(flagged: pd.DataFrame, of_classes: bool) -> str:
-    """Name the parts of each direction with their coverage, such as "Too narrow in North (59 of 100)"."""
+    """Name the parts of each direction: "The intervals are too wide in North (99 of 100)."."""
     goals = flagged["nominal"].round(9).unique()  # The means of equal numbers differ by rounding.
     texts = [
         f"{side} in {_named_parts(flagged[chosen], len(goals) == 1)}"
@@ -379,7 +386,12 @@ def _directions(flagged: pd.DataFrame, of_classes: bool) -> str:
     if len(goals) == 1:
         goal = f"{100 * goals[0]:g} expected"
         words = f"{words[:-1]}; {goal})" if words.endswith(")") else f"{words} ({goal})"
-    return words[0].upper() + words[1:]
+    what = "probabilities" if of_classes else "intervals"
+    return f"The {what} are {words}. Each number states how many of 100 {_covering(of_classes)}."
+
+
+def _covering(of_classes: bool) -> str:
+    return "sets contain the observed class" if of_classes else "intervals contain the observed value"
 
 
 def _named_parts(table: pd.DataFrame, one_goal: bool) -> str:

@@ -17,6 +17,7 @@ from skuq.displays._calibration_curve import CalibrationCurveDisplay
 from skuq.displays._calibration_drift import CalibrationDriftDisplay
 from skuq.displays._class_reliability import ClassReliabilityDisplay
 from skuq.displays._drawing import check_matplotlib
+from skuq.displays._html_report.advice import plain_words
 from skuq.displays._html_report.measure import Accumulator, Forecasts, sides
 from skuq.displays._interval import IntervalDisplay
 from skuq.displays._pit_histogram import PITHistogramDisplay
@@ -85,7 +86,9 @@ def draw(title: str, caption: str, plot: Draw) -> Figure:
 
         figure = MplFigure(figsize=SIZE, layout="constrained")
         try:
-            alt = plot(figure.subplots())
+            axes = figure.subplots()
+            alt = plot(axes)
+            axes.set_xlabel(plain_words(axes.get_xlabel()))
         except ValueError as error:
             reason = str(error).split(". ")[0].rstrip(".")
             return Figure(title, f"Not drawn: {reason}.")
@@ -166,6 +169,7 @@ def _intervals(forecasts: Forecasts, name: str) -> Figure:
             sample_weight=forecasts.weight,
             ax=ax,
         )
+        ax.set_ylabel("Observed value")
         share = 100 * display.observed_coverage_
         return (
             f"{share:.1f} % of {len(forecasts.y)} rows lie in their interval; {len(display.rows_)} are drawn."

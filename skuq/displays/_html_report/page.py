@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from skuq._versioned import __version__
-from skuq.displays._html_report.advice import Finding
+from skuq.displays._html_report.advice import Finding, plain_words
 from skuq.displays._html_report.figures import SIZE, Figure
 from skuq.displays._html_report.measure import is_of_periods, part_label, sides
 from skuq.evaluation import UncertaintyReport
@@ -101,7 +101,7 @@ def _hash_of(script: str) -> str:
 def summaries_of(report: UncertaintyReport) -> dict[str, str]:
     """Return the summary of each model with the words of the page, without a period."""
     summaries: dict[str, str] = report.attrs["summary"]
-    return {name: _words(words[:1].upper() + words[1:]) for name, words in summaries.items()}
+    return {name: plain_words(words[:1].upper() + words[1:]) for name, words in summaries.items()}
 
 
 def _explanation(report: UncertaintyReport) -> str:
@@ -156,13 +156,13 @@ def _one_model(
         simulated = row["calibrated_low"], row["calibrated_high"]
         cells.append(
             [
-                _text(row["title"], _words(report.attrs["definitions"][metric])),
+                _text(row["title"], plain_words(report.attrs["definitions"][metric])),
                 _number(row["value"], form(row["value"])),
                 _number(row["low"], form.span(row["low"], row["high"])),
                 _number(row["calibrated"], form(row["calibrated"])),
                 *[_number(simulated[0], form.span(*simulated))] * has_range,
                 _text(_better(row, form)),
-                _text(_words(row["reading"])),
+                _text(plain_words(row["reading"])),
             ]
         )
     caption = "Metrics" if len(report.attrs["summary"]) == 1 else f"Metrics of {name}"
@@ -186,7 +186,7 @@ def _side_by_side(
     cells = {}
     for metric, form in formats.items():
         first = next(each[metric] for each in rows.values() if metric in each)
-        line = [_text(first["title"], _words(report.attrs["definitions"][metric]))]
+        line = [_text(first["title"], plain_words(report.attrs["definitions"][metric]))]
         for name, each in rows.items():
             value = each[metric]["value"] if metric in each else math.nan
             line.append(_number(value, form(value) + ("*" if metric in won[name] else "")))
@@ -230,11 +230,6 @@ def _result(row: Any, of_classes: bool) -> str:
     return (low if row["coverage"] < row["nominal"] else high) if row["flag"] else "no fault found"
 
 
-def _words(text: str) -> str:
-    """Replace "target", the term of the metrics, with "observed value", the term of the page."""
-    return text.replace("target", "observed value")
-
-
 def _text(text: object, note: str = "") -> dict[str, Any]:
     return {"text": str(text), "note": note, "value": None}
 
@@ -257,7 +252,7 @@ def values_of(
     """Return all values of the page as plain Python objects. NaN becomes None, and infinity a text."""
     models, summaries = {}, summaries_of(report)
     for name, table in models_of(report).items():
-        metrics = table.assign(reading=table["reading"].map(_words)).rename_axis("metric").reset_index()
+        metrics = table.assign(reading=table["reading"].map(plain_words)).rename_axis("metric").reset_index()
         models[name] = {
             "summary": summaries[name],
             "shares": report.attrs["headlines"][name],
