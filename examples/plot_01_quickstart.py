@@ -81,7 +81,7 @@ for name, dist in forecasts.items():
 
 # %%
 # Intervals of individual rows
-# ------------------------
+# ----------------------------
 #
 # The rows are in the order of the prediction. Observations outside their interval are marked.
 display = IntervalDisplay.from_predictions(

@@ -3,7 +3,7 @@ Electricity prices: coverage over time
 ======================================
 
 This example predicts the French day-ahead price of electricity at 6 pm for each day of 2019. A ridge
-regression on the prices one day and one week earlier is fitted to the years before. The example compares
+regression on the prices one day and one week earlier is fitted to the years before 2019. The example compares
 three kinds of 90 % intervals: fixed intervals, intervals that adapt
 (:class:`~skuq.regressors.ConformalRegressor`), and distributions that adapt
 (:class:`~skuq.recalibration.OnlineRecalibrator`).
@@ -59,5 +59,5 @@ plt.show()
 # The errors in 2019 are smaller than in the year before, so the fixed distributions cover 98 % of the prices.
 # The adapted intervals cover 90 % of all prices, and 82 to 97 % in any 60 days. The adapted distributions
 # cover 94 %, and their CRPS is 4 % lower than with the fixed distributions. In the row "intervals", the CRPS
-# is for distributions without the adapted width. If the price file is not available, the example simulates a
-# series, and the numbers are different.
+# belongs to predictive distributions whose width does not adapt. If the price file is not available, the
+# example simulates a series, and the numbers are different.

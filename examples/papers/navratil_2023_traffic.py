@@ -3,9 +3,10 @@ Navratil et al. 2023: uncertainty characteristics of traffic forecasts
 ======================================================================
 
 This script repeats figure 5 of Navratil, Elder, Arnold, Ghosh and Sattigeri, "Assessment of prediction
-intervals using uncertainty characteristics curves", 2023, which compares the curve of a model for the metro
-traffic data with the curve of constant bands around the same predictions. For its LSTM, the paper only cites
-an anonymous reference, so this script defines its own LSTM. It also evaluates four models of skuq.
+intervals using uncertainty characteristics curves", 2023. The figure has two curves for the metro traffic
+data: the curve of an LSTM, and the curve of bands of constant width around the predictions of the LSTM. For
+the LSTM, the paper only cites an anonymous reference, so this script defines its own LSTM. It also evaluates
+four models of skuq.
 
 At midnight, each model forecasts the 24 hours of the day from the calendar, the weather of these hours and
 the traffic of the day before. The models are fitted to the hours until the end of 2016. The operating points
@@ -255,7 +256,7 @@ def constant_bands(y: np.ndarray, dist: Distribution) -> Normal:
 
 
 def gains(y: np.ndarray, dist: Distribution, weight: np.ndarray | None = None) -> dict[str, float]:
-    """Return the gain over constant bands on four pairs of axes and over two parts of the miss rates."""
+    """Return the gains over constant bands, for four pairs of axes and for two ranges of miss rates."""
     curve, constant = (
         uncertainty_characteristics_curve(y, dist, bands=bands, sample_weight=weight)
         for bands in ("std", "constant")
@@ -284,7 +285,7 @@ def interval_of_gains(rows: Rows, dist: Distribution, n_resamples: int) -> pd.Da
 
 
 def swap_test(rows: Rows, a: Normal, b: Normal, n_permutations: int, seed: int = 0) -> pd.Series:
-    """Return p-values of the differences in gain from swapping whole weeks of two forecasts."""
+    """Return p-values of the differences in gain. The test swaps whole weeks of two forecasts."""
     rng = np.random.default_rng(seed)
     moments = [np.stack([dist.mean(), dist.std()]) for dist in (a, b)]
 
@@ -355,7 +356,7 @@ def costs(
 
 
 def scores(rows: Rows, dist: Distribution) -> pd.DataFrame:
-    """Return the scores, and the widest range of miss rates with bands narrower than constant bands."""
+    """Return the scores, and the range of miss rates in which the bands are narrower than constant bands."""
     y = rows.y
     pair = {
         name: uncertainty_characteristics_curve(y, dist, bands=bands)

@@ -58,7 +58,7 @@ PLAIN = {
     "learning_rate": 3e-3,
     "batch_size": 32,
 }
-"""Settings of the ensembles on the page: the plain layers, which were the default at that time."""
+"""Plain layers, which were the default when the results in the documentation were computed."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ PROCESSES = {
 
 
 def row_of(result: PointwiseCoverage, level: float) -> dict[str, float]:
-    """Return the numbers of the paper and the coverage error of confidence intervals, at one coverage."""
+    """Return the metrics of the paper for one nominal coverage, with the bias and spread of the mean."""
     table = result.summary(n_resamples=2).xs(level, level="coverage")
     row = {}
     for kind, name in (("prediction", "P"), ("confidence", "C")):

@@ -28,7 +28,7 @@ OF_BOUNDS += ["miss_rate", "excess", "deficit"]
 
 @dataclass
 class Parts:
-    """Accumulators of the parts of the rows that one column distinguishes."""
+    """Accumulators of the groups of rows in one column."""
 
     kind: Kind
     coverage: float

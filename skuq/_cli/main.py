@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, ValueError | TypeError) and message.startswith("`"):
             return fail(message, INPUT)
         return fail(
-            f"internal error: {type(error).__name__}: {message} (--traceback shows its place)", INTERNAL
+            f"internal error: {type(error).__name__}: {message} (pass --traceback to see where)", INTERNAL
         )
     return SUCCESS
 

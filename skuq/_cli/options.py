@@ -98,8 +98,8 @@ def _add_inputs(report: argparse.ArgumentParser) -> None:
         metavar="COLUMN",
         action="append",
         default=[],
-        help="column of names such as a region; the coverage is shown for each; repeat the option for a "
-        "second column",
+        help="column of groups, such as a region; the page shows the coverage of each group; repeat the "
+        "option for a second column",
     )
     rows.add_argument(
         "--time",
@@ -112,15 +112,16 @@ def _add_inputs(report: argparse.ArgumentParser) -> None:
         "--block-rows",
         type=int,
         metavar="N",
-        help="read N rows at a time, for files beyond memory (200000 for Parquet files of more than one "
-        "million rows and csv files of more than 50 MB; not for several files with --groups or --time)",
+        help="read N rows at a time, for files that do not fit into memory (200000 for Parquet files of more "
+        "than one million rows and csv files of more than 50 MB; not for several files with --groups or "
+        "--time)",
     )
 
 
 def _add_outputs(report: argparse.ArgumentParser) -> None:
     page = report.add_argument_group("page")
     page.add_argument("-o", "--output", required=True, type=Path, help="HTML page to write")
-    page.add_argument("--no-json", action="store_true", help="write no JSON file beside the page")
+    page.add_argument("--no-json", action="store_true", help="write no JSON file next to the page")
     page.add_argument("--title", help="title of the page")
     page.add_argument("--name", action="append", default=[], help="name of the model, once per file")
     page.add_argument("--seed", type=int, default=0, help="seed of resamples and simulations (0)")
@@ -128,17 +129,19 @@ def _add_outputs(report: argparse.ArgumentParser) -> None:
         "--resamples",
         type=int,
         metavar="N",
-        help="number of times that rows are drawn again for the 95 %% interval of each metric; 0 for no "
+        help="number of bootstrap resamples of the rows for the 95 %% interval of each metric; 0 for no "
         "intervals (default 300, fewer above 300000 rows)",
     )
     page.add_argument(
         "--simulations",
         type=int,
         metavar="N",
-        help="number of times that observed values are drawn from the forecasts for the column Calibrated; 0 "
-        "for none (default 100, fewer above 1000000 rows)",
+        help="number of simulations of observed values from the forecasts, for the column Calibrated; 0 for "
+        "no simulations (default 100, fewer above 1000000 rows)",
     )
-    page.add_argument("--created", metavar="TIME", help="time on the page, for reproducible bytes")
+    page.add_argument(
+        "--created", metavar="TIME", help="time on the page; the same time gives identical files"
+    )
     shown = page.add_mutually_exclusive_group()
     shown.add_argument("--progress", action="store_true", default=None, help="always draw a progress bar")
     shown.add_argument("--quiet", action="store_true", help="print errors only")

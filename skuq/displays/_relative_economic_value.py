@@ -155,8 +155,8 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
         threshold : float
             Threshold of the event, in the units of y.
         event : {"above", "below"}, default="above"
-            "above": the event is a target above the threshold. "below": the event is a target of at most the
-            threshold.
+            "above": the event is a target above the threshold. "below": the event is a target below the
+            threshold or equal to it.
         ratios : array-like of shape (k,), default=None
             Ratios of the cost of acting to the prevented loss. None means 0.01, 0.02, ..., 0.99.
         sample_weight : array-like of shape (n,), default=None

@@ -45,10 +45,10 @@ _TAIL_LANDMARKS = np.arange(0.6, 10.0, 0.6)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Binned(Distribution):
-    """Histograms with common bins, one per row, for example the bars that TabPFN predicts.
+    """Histograms with the same bins in all rows, such as the forecasts of TabPFN.
 
-    The density is constant in each bin. With ``tails=True``, the two outermost bins are half-normal tails, so
-    every real number has a positive density.
+    The density is constant in each bin. With ``tails=True``, the two outermost bins are replaced by
+    half-normal tails, so every real number has a positive density.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Binned(Distribution):
     edges : ndarray
         Edges as given. If a single bin was split, its center is a third edge.
     log_weights : ndarray of shape (n, k)
-        Weights as given, not rescaled.
+        Logarithms of the weights as given, not rescaled.
 
     See Also
     --------
@@ -81,10 +81,10 @@ class Binned(Distribution):
     0.6745. The upper tail is analogous.
 
     The cdf, the quantiles, the density, the moments and the CRPS have closed forms. The first call costs O(n
-    k). Then, a quantile costs O(log k) per row, and the CRPS costs O(k) per row. Other integrals, for example
-    the CRPS of a mixture, are computed numerically. With more than 512 bins, the relative error depends on
-    the roughness of the histogram. With 5000 bins and log weights whose standard deviation is 2, the error of
-    E Y^2 was 6e-4 and the error of the CRPS of a mixture was less than 1e-4.
+    k). Later, a quantile costs O(log k) per row, and the CRPS costs O(k) per row. Other integrals, for
+    example the CRPS of a mixture, are computed numerically. With more than 512 bins, the relative error
+    depends on the roughness of the histogram. With 5000 bins and log weights whose standard deviation is 2,
+    the error of E Y^2 was 6e-4 and the error of the CRPS of a mixture was less than 1e-4.
 
     Examples
     --------
@@ -410,14 +410,16 @@ def _first_power(z: FloatArray, mass: FloatArray, scale: float) -> FloatArray:
 
 
 def _second_power(z: FloatArray, mass: FloatArray, scale: float) -> FloatArray:
-    """Return the integral of F^2 below the same point."""
+    """Return the integral of F^2 below the same point as in `_first_power`."""
     return np.asarray(4 * mass * mass * scale * squared_normal_cdf(-z))
 
 
 def _read_log_weights(log_weights: ArrayLike, k: int) -> FloatArray:
     weights = np.array(as_float_array(log_weights, "log_weights"))
     if weights.ndim != 2 or weights.shape[1] != k or len(weights) == 0:
-        raise ValueError(f"`log_weights` must have shape (n, {k}), one per bin, got shape {weights.shape}.")
+        raise ValueError(
+            f"`log_weights` must have shape (n, {k}), with one column per bin, got shape {weights.shape}."
+        )
     bad = (np.isnan(weights) | np.isposinf(weights)).any(axis=1)
     if bad.any():
         raise ValueError(

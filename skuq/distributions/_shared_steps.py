@@ -28,7 +28,7 @@ class SharedSteps(Distribution):
     """Step distributions with common atoms: each cdf is an average of two neighboring cdfs of one table.
 
     `skuq.recalibration.IsotonicDistributionalRecalibrator` returns this family. All rows use the same table,
-    so each row needs only one more number. If each row has its own members, use `Empirical`.
+    so each row stores only one number. If each row has its own members, use `Empirical`.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ class SharedSteps(Distribution):
     Notes
     -----
     Let m be the number of thresholds. The cdf costs O(log m) per row, and a quantile costs O(log(m)^2). The
-    mean, the standard deviation and the CRPS cost O(m) per row or per cdf, whichever are fewer. They are
-    computed in blocks, without an array of shape (n, m). Every quantile is a threshold. The distribution has
-    no density.
+    mean, the standard deviation and the CRPS cost O(m) per row, or per cdf of the table if the table has
+    fewer cdfs than the distribution has rows. They are computed in blocks, without an array of shape (n, m).
+    Every quantile is a threshold. The distribution has no density.
 
     The CRPS of a `Mixture` with components of this family is integrated numerically. With at most 512
     thresholds, the steps are integrated exactly. With 4000 thresholds, the relative error was 1e-5.

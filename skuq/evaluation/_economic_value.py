@@ -43,8 +43,8 @@ def relative_economic_value(
     threshold : float
         Threshold of the event, in the units of y.
     event : {"above", "below"}, default="above"
-        "above": the event is a target above the threshold. "below": the event is a target of at most the
-        threshold.
+        "above": the event is a target above the threshold. "below": the event is a target below the threshold
+        or equal to it.
     ratios : float or array-like of shape (k,), default=None
         Ratios of the cost of acting to the loss that acting prevents, strictly between 0 and 1. None means
         0.01, 0.02, ..., 0.99.

@@ -87,10 +87,10 @@ def interval_coverage_bounds(
     -------
     bounds : CoverageBounds
         The tuple ``(low, high, estimate)``, each in [0, 1]. The estimate uses the Kaplan-Meier distribution
-        of the PIT values. It is the probability between ``(1 - coverage) / 2`` and ``(1 + coverage) / 2``. It
-        assumes that the censoring does not depend on the PIT. The probability above the largest observed PIT
-        value is distributed uniformly up to 1. The probability between two bounds is also distributed
-        uniformly.
+        of the PIT values. The estimate is the probability of a PIT value between ``(1 - coverage) / 2`` and
+        ``(1 + coverage) / 2``. It assumes that the censoring does not depend on the PIT. The probability
+        above the largest observed PIT value is distributed uniformly up to 1. For targets with two bounds,
+        the estimated probability of an interval of PIT values is distributed uniformly within this interval.
 
     See Also
     --------
@@ -222,7 +222,7 @@ def pair_sums(
     upper: float = np.inf,
     ipcw: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the weights of the concordant and of the comparable pairs of each row with all other rows."""
+    """Return two sums for each row: the weights of its concordant pairs, and of its comparable pairs."""
     observed = np.ones(y.size, dtype=bool) if event is None else event
     repeats = np.ones(y.size) if weight is None else weight
     pair_weight = np.ones(y.size)

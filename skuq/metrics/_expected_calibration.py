@@ -120,7 +120,7 @@ def class_bin_rows(
 
 
 def _tables(sums: FloatArray, n_bins: int) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
-    """Return the tables of `_means` from sums of `class_bin_rows`, one per column of probabilities."""
+    """Return the weight, mean probability and observed share of each bin, one tuple per column of bins."""
     tables = []
     for total, *sums_of_bins in sums.reshape(-1, 3, n_bins):
         occupied = total > 0
@@ -143,7 +143,7 @@ def calibrated_ece_of_means(means: FloatArray, *, n: float, n_bins: int, norm: s
 
 
 def class_table_of_sums(sums: FloatArray, *, n_bins: int) -> pd.DataFrame:
-    """Return `class_reliability_table` of the most probable class from the sums of `class_bin_rows`."""
+    """Return the reliability table of the most probable class, computed from sums over the rows."""
     (table,) = _tables(sums, n_bins)
     return _reliability_table(*table, np.linspace(0, 1, n_bins + 1), sums[:n_bins] > 0)
 

@@ -81,7 +81,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
         return TrainingData(features, target, weight, metadata=metadata, target_names=names)
 
     def _read_target(self, y: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
-        """Return the target (n,), or several targets (n, d), and the names of several targets."""
+        """Return y with shape (n,) or (n, d). If there are several targets, also return their names."""
         return check_y(y, self), None
 
     def _check_data(self, spec: TrainingSpec, data: TrainingData) -> None:

@@ -159,7 +159,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
         lower: ArrayLike | None = None,
         upper: ArrayLike | None = None,
     ) -> Self:
-        """Fit the recalibration to predictions and observed targets, some of which may be censored.
+        """Fit the recalibration to predictions and targets. Some targets may be censored.
 
         Parameters
         ----------

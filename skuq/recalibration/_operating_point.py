@@ -48,8 +48,9 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         Exactly one of `miss_rate` and `cost` must be given.
     cost : float or pair of float, default=None
         Costs of width and misses. With a number c in [0, 1], one unit of width costs c, and one unit of
-        misses costs 1 - c. Lengths are then divided by the standard deviation of y. A pair contains the cost
-        of one unit of width and the cost of one unit of misses. Lengths are then in the units of y.
+        misses costs 1 - c. Widths and distances are then divided by the standard deviation of y. A pair
+        contains the cost of one unit of width and the cost of one unit of misses. Widths and distances are
+        then in the units of y.
     x_axis : {"bandwidth", "excess"}, default="bandwidth"
         Definition of the width in the cost. "bandwidth" is the mean half width of the intervals. "excess" is
         the mean distance from a covered target to the nearest bound.
@@ -100,8 +101,8 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     is a normal distribution.
 
     The chosen miss rate is the miss rate on the calibration rows. For new rows, the expected miss rate is
-    larger by at most 1 / (n + 1). `ConformalRecalibrator` corrects this difference. A bias is not corrected,
-    but it increases the width.
+    larger by at most 1 / (n + 1). `ConformalRecalibrator` corrects this difference. The recalibrator does not
+    correct a bias of the means. A bias makes the intervals wider.
 
     Cost: two evaluations of intervals and one sort, O(n log n) time and O(n) memory.
 

@@ -34,8 +34,8 @@ class ShrunkIsotonicRecalibrator(BaseRecalibrator):
     The map of `IsotonicRecalibrator` with ``smooth=True`` is shrunk toward the identity. The weight of the
     map is large if the map improves the calibration of rows that it was not fitted to. The weight is zero if
     the map would increase the CRPS of these rows. Prefer this class for forecasts that are nearly calibrated,
-    such as the forecasts of foundation models. For forecasts that are clearly too narrow or too wide, the
-    result is nearly the result of `IsotonicRecalibrator`.
+    such as the forecasts of foundation models. For forecasts that are clearly too narrow or too wide, the map
+    is nearly the same as the map of `IsotonicRecalibrator`.
 
     Parameters
     ----------
@@ -69,14 +69,14 @@ class ShrunkIsotonicRecalibrator(BaseRecalibrator):
     1. The gain in calibration is the mean log density of the mapped levels, which is 0 for the identity. Let
        :math:`t` be the weight with the largest gain :math:`G`, and :math:`s` the standard error of the gain.
        The weight is multiplied by :math:`\max(0, 1 - s^2 / G^2)` (positive-part James-Stein rule).
-    2. The weight is halved up to four times, as long as this decreases the mean CRPS of the rows. If the CRPS
-       is then larger than without recalibration, the weight is 0.
+    2. The weight is halved up to four times, as long as each step decreases the mean CRPS of the rows. If the
+       CRPS is then larger than without recalibration, the weight is 0.
 
-    The rule was chosen on 44 forecasts: four models (a quantile forest, quantile boosting, NGBoost and an
-    ensemble of networks) of eleven data sets with at most 1000 calibration rows. On new rows, the CRPS
-    increased in none of the 44 cases. The Kolmogorov-Smirnov distance of the PIT values decreased in 29
-    cases. In the other 15 cases, the weight is 0. `IsotonicRecalibrator` with ``smooth=True`` decreased the
-    distance in 37 cases, and increased the CRPS by up to 9 %.
+    The rule was chosen on 44 forecasts: the forecasts of four models (a quantile forest, quantile boosting,
+    NGBoost and an ensemble of networks) for eleven data sets, with at most 1000 calibration rows. On new
+    rows, the CRPS increased in none of the 44 cases. The Kolmogorov-Smirnov distance of the PIT values
+    decreased in 29 cases. In the other 15 cases, the weight is 0. `IsotonicRecalibrator` with ``smooth=True``
+    decreased the distance in 37 cases, and increased the CRPS by up to 9 %.
 
     Cost: the CRPS of the calibration rows is computed three to six times.
 
@@ -144,7 +144,7 @@ class _Fold(NamedTuple):
 
 
 def _log_densities(rows: ScoredRows, folds: Sequence[_Fold], shares: FloatArray) -> FloatArray:
-    """Return the out-of-fold log density of the levels of each row for each share, shape (n, m)."""
+    """Return the out-of-fold log densities of the levels, one row per sample and one column per share."""
     values = np.empty((len(rows), shares.size))
     for inside, level_map in folds:
         lower, upper = rows.lower[inside], rows.upper[inside]

@@ -342,7 +342,7 @@ def test_an_error_of_skuq_has_exit_code_1(csv, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(blocks, "accumulator_of", broken)
     argv = arguments(csv, "loc", tmp_path / "page.html", "--block-rows", "20")
     line = failure(capsys, argv, code=1)
-    assert "internal error: ZeroDivisionError: division by zero (--traceback shows its place)" in line
+    assert "internal error: ZeroDivisionError: division by zero (pass --traceback to see where)" in line
     assert main([*argv, "--traceback"]) == 1
     assert "in measure_blocks" in capsys.readouterr().err
 

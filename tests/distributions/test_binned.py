@@ -184,8 +184,14 @@ def _expected_square(dist):
         (lambda: Binned([0.0], np.zeros((1, 0))), "`edges` must have shape .* with k >= 1 bins, got shape"),
         (lambda: Binned([0.0, 0.0], [[0.0]]), "`edges` must be strictly increasing"),
         (lambda: Binned([0.0, np.inf], [[0.0]]), "`edges` must be finite"),
-        (lambda: Binned([0.0, 1.0], [0.0]), r"`log_weights` must have shape \(n, 1\), one per bin"),
-        (lambda: Binned([0.0, 1.0, 2.0], [[0.0]]), r"shape \(n, 2\), one per bin, got shape \(1, 1\)"),
+        (
+            lambda: Binned([0.0, 1.0], [0.0]),
+            r"`log_weights` must have shape \(n, 1\), with one column per bin",
+        ),
+        (
+            lambda: Binned([0.0, 1.0, 2.0], [[0.0]]),
+            r"shape \(n, 2\), with one column per bin, got shape \(1, 1\)",
+        ),
         (lambda: Binned([0.0, 1.0], [[0.0], [np.nan]]), "finite or minus infinity.* at row 1"),
         (lambda: Binned([0.0, 1.0], [[np.inf]]), "finite or minus infinity.* at row 0"),
         (lambda: Binned([0.0, 1.0], [[-np.inf]]), "a bin with a positive weight.* at row 0"),

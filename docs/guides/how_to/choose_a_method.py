@@ -149,8 +149,8 @@ table.T.round(2)
 # coverage has a mean of 0.8 and a standard deviation of 0.05. In the first three rows
 # of the table, the width follows the noise. ``LeastSquaresRegressor`` assumes
 # homoscedastic noise, and so does ``BootstrapRegressor`` by default. The intervals of
-# these two methods cover 80 % on average, but they are too wide where there is little
-# noise and too narrow where there is much noise.
+# these two methods cover 80 % on average, but they are too wide for rows with little
+# noise and too narrow for rows with much noise.
 #
 # Random forests
 # --------------

@@ -39,7 +39,7 @@ dist
 #     :header-rows: 1
 #     :widths: 50 50
 #
-
+#     * - part of the forecast that you use
 #       - select by
 #     * - the whole distribution, or not yet known
 #       - ``neg_crps``
@@ -92,7 +92,7 @@ print("crpss", round(skill(model, X_test, y_test), 3))
 #     :widths: 50 50
 #
 #     * - property
-
+#       - check with
 #     * - 90 % intervals cover 90 % of the targets
 #       - :func:`~skuq.metrics.prediction_interval_coverage`
 #     * - all probabilities are calibrated on average

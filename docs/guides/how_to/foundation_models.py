@@ -24,10 +24,10 @@ Izbicki and Rodrigues (2026, `arXiv:2603.26611
 other methods on 39 data sets. A foundation model has the lowest CRPS on 94 to 97 % of
 the data sets, and the best calibration on 15 to 41 %. We ran the pool
 :class:`~skuq.regressors.MixtureRegressor` on the same rows of six of the data sets.
-Without the set ``naval``, its CRPS is 1.01, 1.00 and 0.99 times the CRPS of
-TabPFN-2.5 with 500, 1000 and 5000 rows. The standard errors over the sets are 0.03 to
-0.07. On ``protein``, the pool is 7 to 14 % behind. :doc:`/replications/published` has
-all numbers. skuq itself uses no downloaded weights.
+Over five of these sets (all but ``naval``), the CRPS of the pool is 1.01, 1.00 and 0.99
+times the CRPS of TabPFN-2.5 with 500, 1000 and 5000 rows. The standard errors over the
+sets are 0.03 to 0.07. On ``protein``, the CRPS of the pool is 7 to 14 % higher.
+:doc:`/replications/published` has all numbers. skuq itself uses no downloaded weights.
 
 Cost, limits and licenses
 -------------------------
@@ -46,7 +46,8 @@ its path: ``TabPFNRegressor(model_path=...)`` or ``TabICLRegressor(model_path=..
 Predictive distributions of TabPFN and TabICL
 ---------------------------------------------
 
-:func:`~skuq.predict_dist` supports both models and their fine-tuned classes, also inside
+:func:`~skuq.prediction.predict_dist` supports both models and their fine-tuned
+classes, also inside
 pipelines, searches and other meta-estimators. With ``TabPFNRegressor`` from ``tabpfn``:
 
 .. code-block:: python
@@ -60,7 +61,7 @@ The distribution of TabPFN is a :class:`~skuq.distributions.Binned`: a histogram
 some thousand bins and half-normal tails. The distribution of TabICL is a
 :class:`~skuq.distributions.Quantiles` at 199 levels.
 
-A pool has a foundation model as one more member:
+To combine a foundation model with other models, add it to the members of a pool:
 
 .. code-block:: python
 
@@ -69,8 +70,9 @@ A pool has a foundation model as one more member:
     members = [*default_estimators(), ("tabpfn", TabPFNRegressor())]
     pool = MixtureRegressor(members).fit(X_train, y_train)
 
-TabDPT 1.3 also predicts bars, without tails. Register a function for it. We wrote this
-function from the documentation of TabDPT and did not run it:
+TabDPT 1.3 also predicts a histogram, but without tails. Register a function that
+returns its distribution. We wrote the following function from the documentation of
+TabDPT and did not run it:
 
 .. code-block:: python
 
@@ -88,9 +90,9 @@ function from the documentation of TabDPT and did not run it:
 A model in context
 ------------------
 
-The following code runs without downloaded weights. Its model is a small relative of a
-foundation model: it compares each new row with all training rows, and weights the
-targets of the training rows by similarity.
+The following code runs without downloaded weights. The code defines a small model that
+also learns in context: the model compares each new row with all training rows, and
+weights the targets of the training rows by similarity.
 """
 
 import numpy as np
@@ -130,9 +132,9 @@ X, y = make_friedman1(900, n_features=5, noise=1.0, random_state=0)
 X_train, y_train, X_test, y_test = X[:600], y[:600], X[600:], y[600:]
 
 # %%
-# Register a function that returns the distribution of a class. ``in_context=True`` says
-# that the model learns in context. skuq then fits and predicts each fold once, does not
-# keep the models of the folds, and frees the memory of a GPU after each fold:
+# Register a function that returns the distribution of a class. ``in_context=True``
+# means that the model learns in context. skuq then fits and predicts each fold once,
+# does not keep the models of the folds, and frees the memory of a GPU after each fold:
 
 from skuq import predict_dist, register
 
@@ -146,13 +148,15 @@ dist.interval(0.9)[:2].round(1)
 # Calibrate the forecasts
 # -----------------------
 #
-# A foundation model has no access to the calibration of its forecasts on your data. Use
-# :class:`~skuq.UncertaintyRegressor` around the model. It fits the model once for each of
-# five folds and once for all rows, and predicts each row of a fold once. The recalibrator
-# is :class:`~skuq.recalibration.ShrunkIsotonicRecalibrator`, which corrects the
-# probability levels only if the CRPS of the folds does not increase. The table shows the
-# coverage of 90 % intervals, the distance of the PIT values from the uniform distribution
-# (Kolmogorov-Smirnov), and the CRPS, on new rows:
+# A foundation model does not measure the calibration of its forecasts on your data.
+# Wrap the model in :class:`~skuq.regressors.UncertaintyRegressor`, which fits the model
+# once for
+# each of five folds and once for all rows, and predicts each row of a fold once. The
+# recalibrator is :class:`~skuq.recalibration.ShrunkIsotonicRecalibrator`, which
+# corrects the probability levels only if the CRPS of the out-of-fold forecasts does not
+# increase. For new rows, the table shows the coverage of 90 % intervals, the
+# Kolmogorov-Smirnov distance of the PIT values from the uniform distribution, and the
+# CRPS:
 
 import pandas as pd
 from scipy import stats
@@ -179,8 +183,8 @@ table = {
 pd.DataFrame(table).T.round(3)
 
 # %%
-# Combine it with other models
-# ----------------------------
+# Combine the model with other models
+# -----------------------------------
 #
 # A foundation model is a member of a pool like any other estimator. The weights minimize
 # the CRPS of the out-of-fold forecasts, so a member that does not help gets a small

@@ -143,11 +143,10 @@ def _coverage(evidence: Evidence) -> Iterator[Finding]:
     narrow, small = verdict == "overconfident", abs(evidence.gap) < SMALL_GAP
     title = "The intervals are too narrow" if narrow else "The intervals are too wide"
     effect = (
-        "The model claims to be more certain than it is. Decisions that rely on these intervals fail more "
-        "often than planned."
+        "The model is overconfident. Decisions that rely on these intervals fail more often than planned."
         if narrow
-        else "The model claims to be less certain than it is. Decisions that rely on these intervals are "
-        "more cautious than necessary."
+        else "The model is underconfident. Decisions that rely on these intervals are more cautious than "
+        "necessary."
     )
     words = f"Of 100 intervals, about {claimed} should contain the observed value. Only {inside} do. {effect}"
     if not narrow:
@@ -178,7 +177,7 @@ def _bias(evidence: Evidence) -> Iterator[Finding]:
         return
     remedy = f"Shift the forecasts by a correction that is learned from past errors. {HELD_OUT}"
     if evidence.local:
-        remedy = f"Act on the first finding first. {remedy}"
+        remedy = f"Correct the first fault first. {remedy}"
     wrong_width = evidence.headline["verdict"] != "calibrated" and abs(evidence.gap) >= SMALL_GAP
     if wrong_width and not evidence.local:
         remedy += " This also corrects the width of the intervals: one call repairs both."
@@ -267,16 +266,16 @@ def _skill(evidence: Evidence) -> Iterator[Finding]:
     score, constant = evidence.number("crps"), evidence.number("crps_uncertainty")
     if score >= constant:
         words = (
-            "The distribution of the observed values in this report, used as the forecast for every row, "
-            "has smaller errors than the model."
+            "The model has larger errors than a forecast that is the same for all rows: the distribution of "
+            "the observed values in this report."
         )
         tool = Tool("To compare methods", "skuq.UncertaintyRegressor", "UncertaintyRegressor().fit(X, y)")
         yield Finding(
             "wrong",
             "The model is worse than one forecast for all rows",
             words,
-            "Check that the rows of observed values and forecasts belong together. Then look for a better "
-            "model.",
+            "Check that the observed values and the forecasts have the same order of rows. Then look for a "
+            "better model.",
             (tool,),
         )
 

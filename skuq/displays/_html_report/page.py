@@ -94,7 +94,7 @@ def _resource(name: str) -> str:
 
 
 def _hash_of(script: str) -> str:
-    """Return the hash with which the page allows its own script and no other."""
+    """Return the hash of the script. The content security policy of the page allows only this script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
@@ -118,7 +118,7 @@ def _explanation(report: UncertaintyReport) -> str:
         )
     words += "An empty cell means that the number is unknown. Select a column name to sort the table."
     if len(report.attrs["summary"]) > 1:
-        words += " An asterisk marks the best value of a row; its lead may be due to chance."
+        words += " An asterisk marks the best value of a row. Its advantage may be due to chance."
     return words
 
 

@@ -176,7 +176,7 @@ class HTMLReport(Page):
         created : datetime or str, default=None
             Time on the page. None means the current time.
         origin : mapping of str to str, default=None
-            Other facts for the section on the origin of the numbers, such as the names of files.
+            Additional entries of the section on the origin of the numbers, such as the names of files.
         verbose : int, default=0
             1 writes the progress to stderr, as in `uncertainty_report`.
 
@@ -362,7 +362,7 @@ class HTMLReport(Page):
         created : datetime or str, default=None
             Time on the page. None means the current time.
         origin : mapping of str to str, default=None
-            Other facts for the section on the origin of the numbers.
+            Additional entries of the section on the origin of the numbers.
 
         Returns
         -------
@@ -402,13 +402,14 @@ class HTMLReport(Page):
             ``{"region": {"north": north, "south": south}}``. They need the metric "picp", or "set_coverage"
             for classes.
         random_state : int or None, default=0
-            Seed of the intervals of metrics that are functions of several means.
+            Seed of the confidence intervals. It affects only metrics that are computed from several means,
+            such as ratios.
         title : str, default="Uncertainty report"
             Title of the page.
         created : datetime or str, default=None
             Time on the page. None means the current time.
         origin : mapping of str to str, default=None
-            Other facts for the section on the origin of the numbers, such as the names of files.
+            Additional entries of the section on the origin of the numbers, such as the names of files.
 
         Returns
         -------

@@ -66,7 +66,10 @@ class Sections(ABC):
         return found.reshape(targets.repetitions, len(self.index), 3)
 
     def recalibrated(self, y: Any, weight: FloatArray | None = None) -> FloatArray:
-        """Return the isotonic fit of a single section, shape (r, n). The values are sorted by forecast."""
+        """Return the isotonic fit for each repetition, shape (r, n), if there is a single section.
+
+        The values are sorted by forecast.
+        """
         targets = Targets(y, weight)
         found = np.empty((targets.repetitions, self.n))
         for pairs, rows in self._blocks(targets):

@@ -28,7 +28,7 @@ class ClassMetricAccumulator(BaseAccumulator):
     Parameters
     ----------
     *metrics : str or callable
-        Metrics of classes, by abbreviation or function. If none is given, all of them are used.
+        Abbreviations or functions of metrics of classes. By default, all metrics of classes are used.
     labels : array-like of shape (K,)
         Class of each column of the probabilities, such as ``estimator.classes_``.
     n_bins : int, default=15

@@ -120,7 +120,10 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
     def draws(self) -> TrainingDraws:
         """Return the random numbers of the training. Only a module in training has them."""
         if self._draws is None:
-            raise RuntimeError("a part or a copy of a module with random draws cannot be trained.")
+            raise RuntimeError(
+                "a copy or a part of a module that uses random draws cannot be trained. Train the original "
+                "module."
+            )
         return self._draws
 
     def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
