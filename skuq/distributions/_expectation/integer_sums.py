@@ -32,7 +32,7 @@ _STEPS = np.arange(float(SIZE))[:, np.newaxis]
 
 @dataclass(frozen=True)
 class Lattice:
-    """Atoms of a distribution, numbered by integers: the atom of an index, and the inverse map."""
+    """Maps from integer indices to the atoms of a distribution, and from the atoms to the indices."""
 
     atom: RowMap
     index: RowMap
@@ -50,7 +50,7 @@ class AtomHooks:
         return None
 
     def _clipped_density(self) -> tuple[Any, FloatArray, FloatArray] | None:
-        """Return a rough density and both bounds if the distribution clips it, otherwise None."""
+        """Return the base and both bounds if a base with a rough density is clipped, otherwise None."""
         return None
 
 

@@ -313,13 +313,13 @@ def _divide(marks: FloatArray, origin: FloatArray, rows: BoolArray) -> Iterator[
 
 
 def tail_masses(dist: Leaf, first: FloatArray, last: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the probabilities below and above the atoms between two atoms, both of shape (n,)."""
+    """Return the probabilities below the smaller and above the larger of two atoms, both of shape (n,)."""
     low, high = np.minimum(first, last), np.maximum(first, last)
     return np.maximum(dist._cdf(low) - np.exp(dist._logpmf(low)), 0.0), dist._sf(high)
 
 
 def tail_nodes(dist: Leaf, below: FloatArray, above: FloatArray) -> Weighted:
-    """Yield the nodes of a rule over the levels below and above. Small light tails are ignored."""
+    """Yield the nodes of a rule over two tails with the given probabilities. Small tails are ignored."""
     if max(below.max(), above.max()) < (_LIGHT_TAIL if dist._light_tails else _LEAST_TAIL):
         return
     for quantile, mass in ((dist._ppf, below), (dist._isf, above)):
