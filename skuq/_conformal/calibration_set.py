@@ -111,7 +111,7 @@ class CalibrationScores:
                 )
 
     def _weighted_rows_of(self, label: Hashable, n_first: int | None = None) -> IntArray:
-        """Return the rows before ``n_first`` with this label and a positive weight. ALL_LABELS is any label."""
+        """Return the rows with this label and a positive weight. ALL_LABELS means the rows of all groups."""
         positive = self.repetitions[:n_first] * self.density_ratio[:n_first] > 0
         if label is not ALL_LABELS and self.labels is not None:
             # A comparison of arrays would broadcast a label that is a tuple.
