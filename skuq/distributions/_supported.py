@@ -298,7 +298,7 @@ class Supported(Distribution):
 
     @cached_property
     def _window(self) -> tuple[FloatArray, FloatArray]:
-        """Return the first and the last integer of the sums. Integrals replace the sums outside this range."""
+        """Return the first and the last integer of the sums. Integrals replace the sums outside the range."""
         low, high = self._ppf(TAIL), self._isf(TAIL)
         size = self._most_summed
         around = np.clip(self._ppf(np.asarray(0.5)) - size // 2, low, high - size)

@@ -226,7 +226,7 @@ class ValuePanels(_RowPanels):
 
 
 class SumPanels(_RowPanels):
-    """Panels over the indices of atoms. The panel between two indices contains the upper one.
+    """Panels over the indices of atoms. The panel between two indices contains the upper index.
 
     The first atom of each panel has its own node, because its probability may be the sum of two smooth parts.
     """
@@ -300,7 +300,7 @@ class StepPanels(SumPanels):
 
 
 def _divide(marks: FloatArray, origin: FloatArray, rows: BoolArray) -> Iterator[FloatArray]:
-    """Yield more marks, such that the distance to the origin at most doubles from mark to mark."""
+    """Add marks, so that the distance to the origin at most doubles from mark to mark."""
     for low, high in pairwise(marks - origin):
         far = rows & (low * high > 0) & (high - low > SIZE)
         ratio = np.divide(high, low, out=np.ones_like(low), where=far)
