@@ -72,7 +72,7 @@ def accumulator_of(kind: Kind, coverage: float) -> Accumulator:
 def measure_blocks(
     inputs: Inputs, n: int, progress: Progress
 ) -> tuple[dict[str, Accumulator], dict[str, dict[Any, Accumulator]]]:
-    """Return the accumulators of all models, and the accumulators of the parts of the rows."""
+    """Return one accumulator per model, and one accumulator per model and group of rows."""
     options = inputs.options
     separate = [*options.groups, *([options.time] if options.time is not None else [])]
     if inputs.need_all_rows:
@@ -113,7 +113,7 @@ def measure_blocks(
 
 
 def _blocks(inputs: Inputs, n: int) -> Iterator[tuple[float, dict[str, Rows]]]:
-    """Yield the share of the files that is read, and the same rows of all tables."""
+    """Yield the share of the files that has been read, and the next block of the same rows of all tables."""
     readers = [table.blocks(inputs.columns(name), inputs.texts, n) for name, table in inputs.tables.items()]
     start = 0
     for several in zip_longest(*readers):

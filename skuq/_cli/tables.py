@@ -22,7 +22,7 @@ PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd", ".zip": "zi
 MOST_NAMES = 12
 
 ROWS_IN_MEMORY, BYTES_IN_MEMORY = 1_000_000, 50_000_000
-"""Largest Parquet file, in rows, and largest csv file, in bytes, of which all rows are evaluated at once.
+"""Larger Parquet files (in rows) and larger csv files (in bytes) are evaluated in blocks.
 
 One million normal distributions need about 1 GB of memory.
 """
@@ -97,7 +97,7 @@ class Table:
     def blocks(
         self, columns: Sequence[str], texts: Sequence[str], n: int
     ) -> Iterator[tuple[float, pd.DataFrame]]:
-        """Yield the share of the file that is read, and blocks of n rows."""
+        """Yield the share of the file that has been read, and the next n rows."""
         with self._errors():
             if self.is_parquet:
                 file = self._parquet()

@@ -166,7 +166,7 @@ class AdaptedLevels:
 
 
 class TrackedQuantiles:
-    """Tracked score quantiles, one per score. They start at the quantiles of the first calibration set."""
+    """Tracked score quantiles, one per score of a row. The first values are the quantiles in ``first``."""
 
     def __init__(self, nominal: float, first: CalibrationSet) -> None:
         self.miscoverage = nominal
@@ -189,7 +189,7 @@ class TrackedQuantiles:
 
 
 def _finite_quantile(scores: FloatArray, weight: FloatArray, level: float) -> float:
-    """Return the score quantile of a new row. If the level needs more rows, return the largest score."""
+    """Return the score quantile of a new row, or the largest score if the rows are too few for the level."""
     ranks = WeightedRanks(scores, weight)
     return float(np.minimum(ranks.quantile(level * (ranks.total + 1)), ranks.values[-1]))
 

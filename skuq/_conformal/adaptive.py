@@ -25,7 +25,7 @@ _SMALLEST = float(np.nextafter(0.0, 1.0))
 
 
 class ObservedRows:
-    """Numbers and repetitions of observed rows, call by call. They need 24 or 32 bytes per row."""
+    """Numbers and repetitions of the observed rows of each call. A row takes 24 or 32 bytes."""
 
     def __init__(self, width: int) -> None:
         self._numbers = [array("d") for _ in range(width)]
@@ -119,7 +119,7 @@ class PredictedCalls:
 
 
 class CalibrationUpdate(NamedTuple):
-    """Calibration set that includes m new rows, and the numbers of these rows of shape (width, m)."""
+    """Calibration set with m new rows. The numbers of the new rows have the shape (width, m)."""
 
     calibration_set: CalibrationSet
     numbers: FloatArray
@@ -153,11 +153,11 @@ class AdaptiveCalibration:
         self._states: dict[float, tuple[int, AdaptedLevels | TrackedQuantiles]] = {}
 
     def add(self, part: PredictedRows) -> None:
-        """Compare the rows with the earlier rows, and add them. If they are invalid, change nothing."""
+        """Compare the rows with the earlier rows, and add the rows. If a row is invalid, change nothing."""
         self.apply(self.update_by(part))
 
     def update_by(self, part: PredictedRows) -> CalibrationUpdate:
-        """Compare the rows with the earlier rows. Raise an error if they are invalid."""
+        """Return the update of the calibration set by new rows. Raise an error if a row is invalid."""
         new = scored = self._scored(part)
         numbers = scored.scores
         if self.n_parts:
@@ -179,7 +179,7 @@ class AdaptiveCalibration:
     def _observe(self, numbers: FloatArray, repetitions: FloatArray) -> None:
         self._observed.append(numbers, repetitions)
         if self._window is not None and len(self._observed) > self._window:
-            for coverage in self._states:  # Each state is updated before its rows are removed.
+            for coverage in self._states:  # A state must be updated before rows are removed.
                 self._state(coverage)
             self._observed.keep_last(self._window)
             self._first = None
@@ -216,7 +216,7 @@ class AdaptiveCalibration:
         )
 
     def _least_missing(self, part: PredictedRows) -> FloatArray:
-        """Return the smallest target miscoverage at which each row is missed, in (0, 1], shape (1, m)."""
+        """Return the smallest miscoverage in (0, 1] at which each interval excludes y, shape (1, m)."""
         band = self._score.band(part.prediction, self._coverage)
         least = 1 - self.calibration_set.exceeded_share(part, band)
         if not self._score.symmetric:  # Each bound has half of the miscoverage.

@@ -1,4 +1,4 @@
-r"""Quantile regression of scores with one additional row of infinite score, for many rows in turn.
+r"""Quantile regressions of scores. Each regression has one additional row, whose score is infinite.
 
 For calibration rows with scores :math:`S_i`, weights :math:`w_i` and basis functions :math:`\varphi_i`, and a
 new row with :math:`\varphi`, the cutoff of Gibbs, Cherian and Candès (2025, sec. 4) is
@@ -125,14 +125,14 @@ def cutoffs(rows: Calibration, vertex: Vertex, scores: FloatArray, phi: FloatArr
         m = len(new)
         same = Vertex(np.repeat(vertex.basic, m, axis=0), np.repeat(vertex.dual, m, axis=0))
         end, reached = _follow(rows, same, -tau * new)
-        # the exact scores of the basic rows, without the differences between ties
+        # the scores before small differences were added to ties
         beta = _solve(rows.phi[end.basic], scores[end.basic])
         cutoff[first : first + m] = np.where(reached, np.einsum("md,md->m", new, beta), np.inf)
     return cutoff
 
 
 def _follow(rows: Calibration, vertex: Vertex, change: FloatArray) -> tuple[Vertex, BoolArray]:
-    """Change ``phi.T @ eta`` by ``change``, shape (m, d). Return whether the change is feasible."""
+    """Return the bases after ``phi.T @ eta`` changes by ``change`` (m, d), and whether this is feasible."""
     basic, dual = vertex.basic.copy(), vertex.dual.copy()
     left = np.ones(len(basic))  # remaining share of the change
     reached = np.zeros(len(basic), dtype=bool)
@@ -168,18 +168,18 @@ def _first_bound(
 def _first_crossing(
     rows: Calibration, basic: IntArray, leaving: IntArray, at_upper: BoolArray
 ) -> tuple[IntArray, FloatArray]:
-    """Return the row whose residual becomes 0 first (-1 without such a row), and its dual variable."""
+    """Return the row whose residual becomes 0 first, or -1 if there is none, and the row's dual variable."""
     # the residual of the leaving row moves away from 0, and the residuals of the other basic rows remain 0
     moves = np.zeros(basic.shape)
     moves[np.arange(len(basic)), leaving] = np.where(at_upper, -1.0, 1.0)
     solved = np.linalg.solve(rows.phi[basic], np.stack([rows.scores[basic], moves], axis=2))
     residual = rows.scores - solved[..., 0] @ rows.phi.T
     approach = solved[..., 1] @ rows.phi.T
-    np.put_along_axis(approach, basic, 0.0, axis=1)  # residuals of basic rows stay 0
-    np.put_along_axis(residual, basic, 1.0, axis=1)  # for a quotient of 0
+    np.put_along_axis(approach, basic, 0.0, axis=1)  # the residuals of basic rows remain 0
+    np.put_along_axis(residual, basic, 1.0, axis=1)  # the quotient below is then 0
     size = np.abs(approach)
     approach[size <= _ROUNDING * size.max(axis=1, keepdims=True)] = 0.0
-    # the inverse of the distance at which the residual becomes 0
+    # 1 / (distance after which the residual of a row becomes 0)
     nearness = np.divide(approach, residual, out=np.zeros_like(residual), where=residual != 0)
     entering = np.argmax(nearness, axis=1)
     at = np.arange(len(basic)), entering

@@ -24,7 +24,7 @@ _MOST_INSERTED = 16
 
 @dataclass(frozen=True, eq=False)
 class PredictedRows(WeightedRows):
-    """Rows, and the prediction for these rows by a model that is fitted to other rows.
+    """Rows and their predictions by a model that is fitted to other rows.
 
     The array ``y`` is empty until the targets are observed.
     """
@@ -90,17 +90,17 @@ class CalibrationScores:
             density_ratio=np.concatenate([self.density_ratio, later.density_ratio])[n_removed:],
             labels=labels,
         )
-        # An insertion costs O(n) per row. Many rows are sorted at once, when the ranks are needed.
+        # An insertion costs O(n) per row. Therefore, many rows are not inserted but sorted later.
         if n_removed < len(self) and len(later) <= _MOST_INSERTED:
             self._update_ranks(joined, later, n_removed)
             if labels is not None and self.groups is not None and self.labels is not None:
                 removed = self.labels[:n_removed]
                 groups = self.groups.followed_by(labels, joined.repetitions, len(later), removed)
-                vars(joined)["groups"] = groups  # the value of the cached property
+                vars(joined)["groups"] = groups  # sets the cached property
         return joined
 
     def _update_ranks(self, joined: Self, later: Self, n_removed: int) -> None:
-        """Rank the scores of ``joined`` by insertion into the ranks of this set, for the groups in use."""
+        """Rank the scores of ``joined`` by insertions into the existing ranks of each group."""
         for label, ranks in self._ranks_of_groups.items():
             added, removed = later._weighted_rows_of(label), self._weighted_rows_of(label, n_removed)
             if len(ranks[0]) + added.size > removed.size:
@@ -111,7 +111,7 @@ class CalibrationScores:
                 )
 
     def _weighted_rows_of(self, label: Hashable, n_first: int | None = None) -> IntArray:
-        """Return the first rows with this label and a positive weight. ALL_LABELS means all groups."""
+        """Return the rows with this label and a positive weight. ALL_LABELS means the rows of all groups."""
         positive = self.repetitions[:n_first] * self.density_ratio[:n_first] > 0
         if label is not ALL_LABELS and self.labels is not None:
             # A comparison of arrays would broadcast a label that is a tuple.
@@ -122,7 +122,7 @@ class CalibrationScores:
         return replace(self, scores=scores)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the ranks, which are computed again. skops needs keys that are strings."""
+        """Return the state without the dict of ranks, because skops supports only keys that are strings."""
         return vars(self) | {"_ranks_of_groups": {}}
 
     def __len__(self) -> int:
@@ -154,7 +154,7 @@ class CalibrationScores:
             if label not in self._ranks_of_groups:
                 calibrating = slice(None) if groups is None else groups.calibration_rows(label)
                 weight = check_weight(self.weight[calibrating])
-                # Sums of weights of 1 are ranks, which need no cumulative sum.
+                # If all weights are 1, ranks replace the cumulative sums of the weights.
                 weights = weight if (weight != 1).any() else None
                 self._ranks_of_groups[label] = tuple(
                     WeightedRanks(scores[calibrating], weights) for scores in self.scores

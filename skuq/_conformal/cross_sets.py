@@ -1,4 +1,4 @@
-"""Cross-conformal classification (CV+). The score of each row is computed by a model of other rows."""
+"""Cross-conformal classification (CV+). The score of a row comes from a model fitted to other rows."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ class CrossSets:
     def sets(self, X: Any, coverages: FloatArray, uniform: FloatArray | None) -> BoolArray:
         """Return the sets of each coverage, shape (n, K, k) (Romano, Sesia and Candès 2020, section 2.3).
 
-        A class is in the set if the total weight of the calibration scores below its scores is less than c (n
-        + 1).
+        A class is in the set if the calibration scores below the scores of the class have a total weight of
+        less than c (n + 1), where c is the coverage.
         """
         below = sum(member.weight_below(X, self.classes, self.score, uniform) for member in self.members)
         targets = rank_target(coverages * (self.n_calibration + 1), self.n_calibration)

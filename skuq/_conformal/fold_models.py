@@ -90,7 +90,7 @@ def fit_held_out(
 
 
 def fit_folds(estimator: Any, data: TrainingData, splits: Any, **options: Any) -> CrossFit:
-    """Fit a clone for each fold and predict its test rows. The options are the options of `cross_fit`."""
+    """Fit a clone for each fold and predict its test rows. The options are passed to `cross_fit`."""
     return cross_fit(estimator, data.X, data.target, cv=splits, params=data.fit_params, **options)
 
 

@@ -92,7 +92,7 @@ class Groups:
     def followed_by(
         self, labels: np.ndarray, repetitions: FloatArray, n_added: int, removed: np.ndarray
     ) -> Groups:
-        """Return the groups after a few rows are added. ``labels`` include the added rows at their end."""
+        """Return the groups after rows are added. The last ``n_added`` labels belong to the added rows."""
         joined = copy(self)
         joined.__dict__.pop("_rows_of_labels", None)
         joined._labels = labels

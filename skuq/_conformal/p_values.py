@@ -17,9 +17,10 @@ def ranked_in_order(
     labels: np.ndarray | None,
     rng: np.random.RandomState,
 ) -> FloatArray:
-    """Return the share of larger scores among the calibration scores and earlier scores with the same label.
+    """Return the p-value of each row.
 
-    Ties are broken at random.
+    The p-value is the share of larger scores among the calibration scores and the earlier scores with the
+    same label. Ties are broken at random.
     """
     uniform = rng.random_sample(scores.size)
     sorted_past: dict[Any, list[float]] = {None: sorted(past.tolist())}

@@ -93,10 +93,7 @@ def outside_share(
 def scores_rounded_to_cover(
     score: FloatArray, low: FloatArray, high: FloatArray, scale: FloatArray, y: FloatArray
 ) -> FloatArray:
-    """Return the scores s.
-
-    The scores are increased until the rounded interval [low - scale s, high + scale s] contains y.
-    """
+    """Increase the scores s until the rounded interval [low - scale s, high + scale s] contains y."""
     # Without this increase, rounding may leave y outside the interval in all rows whose score equals the
     # quantile. The coverage would then be too low if many rows have the same target, such as counts or
     # prices. The increase is the floating-point spacing at the largest term of a bound.

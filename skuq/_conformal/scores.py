@@ -70,13 +70,13 @@ class ConformalScore(ABC):
         return self.read(predict_dist(estimator, X))
 
     def predict_with_point(self, estimator: Any, X: Any) -> tuple[Any, FloatArray]:
-        """Return the prediction of the estimator for `band`, and its point predictions."""
+        """Return the argument ``prediction`` of `band`, and the point predictions."""
         points, dist = point_and_dist(estimator, X)
         return self.read(dist), points
 
     @abstractmethod
     def read(self, dist: Distribution) -> Any:
-        """Return the prediction for `band` from predicted distributions."""
+        """Convert predicted distributions to the argument ``prediction`` of `band`."""
 
     @abstractmethod
     def band(self, prediction: Any, coverage: float) -> Band:

@@ -48,7 +48,7 @@ class SplitConformal:
         self._score = score
         self._options = options
         self._adaptation, self._window = adaptation, window
-        # If the scores depend on the coverage, they may be needed at a new coverage.
+        # Scores that depend on the coverage are computed from these rows if a new coverage is requested.
         self._history = PredictedCalls(window)
         self._calibrations: dict[float, AdaptiveCalibration] = {}
 
@@ -60,7 +60,7 @@ class SplitConformal:
         if not self._calibrations:
             self._calibrations[DEFAULT_COVERAGE] = self._new_calibration(DEFAULT_COVERAGE)
         current = [self._calibrations[DEFAULT_COVERAGE]]
-        if self._window is not None:  # The history of other coverages may be removed later.
+        if self._window is not None:  # Rows outside the window are not available later.
             current = list(self._calibrations.values())
         updates = [calibration.update_by(part) for calibration in current]
         for calibration, update in zip(current, updates, strict=True):
@@ -121,7 +121,7 @@ class SplitConformal:
             miscoverage = calibration.miscoverage(coverage)
             quantile = calibration.quantile(rows, coverage)
             bounds[:] = self._bounds(rows, quantile, coverage, miscoverage)
-            if mapped is not None:  # the interval of the distribution, if the rank exists
+            if mapped is not None:  # finite bounds are the interval of the distribution
                 bounds[:] = np.where(np.isinf(quantile), bounds, mapped.interval(coverage).T)
             unbounded |= np.isinf(quantile).any(axis=0)
         self._warn_of_unbounded(rows, coverages, unbounded)

@@ -28,7 +28,7 @@ class BaseJointRegressor(
     """Base class of regressors that predict a joint distribution of several targets.
 
     A subclass has the parameters ``estimator`` (one estimator or a list) and ``cv``. In ``TrainingData``,
-    ``y`` has shape (n, d), and ``params`` holds the arguments of ``fit`` of each wrapped estimator by name.
+    ``y`` has shape (n, d), and ``params`` maps the name of each wrapped estimator to arguments of ``fit``.
     """
 
     estimator: Any

@@ -30,7 +30,7 @@ _MOST_NAMES = 5
 
 
 def note_constant_target(error: Exception, estimator: Any, y: Any, *, about_constant: bool) -> None:
-    """Add a note to an error of ``fit`` if its target, or the target of an inner fit, is constant."""
+    """Add a note to an error of ``fit`` if the target of this fit or of an inner fit is constant."""
     if has_note(error, _ONE_VALUE):  # An inner fit has already added the note.
         return
     if is_constant(y):
@@ -67,7 +67,7 @@ def note_missing_encoder(error: Exception, estimator: Any, X: Any) -> None:
 
 
 def note_foundation_model(error: Exception, estimator: Any, X: Any) -> None:
-    """Add a remedy to an error of ``fit`` of TabPFN or TabICL about missing weights or a large table."""
+    """Add a remedy to an error of TabPFN or TabICL about missing network weights or a large table."""
     *_, inner = estimator, *iter_wrapped(estimator)
     if type(inner).__module__.partition(".")[0] not in _FOUNDATION_PACKAGES:
         return

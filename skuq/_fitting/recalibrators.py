@@ -28,7 +28,7 @@ def check_recalibrator(recalibrator: Any, *, auto: bool = False) -> None:
 
 def fit_recalibrator(recalibrator: Any, dist: Distribution, data: TrainingData, rows: IntArray) -> Any:
     fitted = clone(recalibrator)
-    if hasattr(fitted, "partial_fit"):  # The rows of folds are sorted, because the last rows are the latest.
+    if hasattr(fitted, "partial_fit"):  # The last rows must be the latest.
         order = np.argsort(rows, kind="stable")
         dist, rows = dist[order], rows[order]
     params = _censoring_of(recalibrator, data, rows)
@@ -38,7 +38,7 @@ def fit_recalibrator(recalibrator: Any, dist: Distribution, data: TrainingData, 
 
 
 def _censoring_of(recalibrator: Any, data: TrainingData, rows: IntArray) -> dict[str, Any]:
-    """Return the censoring of the rows. Raise an error if the recalibrator would ignore it."""
+    """Return the censoring of the rows. Raise an error if the recalibrator does not accept censoring."""
     given = given_censoring(data.params) if data.params else {}
     if not given or read_bounds(data.y, **given) is None:  # Every target is observed.
         return {}

@@ -66,7 +66,7 @@ def find_set(family: str, name: Any) -> DataSet:
 
 
 def _hint(name: Any, family: str) -> str:
-    """Return the loader that has a data set of this name, or the most similar name."""
+    """Return a hint with another loader that has a data set of this name, or with the most similar name."""
     if not isinstance(name, str) or not name:
         return ""
     wanted = re.sub("[^a-z0-9]+", "_", name.lower())

@@ -22,9 +22,9 @@ _MOST_ROWS = 200
 
 
 def shared_atoms(dist: Distribution) -> dict[float, FloatArray]:
-    """Return the probability of each atom in all rows, by the value of the atom.
+    """Return a dict from the value of each atom to its probability in each row.
 
-    Discrete forecasts, and forecasts with many different atoms, have none.
+    The dict is empty for discrete forecasts and for forecasts with many different atoms.
     """
     if dist.has_density or dist.has_mass:
         return {}

@@ -299,7 +299,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         symbol = "k" if curves[0].vary == "scale" else "b"
         for point in points:
             spot = place(point, axes)
-            # To the right of the point, the text would cross the axis.
+            # Text to the right of this point would cross the axis.
             left = below and spot[0] > 0.3 * self.ax_.dataLim.x1
             self.ax_.annotate(
                 f"${symbol}$ = {point.parameter:.2f}",

@@ -188,7 +188,7 @@ class Binned(Distribution):
         return float(width[0]) / _HALF_NORMAL_MEDIAN, float(width[-1]) / _HALF_NORMAL_MEDIAN
 
     def _beyond(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the distances of y from the lowest and from the highest knot, in units of both scales."""
+        """Return the distances of y below the lowest and above the highest knot, in scales of the tails."""
         low, high = self._scales
         return np.maximum(self._knots[0] - y, 0.0) / low, np.maximum(y - self._knots[-1], 0.0) / high
 
@@ -216,7 +216,7 @@ class Binned(Distribution):
         beyond: tuple[FloatArray, FloatArray],
         masses: tuple[FloatArray, FloatArray],
     ) -> FloatArray:
-        """Return the cdf, or 1 - cdf if the sides of the last two arguments are exchanged."""
+        """Return the cdf, or 1 - cdf if the arguments exchange the lower and the upper side."""
         small, large = (2 * mass * ndtr(-z) for z, mass in zip(beyond, masses, strict=True))
         inside = np.minimum(self._between(y, levels), 1.0)
         return np.where(beyond[0] > 0, small, np.where(beyond[1] > 0, 1 - large, inside))
@@ -391,7 +391,7 @@ class Binned(Distribution):
         return np.concatenate([knots, np.broadcast_to(tails, (len(self), tails.size))], axis=1)
 
     def _landmark_knots(self) -> IntArray:
-        """Return indices of knots between the extreme quantiles, at even ranks and at even distances."""
+        """Return the indices of knots between the extreme quantiles, evenly spaced by rank and by value."""
         row, last = np.arange(len(self)), self._knots.size - 1
         first = np.clip(self._count(lambda knot: self._below[row, knot] < _NEGLIGIBLE) - 1, 0, last)
         stop = np.clip(self._count(lambda knot: self._above[row, knot] > _NEGLIGIBLE), 0, last)

@@ -116,9 +116,9 @@ class Hurdle(Distribution):
         return np.where((q + slack >= above) & (q <= above + self.p), self.at, inner)
 
     def _inner_level(self, level: FloatArray, beyond: Any) -> FloatArray:
-        """Return the level of ``dist``.
+        """Convert a level of the mixture to a level of ``dist``.
 
-        The mask ``beyond`` contains the rows whose level includes the atom.
+        In the rows of the mask ``beyond``, the level includes the probability of the atom.
         """
         rest = np.where(self.p < 1, 1 - self.p, 1.0)
         return np.asarray(np.clip((level - self.p * beyond) / rest, 0.0, 1.0))

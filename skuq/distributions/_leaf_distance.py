@@ -34,7 +34,7 @@ _WIDER = 2.0
 
 _FINER = (8, 64)
 _REFINEMENTS = tuple(pairwise((-1, 1, *_FINER)))
-"""Allowed numbers of parts of a cell. Each number is mapped to the next smaller number."""
+"""Pairs (a, b). A cell is divided into b parts if the required number of parts is above a and at most b."""
 
 _LONG_TAIL = 8.0
 """The rule of a tail is refined if the tail is longer than this, in units of the other scale."""

@@ -255,8 +255,8 @@ class LevelMap:
 
     def _composed(self, inner: LevelMap) -> LevelMap:
         first, second = inner.pieces, self.pieces
-        # The knots are the knots of the inner map, and the points that the inner map maps to knots of the
-        # outer map.
+        # The composed map has the knots of the inner map. It also has knots at the points that the inner map
+        # maps to knots of the outer map.
         knots = np.unique(np.concatenate([first.knots, first.inverse(second.knots)]))
         # Slopes must be positive, so knots with equal values after rounding are dropped.
         values, keep = np.unique(second(first(knots)), return_index=True)

@@ -12,7 +12,7 @@ from skuq._validation import as_float_array, check_finite, check_no_nan, check_n
 
 
 def read_rows(*, may_be_infinite: str = "", **parameters: ArrayLike) -> list[FloatArray]:
-    """Return copies of the parameters. They are checked and broadcast to shape (n,)."""
+    """Return checked copies of the parameters, broadcast to shape (n,)."""
     arrays = []
     for name, values in parameters.items():
         array = as_float_array(values, name)
@@ -84,7 +84,7 @@ def noise_scale(scale: FloatArray, epistemic_scale: FloatArray) -> FloatArray:
 
 
 def merge_optional(parts: list[FloatArray | None]) -> tuple[FloatArray | None, bool]:
-    """Stack the arrays, or return None if all are None. The flag is False if only some of them are None."""
+    """Stack the arrays, or return None if all are None. The flag is False if some but not all are None."""
     present = [part for part in parts if part is not None]
     if not present:
         return None, True

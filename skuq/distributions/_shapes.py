@@ -56,7 +56,7 @@ class TabulatedCrps(Protocol):
 
 
 class OneRow(SmoothCdf, Protocol):
-    """Methods of a one-row distribution from which its tables are computed."""
+    """One-row distribution with the methods that its tables require."""
 
     def _isf(self, q: FloatArray) -> FloatArray: ...
     def _normal_score(self, y: FloatArray) -> FloatArray: ...
@@ -133,7 +133,7 @@ class Shape:
 
     @cached_property
     def _rule_error(self) -> HermiteTable:
-        """Return the expectation of max(Z - b, 0)^2 minus its value by the rule, as a function of b."""
+        """Return the exact expectation of max(Z - b, 0)^2 minus the value of the rule, as a function of b."""
         (nodes, weights), local = self.rule(), self.edges[np.abs(self.edges) < _LOCAL]
         values, slopes = np.zeros_like(EDGES), np.zeros_like(EDGES)
         if local.size < 2:

@@ -298,7 +298,7 @@ class Supported(Distribution):
 
     @cached_property
     def _window(self) -> tuple[FloatArray, FloatArray]:
-        """Return the first and the last integer of the sums. Integrals replace the sums beyond them."""
+        """Return the first and the last integer of the sums. Integrals replace the sums outside the range."""
         low, high = self._ppf(TAIL), self._isf(TAIL)
         size = self._most_summed
         around = np.clip(self._ppf(np.asarray(0.5)) - size // 2, low, high - size)
@@ -311,7 +311,7 @@ class Supported(Distribution):
 
     @cached_property
     def _wide(self) -> IntArray:
-        """Return the rows with more integers than the window."""
+        """Return the rows whose integers do not fit into the window."""
         first, last = self._window
         return np.flatnonzero(last - first == self._most_summed)
 
@@ -415,7 +415,7 @@ class Supported(Distribution):
             parts = [landmarks_between(leaf, *bounds) for _, leaf in self.base._leaves()]
             return self._inside(np.concatenate(parts, axis=1).T).T
         points = np.stack([self._map(column) for column in self.base._landmarks().T], axis=1)
-        # quantiles divide the tails, where the window has no atoms
+        # The quantiles divide the tails, which are outside the window of atoms.
         return np.concatenate([points, with_atoms(points, *self._window)], axis=1)
 
     def _level_breaks(self) -> FloatArray:
@@ -429,7 +429,7 @@ class Supported(Distribution):
 
 
 def _is_smooth(dist: Any) -> bool:
-    """Return whether the cdf is smooth between the landmarks, so also after rounding to integers."""
+    """Return whether the cdf is smooth between the landmarks. Rounding to integers keeps it smooth."""
     if dist.has_density:
         return True
     if isinstance(dist, Concatenated):

@@ -22,7 +22,7 @@ sets."""
 class UnreachableLevel:
     """Level whose quantile is infinite.
 
-    The attributes also contain the total weight of calibration rows that a finite quantile needs.
+    The attribute ``needed`` is the total weight of calibration rows that a finite quantile requires.
     """
 
     needed: float

@@ -26,7 +26,7 @@ GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
 def minimize_rows(function: Callable[[FloatArray], FloatArray], dist: Distribution) -> FloatArray:
-    """Return the minimum of each row. The search begins at the quantiles of the distribution."""
+    """Return the position of the minimum in each row. The search begins at quantiles of the distribution."""
     quantiles = np.stack([dist._finite_part()._ppf(np.asarray(level)) for level in GRID])
     width = quantiles[-1] - quantiles[0]
     # A point mass has no width, but the optimum may differ from its point.

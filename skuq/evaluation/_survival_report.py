@@ -248,7 +248,7 @@ def _check_time(y: FloatArray, event: BoolArray | None, upper: float | None) -> 
 
 
 def _without_features(y: FloatArray, event: BoolArray | None, weight: FloatArray | None) -> Distribution:
-    """Return the Kaplan-Meier estimate for each row. Later times count as slightly later than the last."""
+    """Return the Kaplan-Meier estimate for each row. All mass after the last time is slightly after it."""
     curve = product_limit(y, event, weight)
     times, steps = step_masses(curve.times, curve.survival)
     kept = steps > 0

@@ -117,7 +117,7 @@ def plain_words(text: str) -> str:
 
 
 def in_hundred(*shares: float) -> list[str]:
-    """Return shares per hundred, with decimals where the shares would otherwise look equal."""
+    """Return shares per hundred, with decimals if the shares would otherwise look equal."""
     for decimals in (0, 1, 2, 3):
         texts = [f"{100 * share:.{decimals}f}" for share in shares]
         if len(set(texts)) == len(texts):
@@ -186,7 +186,7 @@ def _bias(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _location_and_width(evidence: Evidence) -> Iterator[Finding]:
-    """Yield the larger of the two faults first. A bias also makes the coverage too small."""
+    """Yield bias and wrong coverage, the larger fault first. A bias also reduces the coverage."""
     bias, width = list(_bias(evidence)), list(_coverage(evidence))
     is_larger = bool(bias) and abs(evidence.headline["below"] - 0.5) > abs(evidence.gap)
     if is_larger and not evidence.local:
@@ -374,7 +374,7 @@ def _alike(name: str, table: pd.DataFrame, of_classes: bool) -> Iterator[Finding
 
 
 def _directions(flagged: pd.DataFrame, of_classes: bool) -> str:
-    """Name the parts of each direction: "The intervals are too wide in North (99 of 100)."."""
+    """Name the parts with each fault, as in "The intervals are too wide in North (99 of 100)."."""
     goals = flagged["nominal"].round(9).unique()  # The means of equal numbers differ by rounding.
     texts = [
         f"{side} in {_named_parts(flagged[chosen], len(goals) == 1)}"

@@ -38,7 +38,7 @@ class Evidence:
         return bool((table["flag"] & self.differs(table)).any()) and _rest_is_right(table)
 
     def differs(self, table: pd.DataFrame) -> pd.Series[bool]:
-        """Return which parts have another coverage than all rows together."""
+        """Return which parts differ significantly in coverage from all rows together."""
         inside = self.headline["inside"]
         differs: pd.Series[bool] = (table["high"] < inside) | (table["low"] > inside)
         return differs
@@ -67,7 +67,7 @@ class Evidence:
 
     @property
     def opposite(self) -> list[str]:
-        """Names of the parts of the rows whose coverage is too low in some parts and too high in others."""
+        """Names of the groupings whose coverage is too low in some parts and too high in other parts."""
         return [name for name, table in self.parts.items() if is_low(table).any() and is_high(table).any()]
 
     @property
@@ -78,7 +78,7 @@ class Evidence:
         return float(self.table[column].get(metric, math.nan))
 
     def is_beyond(self, metric: str, least: float) -> bool:
-        """Return whether an error exceeds the errors of calibrated models and a smallest size."""
+        """Return whether a metric exceeds both ``least`` and the values of calibrated models."""
         value, high = self.number(metric), self.number(metric, "calibrated_high")
         if math.isnan(high):
             high = MOST_TIMES_CALIBRATED * self.number(metric, "calibrated")
@@ -86,7 +86,7 @@ class Evidence:
 
 
 def _rest_is_right(table: pd.DataFrame) -> bool:
-    """Return whether the parts without a flag have the right coverage together."""
+    """Return whether all parts without a flag together have the nominal coverage."""
     rest = table.loc[~table["flag"], ["n", "coverage", "nominal"]]
     n = float(rest["n"].sum())
     if n == 0:

@@ -138,7 +138,7 @@ def _rows_of(table: pd.DataFrame) -> dict[str, Row]:
 
 
 def _format(report: UncertaintyReport, metric: str, rows: Mapping[str, Mapping[str, Row]]) -> RowFormat:
-    """Return the format that all models share."""
+    """Return the number format of a metric, which all models share."""
     present = [each[metric] for each in rows.values() if metric in each]
     values = [float(row[column]) for row in present for column in ("value", "calibrated")]
     return RowFormat.of(values, percent=present[0]["title"] in report.attrs["in_percent"])
@@ -170,7 +170,7 @@ def _one_model(
 
 
 def _split(caption: str, columns: Sequence[str], cells: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """Return a table of the most important metrics, and the other rows."""
+    """Divide a table into the rows of the most important metrics and all other rows."""
     chosen = HEADLINES + CLASS_HEADLINES
     rows = [cells[metric] for metric in chosen if metric in cells]
     rest = [row for metric, row in cells.items() if metric not in chosen]

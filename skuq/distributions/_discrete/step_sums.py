@@ -89,7 +89,7 @@ def step_moments(
 
 
 def with_atoms(points: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Add all atoms of rows with few atoms to the points, shape (n, k).
+    """Return the points, shape (n, k). In rows with few atoms, the atoms replace the points.
 
     The cdf must be smooth between the points.
     """

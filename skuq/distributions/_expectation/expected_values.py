@@ -41,7 +41,7 @@ def rule_moments(rule: OutcomeRule, center: FloatArray) -> tuple[FloatArray, Flo
 
 
 def _sum_rule(dist: Any) -> OutcomeRule | None:
-    """Return a rule if the atoms are listed, or if the landmarks do not contain all integers."""
+    """Return a rule if all atoms are listed or if a row has many numbered atoms, otherwise None."""
     if dist._listed_atoms() is not None:
         return OutcomeRule(dist)
     lattice = None if dist.has_density else dist._lattice()

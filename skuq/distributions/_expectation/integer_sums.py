@@ -32,7 +32,7 @@ _STEPS = np.arange(float(SIZE))[:, np.newaxis]
 
 @dataclass(frozen=True)
 class Lattice:
-    """Atoms of a distribution, numbered by integers: the atom of an index, and the inverse map."""
+    """Maps from integer indices to the atoms of a distribution, and from the atoms to the indices."""
 
     atom: RowMap
     index: RowMap
@@ -50,7 +50,7 @@ class AtomHooks:
         return None
 
     def _clipped_density(self) -> tuple[Any, FloatArray, FloatArray] | None:
-        """Return a rough density and both bounds if the distribution clips it, otherwise None."""
+        """Return the base and both bounds if a base with a rough density is clipped, otherwise None."""
         return None
 
 
@@ -59,7 +59,7 @@ INTEGERS = Lattice(np.array, np.array)
 
 
 def cdf_steps(dist: Any, atoms: Atoms | None) -> Atoms | None:
-    """Return the same outcomes with the probabilities under another distribution."""
+    """Return the outcomes of ``atoms`` with their probabilities under ``dist``."""
     return None if atoms is None else _cdf_steps(dist, atoms)
 
 
@@ -74,7 +74,7 @@ def _cdf_steps(dist: Any, atoms: Atoms) -> Atoms:
 def sum_rule(count: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the offsets and weights of a rule for the sum over 0, ..., count - 1, both of shape (m, n)."""
     few = count <= SIZE
-    # The clip keeps the integers distinct where the nodes are closer than 1 to each other.
+    # The clip keeps the integers distinct if nodes are less than 1 apart.
     spread = np.clip(np.floor(_NODES * count), _STEPS, np.maximum(count - SIZE, 0.0) + _STEPS)
     offsets = np.where(few, np.minimum(_STEPS, np.maximum(count - 1, 0.0)), spread)
     weights = np.asarray(count > _STEPS, dtype=np.float64)

@@ -226,7 +226,7 @@ class ValuePanels(_RowPanels):
 
 
 class SumPanels(_RowPanels):
-    """Panels over the indices of atoms. The panel between two indices contains the upper one.
+    """Panels over the indices of atoms. The panel between two indices contains the upper index.
 
     The first atom of each panel has its own node, because its probability may be the sum of two smooth parts.
     """
@@ -300,7 +300,7 @@ class StepPanels(SumPanels):
 
 
 def _divide(marks: FloatArray, origin: FloatArray, rows: BoolArray) -> Iterator[FloatArray]:
-    """Yield more marks, such that the distance to the origin at most doubles from mark to mark."""
+    """Add marks, so that the distance to the origin at most doubles from mark to mark."""
     for low, high in pairwise(marks - origin):
         far = rows & (low * high > 0) & (high - low > SIZE)
         ratio = np.divide(high, low, out=np.ones_like(low), where=far)
@@ -313,13 +313,13 @@ def _divide(marks: FloatArray, origin: FloatArray, rows: BoolArray) -> Iterator[
 
 
 def tail_masses(dist: Leaf, first: FloatArray, last: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the probabilities below and above the atoms between two atoms, both of shape (n,)."""
+    """Return the probabilities below the smaller and above the larger of two atoms, both of shape (n,)."""
     low, high = np.minimum(first, last), np.maximum(first, last)
     return np.maximum(dist._cdf(low) - np.exp(dist._logpmf(low)), 0.0), dist._sf(high)
 
 
 def tail_nodes(dist: Leaf, below: FloatArray, above: FloatArray) -> Weighted:
-    """Yield the nodes of a rule over the levels below and above. Small light tails are ignored."""
+    """Yield the nodes of a rule over two tails with the given probabilities. Small tails are ignored."""
     if max(below.max(), above.max()) < (_LIGHT_TAIL if dist._light_tails else _LEAST_TAIL):
         return
     for quantile, mass in ((dist._ppf, below), (dist._isf, above)):

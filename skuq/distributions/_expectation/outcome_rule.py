@@ -120,7 +120,7 @@ class _LeafRule:
 
 
 def find_atoms(dist: Leaf, lattice: Lattice | None, most: int) -> tuple[list[Atom], BoolArray]:
-    """Return the atoms and probabilities of rows that consist of few atoms. The mask contains these rows."""
+    """Return the atoms of rows with only a few atoms, with their probabilities, and a mask of these rows."""
     if dist.has_density or most == 0:
         return [], np.zeros(len(dist), dtype=bool)
     return _search_atoms(dist, most) if lattice is None else _list_atoms(dist, lattice, most)

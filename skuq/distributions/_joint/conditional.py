@@ -144,7 +144,7 @@ class ConditionalMarginal(Distribution):
 
     @property
     def _integrates_values(self) -> bool:
-        return True  # the breaks of the base are at other levels in each row
+        return True  # the breaks of the base are at different levels in each row
 
     def _landmarks(self) -> FloatArray:
         return np.sort(np.column_stack([super()._landmarks(), self.base._landmarks()]), axis=1)

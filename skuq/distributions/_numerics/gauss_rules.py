@@ -30,7 +30,7 @@ _NEGLIGIBLE = 1e-6
 _CENTRAL = 4.0
 _LOG_VALUES = 1 + np.array([-1, 0, np.log(8), 100.0])
 _PLACES = np.cumsum([0, _CENTRAL / 0.5, 4 * np.log(8), 100.0 - np.log(8)])
-"""Widths of cells. The width is 0.5 at values up to 4, a quarter of the value between 4 and 32, and the value
+"""The width of a cell is 0.5 for values up to 4, a quarter of the value between 4 and 32, and the whole value
 above 32."""
 
 

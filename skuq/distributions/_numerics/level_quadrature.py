@@ -161,7 +161,7 @@ def level_mean_distance(dist: LevelQuantiles, y: FloatArray) -> FloatArray:
 
 
 def _integrate_around(dist: LevelQuantiles, y: FloatArray, factors: Factors) -> FloatArray:
-    """Return the integral of |Q(u) - y| times a factor. The factors below y and above y are different."""
+    """Return the integral of |Q(u) - y| times one factor below y and another factor above y."""
     grid = make_grid(dist._level_breaks())
     upper = grid.upper[grid.panel]
     left, right = factors(grid.nodes, upper)
@@ -192,7 +192,7 @@ def _sum_shared(
     below: FloatArray,
     above: FloatArray,
 ) -> FloatArray:
-    """Return the sums over whole panels on both sides of y. All rows have the same quantiles."""
+    """Return the sums over the panels that do not contain y, if all rows have the same quantiles."""
     quantile = np.array(
         [node_quantile(dist, at, is_upper)[0] for at, is_upper in zip(grid.nodes, upper, strict=True)]
     )

@@ -25,7 +25,7 @@ import numpy as np
 from skuq._typing import FloatArray, IntArray
 
 BLOCK = 1 << 18
-"""Number of cdf values that are dense at the same time."""
+"""Number of cdf values that are expanded at the same time."""
 
 
 class Table(Protocol):

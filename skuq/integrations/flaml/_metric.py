@@ -18,7 +18,7 @@ FLAML discards infinite losses."""
 
 
 class Metric:
-    """Metric of FLAML. It is a class, because FLAML pickles it."""
+    """Metric of FLAML. It is a class, because FLAML pickles metrics."""
 
     def __init__(self, scorers: list[DistributionScorer], constraints: tuple[Constraint, ...]) -> None:
         self.scorers, self.constraints = scorers, constraints
