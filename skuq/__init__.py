@@ -90,7 +90,7 @@ if _typing.TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        """Import a package, or a name of the quick start with its package."""
+        """Import a package of skuq, or a name that `skuq` itself exports, on first access."""
         if name in _HOMES:
             value = getattr(_import_module(_HOMES[name]), name)
         elif name in _PACKAGES:
@@ -101,5 +101,5 @@ else:
         return value
 
     def __dir__() -> list[str]:
-        """Return all names, without `neural` before it is loaded: `help(skuq)` would import torch."""
+        """Return all names. Omit `neural` until it is loaded, because `help(skuq)` would import torch."""
         return sorted({*globals(), *_HOMES, *_PACKAGES} - ({"neural"} - set(globals())))

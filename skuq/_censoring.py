@@ -123,7 +123,7 @@ def refuse_censoring(owner: str, y: FloatArray, params: Mapping[str, Any]) -> No
 
 
 def read_censoring_time(censoring_time: Any, y: FloatArray, event: BoolArray | None) -> FloatArray:
-    """Return the censoring times: y of a censored row, and at least y of an observed row."""
+    """Return the censoring times. They equal y in censored rows and are at least y in observed rows."""
     name = "censoring_time"
     ends = check_no_nan(check_rows(as_float_array(censoring_time, name), name, y.size), name)
     observed = np.ones(y.size, dtype=bool) if event is None else event
@@ -210,9 +210,9 @@ def product_limit(
 
 
 def step_masses(times: FloatArray, survival: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the steps of survival functions, shapes (k + 1,) and (..., k + 1).
+    """Return the times and masses of the steps of survival functions, shapes (k + 1,) and (..., k + 1).
 
-    The last point is slightly later than the last time. Its mass is the probability of all later times.
+    The last step is slightly later than the last time and has the probability of all later times.
     """
     later = times[-1] + _LATER * max(float(np.abs(times).max()), np.finfo(float).tiny)
     none = np.zeros((*survival.shape[:-1], 1))
@@ -243,9 +243,10 @@ MassFunction = Callable[[FloatArray | None], FloatArray]
 
 
 def interval_masses(bounds: Bounds) -> tuple[Bounds, MassFunction]:
-    """Return Turnbull's intervals, and their masses: the nonparametric maximum likelihood estimate.
+    """Return Turnbull's intervals, and a function of the weights that computes their masses.
 
-    Mass without a finite upper bound is left out.
+    The masses are the nonparametric maximum likelihood estimate. Intervals without a finite upper bound are
+    left out.
     """
     low, high, first, last = _innermost_intervals(bounds)
     finite = np.flatnonzero(np.isfinite(high))

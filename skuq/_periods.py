@@ -11,7 +11,7 @@ N_PERIODS = 12
 
 
 def as_times(values: pd.Series[Any]) -> pd.Series[Any]:
-    """Return numbers, or timestamps of dates in any usual format. Other values become missing."""
+    """Convert values to floats, or dates in any usual format to timestamps. Other values become missing."""
     if pd.api.types.is_numeric_dtype(values):
         return values.astype(float)
     return pd.to_datetime(values, errors="coerce", format="mixed", utc=True).dt.tz_localize(None)
@@ -24,7 +24,7 @@ def period_starts(first: Any, last: Any) -> pd.Index[Any]:
     elif isinstance(first, pd.Timestamp):
         exact = pd.date_range(first, last, periods=N_PERIODS + 1)[:-1].floor("s")
         days = exact.ceil("D")
-        # Dates without hours have periods that begin with a day.
+        # If the times are dates without hours, each period begins at midnight.
         starts = days if first == days[0] and last == last.normalize() and days.is_unique else exact
     else:
         starts = pd.Index(np.linspace(first, last, N_PERIODS + 1)[:-1])

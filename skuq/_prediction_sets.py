@@ -86,7 +86,7 @@ def _fill(proba: np.ndarray, targets: FloatArray, sets: BoolArray) -> None:
         crossing = most_probable - before
         threshold = values[crossing]
         np.greater_equal(proba, threshold[:, np.newaxis], out=inside)
-        # The next class may be equally probable, and then it is not below the threshold.
+        # If the next class is equally probable, the comparison includes this class too.
         tied = np.flatnonzero((before < n_classes - 1) & (values[crossing - 1] == threshold))
         if tied.size:
             inside[tied] = _first_of_ties(proba[tied], threshold[tied], before[tied] + 1)

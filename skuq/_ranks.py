@@ -58,10 +58,10 @@ class WeightedRanks:
         self.total = float(self.cumulative[-1])
 
     def followed_by(self, added: FloatArray, weights: FloatArray, removed: FloatArray) -> WeightedRanks:
-        """Return the ranks with added values and without the earliest of the removed values, in O(n)."""
+        """Return updated ranks in O(n). Of several equal values, the earliest added value is removed."""
         values, kept_weights = self.values, self.weights
         if removed.size:
-            # Equal values are in the order of their addition, so that the first of them is the earliest.
+            # Equal values are stored in the order of their addition, so the first one is the earliest.
             removed = np.sort(removed)
             nth = np.arange(removed.size) - removed.searchsorted(removed)
             position = (values.searchsorted(removed) + nth).tolist()
@@ -99,18 +99,18 @@ class WeightedRanks:
         return float(self.quantile(self.total / 2) + self.quantile_from_top(self.total / 2)) / 2
 
     def weight_of(self, count: IntArray) -> FloatArray:
-        # For a count of 0, cumulative[-1] would be the total.
+        # A count of 0 must give 0, but cumulative[count - 1] would be the total.
         return np.asarray(np.where(count > 0, self.cumulative[np.maximum(count, 1) - 1], 0.0))
 
 
 def _without(values: FloatArray, positions: list[int]) -> FloatArray:
-    """Return the values without the values at a few ascending positions."""
+    """Remove the values at a few ascending positions."""
     starts = [0, *(position + 1 for position in positions)]
     return np.concatenate([values[i:j] for i, j in zip(starts, [*positions, None], strict=True)])
 
 
 def _with(values: FloatArray, positions: list[int], added: FloatArray) -> FloatArray:
-    """Return the values with a few values inserted before ascending positions."""
+    """Insert a few values before ascending positions."""
     pieces, last = [], 0
     for number, position in enumerate(positions):
         pieces += [values[last:position], added[number : number + 1]]

@@ -1,8 +1,8 @@
 """Comparisons with a tolerance for rounding errors.
 
 Shares are sums of weights divided by their total, and edges are computed as low + i * step. The rounding
-errors of both depend on the units of y. If a value equals a limit in exact arithmetic, the comparison after
-rounding must have the same result.
+errors of shares and edges depend on the units of y. If a value equals a limit in exact arithmetic, the
+comparison must treat the value and the limit as equal despite rounding errors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def reaches(value: float | FloatArray, limit: float | FloatArray, *, total: floa
 
 
 def count_above(falling: FloatArray, limit: float, *, total: float = 1.0, closed: bool = False) -> int:
-    """Return the number of values of a decreasing array above a limit. If ``closed``, equal values count."""
+    """Count the values of a decreasing array above a limit, or at least at the limit if ``closed``."""
     slack = ROUNDING * total
     # searchsorted needs an increasing array.
     if closed:

@@ -94,12 +94,12 @@ MethodT = TypeVar("MethodT", bound=Callable[..., Any])
 
 
 def with_callbacks(method: MethodT) -> MethodT:
-    """Let a method set up and tear down callbacks; type checkers see the method unchanged."""
+    """Decorate a method to set up and tear down callbacks. Its type does not change."""
     return cast(MethodT, untyped_with_callbacks(method))
 
 
 def available_if(check: Callable[[Any], Any]) -> Callable[[MethodT], MethodT]:
-    """Decorate a method that only some instances have; type checkers see the method unchanged."""
+    """Decorate a method that only some instances have. Its type does not change."""
     return cast(Callable[[MethodT], MethodT], untyped_available_if(check))
 
 
@@ -168,7 +168,7 @@ def _ignores_n_jobs() -> bool:
 
 
 def _in_dask_task() -> bool:
-    # Inside a task, the package is already imported. Its import would be slow.
+    # Inside a task, `distributed` is already imported. Outside of tasks, its slow import is avoided.
     if "distributed" not in sys.modules:
         return False
     from distributed import get_worker
@@ -204,7 +204,7 @@ def run_parallel(
     with parallel_config("sequential") if n_jobs == 1 else sequential_in_cluster_task():
         backend, n_jobs_of_backend = get_active_backend()
         gradual = one_by_one and (isinstance(backend, SequentialBackend) or backend.supports_return_generator)
-        # For one job, joblib would need as much time as a linear prediction for one row.
+        # One job runs without joblib, whose overhead is as long as a linear prediction for one row.
         requested = n_jobs_of_backend if n_jobs is None else n_jobs
         one_job = requested in (None, 1) and backend.effective_n_jobs(1) == 1 and not options.get("verbose")
         parallel = Parallel(n_jobs=n_jobs, return_as="generator" if gradual else "list", **options)

@@ -1,4 +1,4 @@
-"""Units for squares. They are powers of two, because a division by a power of two is exact."""
+"""Units that prevent overflow of squares. Division by a unit is exact, because units are powers of two."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ class Groups:
         rng = np.random.default_rng(self.seed)
         counts = level_counts(inside, total)
         n = counts.sum()
-        # `n` is rounded. A group cannot have more than n rows.
+        # A group has at most n rows, also if `n` was rounded down.
         sizes = np.minimum(np.maximum(np.rint(self.fractions * n), self.min_size), n).astype(np.int64)
         draws = [draw_counts(counts, int(size), self.shape, self.replace, rng) for size in sizes]
         return np.array([group_errors(drawn, self.levels, self.error).max(axis=1) for drawn in draws])
@@ -255,7 +255,7 @@ def _check_fractions(fractions: ArrayLike, name: str = "fractions") -> FloatArra
 
 
 def level_counts(inside: FloatArray, total: float) -> IntArray:
-    # The running sums are rounded, not the counts, so that the counts add up to the rounded total.
+    # Round the running sums instead of the counts, so that the counts add up to the rounded total.
     running = np.rint(np.append(inside, total))
     return np.asarray(np.diff(running, prepend=0.0), dtype=np.int64)
 
@@ -263,10 +263,7 @@ def level_counts(inside: FloatArray, total: float) -> IntArray:
 def draw_counts(
     counts: IntArray, size: int, shape: tuple[int, int], replace: bool, rng: np.random.Generator
 ) -> IntArray:
-    """Draw random groups of rows.
-
-    Return the counts of each level in a group, shape (trials, groups, k + 1).
-    """
+    """Draw random groups of rows. Return their counts at each level, shape (trials, groups, k + 1)."""
     if replace:
         return np.asarray(rng.multinomial(size, counts / counts.sum(), size=shape))
     # Both methods are exact. The time of "count" is proportional to the number of rows, and the time of

@@ -133,7 +133,7 @@ def regression_calibration_curve(
 
 @functools.cache
 def curve_rows(default_levels: int, default_kind: str) -> Callable[..., Any]:
-    """Return the function ``rows``, which all metrics of calibration curves with these defaults share."""
+    """Return the function ``rows`` for all metrics of calibration curves with these defaults."""
 
     def rows(
         y: FloatArray,
@@ -154,7 +154,7 @@ def of_curve(
     default_kind: str = "quantile",
     check_error: Callable[..., object] | None = None,
 ) -> dict[str, Any]:
-    """Return the fields of a metric record. The metric depends only on the calibration curve."""
+    """Return the record fields of a metric that depends only on the calibration curve."""
 
     def split(options: dict[str, Any]) -> tuple[FloatArray, dict[str, Any]]:
         rest = {"levels": default_levels, **options}

@@ -169,7 +169,7 @@ class Binning:
             row = int(edge) if ends is None else ends.row_at(float(edge))
             first, stop = _group_around(key, min(row, key.size - 1))
             key_edges.append(key[first])
-            # An earlier edge lies inside this group of equal keys, so its rows already have a bin.
+            # If an earlier edge lies in this group of equal keys, the rows of the group already have bins.
             if first < done:
                 continue
             parts.append((slice(done, first), place, 1.0))

@@ -76,7 +76,7 @@ def _area_below_steps(rising: FloatArray, step: FloatArray, before: FloatArray) 
 
 
 def area_of_ramps(parts: list[Entry]) -> WeightFunction:
-    """Return the area for targets whose covered share rises linearly, as a function of weights."""
+    """Return the area for covered shares that rise linearly, as a function of weights."""
     starts, stops, share = (np.concatenate(numbers) for numbers in zip(*parts, strict=True))
     ramp = stops - starts > _NO_RAMP
     levels = np.unique(np.concatenate([[0.0, 1.0], starts, stops]))

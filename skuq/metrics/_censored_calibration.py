@@ -222,7 +222,7 @@ def pair_sums(
     upper: float = np.inf,
     ipcw: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return two sums for each row: the weights of its concordant pairs, and of its comparable pairs."""
+    """Return the total weight of the concordant pairs and of the comparable pairs of each row."""
     observed = np.ones(y.size, dtype=bool) if event is None else event
     repeats = np.ones(y.size) if weight is None else weight
     pair_weight = np.ones(y.size)

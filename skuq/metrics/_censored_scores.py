@@ -202,7 +202,7 @@ def localized_crps_loss(
 def localized_crps_rows(
     y: FloatArray, dist: Distribution, event: BoolArray | None, weight: FloatArray | None
 ) -> FloatArray:
-    """Return the CRPS of each row up to its censoring time, whose distribution is estimated if unknown."""
+    """Return the CRPS of each row up to its censoring time. Average over an estimate of unknown times."""
     if event is None:
         return crps_rows(y, dist)
     loss = np.empty(y.size)
@@ -221,12 +221,12 @@ def _crps_up_to(y: FloatArray, dist: Distribution, ends: FloatArray) -> FloatArr
 
 
 def _mean_over_censoring(y: FloatArray, dist: Distribution, censoring: StepSurvival) -> FloatArray:
-    """Return the mean of the CRPS over quantiles of the censoring time, given that it is at least y."""
+    """Average the CRPS up to the censoring time over quantiles of censoring times that are at least y."""
     ends = np.append(censoring.times, np.inf)
     at_least = censoring.before(y)
     total = np.zeros(y.size)
     for level in (np.arange(_CENSORING_QUANTILES) + 0.5) / _CENSORING_QUANTILES:
-        # Take the first time at which the (decreasing) survival is at most the survival of the quantile.
+        # The quantile is the first time with a survival of at most `at_least * (1 - level)`.
         reached = np.searchsorted(-censoring.survival, -at_least * (1 - level), side="left")
         total += _crps_up_to(y, dist, np.maximum(ends[reached], y))
     return total / _CENSORING_QUANTILES

@@ -48,11 +48,11 @@ def _uniform_bin(confidence: FloatArray, tolerance: float, n_bins: int) -> BinIn
 
 
 def _binned_error(total: FloatArray, mean: FloatArray, share: FloatArray, norm: str) -> float:
-    """Return the error from the weights of the bins, mean probabilities and observed shares, shape (b,)."""
+    """Compute the error from weights, mean probabilities and observed shares of bins, each of shape (b,)."""
     gap = np.abs(mean - share) if norm == "l1" else np.square(mean - share)
     if norm == "debiased":
-        # The squared difference of the means is too large by the variance of the observed mean. With one row,
-        # a bin gives no estimate of this variance and is left out (Kumar et al. 2019).
+        # The squared gap is too large by the variance of the observed share. A bin with one row gives no
+        # estimate of this variance and is left out (Kumar et al. 2019).
         several = total > 1
         gap[several] -= (share * (1 - share))[several] / (total[several] - 1)
         gap[~several] = 0.0
@@ -103,9 +103,9 @@ def _means(confidence: FloatArray, hit: FloatArray, bins: Bins) -> tuple[FloatAr
 def class_bin_rows(
     codes: IntArray, proba: ClassForecast, *, n_bins: int = 15, classwise: bool = False, **_: Any
 ) -> Any:
-    """Return 1, the probability and the hit of each row, in the columns of its bin.
+    """Return 1, the probability and the hit of each row as a sparse array, in the columns of its bin.
 
-    The result is sparse and has the shape (n, 3 * n_bins), or (n, 3 * n_bins * K) for the bins of each class.
+    The shape is (n, 3 * n_bins), or (n, 3 * n_bins * K) if each class has its own bins.
     """
     n, blocks = len(codes), []
     for column in range(proba.shape[1]) if classwise else [None]:

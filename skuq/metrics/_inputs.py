@@ -181,7 +181,7 @@ def interval_widths(forecast: Forecast, coverage: Any) -> FloatArray:
 
 
 def intervals_around(y: FloatArray, dist: Distribution, coverage: float) -> FloatArray:
-    """Return the central intervals. A bound at the same atom as the target is replaced by the target."""
+    """Return the central intervals. A bound on the atom of a target is set to the target."""
     bounds = dist.interval(coverage)
     if dist.has_density:
         return bounds

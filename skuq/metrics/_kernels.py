@@ -39,7 +39,7 @@ def covered(y: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
 def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = False) -> FloatArray:
     """Return probability levels.
 
-    An integer m means i / (m + 1), i = 1..m. If ``closed``, 0 and 1 are allowed.
+    An integer m means the m levels i / (m + 1), i = 1..m. If ``closed``, 0 and 1 are allowed.
     """
     if isinstance(levels, int | np.integer):
         m = check_integer(levels, name)
@@ -59,8 +59,8 @@ def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = 
 
 
 def count_below(thresholds: FloatArray, values: FloatArray, side: str = "right") -> BinIndex:
-    """Return ``np.searchsorted(thresholds, values, side)`` in a small integer type. This is faster."""
-    # The table needs finite thresholds. All finite values lie strictly between the infinite thresholds.
+    """Return ``np.searchsorted(thresholds, values, side)`` in a small integer type, but faster."""
+    # The table needs finite thresholds. Every finite value is above -inf and below inf.
     finite = np.isfinite(thresholds)
     if not finite.all() and np.isfinite(values).all():
         below_all = int(np.count_nonzero(thresholds == -np.inf))

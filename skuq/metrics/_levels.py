@@ -55,7 +55,7 @@ def entries(y: FloatArray, dist: Distribution, kind: str) -> list[Entry]:
 
 
 def _entries_between(start: FloatArray, stop: FloatArray, kind: str) -> list[Entry]:
-    """Return the levels at which a target becomes covered whose PIT is uniform between two values."""
+    """Return the levels at which a target becomes covered if its PIT is uniform on [start, stop]."""
     whole = np.ones(start.size)
     if kind == "quantile":
         return [Entry(start, stop, whole)]

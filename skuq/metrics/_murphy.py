@@ -230,7 +230,7 @@ class _Rows:
         if other is None:
             return first, second
         other_first, other_second = self._moments(*self._ends(other), other)
-        # If both scores are positive, they are equal.
+        # Where both scores are positive, the scores are equal.
         (start, stop), (other_start, other_stop) = self._ends(x), self._ends(other)
         both = self._moments(np.maximum(start, other_start), np.minimum(stop, other_stop), x)[1]
         return first - other_first, second + other_second - 2 * both

@@ -104,7 +104,7 @@ def crps_loss(
 
 
 def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
-    """Return the fair CRPS of ensembles. E|X - X'| is then the mean over pairs of different members."""
+    """Return the fair CRPS, in which E|X - X'| is the mean over pairs of different members."""
     if isinstance(dist, Concatenated):
         return dist._dispatch(lambda part, rows: fair_crps(rows, part), y)
     if not isinstance(dist, Empirical):
@@ -125,7 +125,7 @@ def nll_rows(y: FloatArray, dist: Distribution) -> FloatArray:
 
 
 def censored_nll_rows(y: FloatArray, dist: Distribution, bounds: Bounds) -> FloatArray:
-    """Return minus the log density of observed targets, and minus the log probability between bounds."""
+    """Return minus the log density of observed targets, or minus the log probability between bounds."""
     observed = bounds.observed
     loss = np.empty(y.size)
     if observed.any():

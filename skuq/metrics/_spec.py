@@ -157,8 +157,8 @@ class MetricSpec:
         ``calibrated(n, **options)`` returns the expected value for a calibrated forecast of n rows, if a
         formula is known.
     crps_part : {"miscalibration", "discrimination", "uncertainty"} or None
-        Part of the CRPS that the metric measures. Reports compute all parts together. They omit the intervals
-        of the parts, because repeated rows of a resample increase the parts.
+        Part of the CRPS that the metric measures. Reports compute all parts together. Reports omit the
+        confidence intervals of the parts, because repeated rows of a resample increase the parts.
     """
 
     abbreviation: str

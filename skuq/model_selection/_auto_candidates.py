@@ -39,7 +39,7 @@ def default_space() -> dict[str, dict[str, Any]]:
 
 
 def deferred_space() -> dict[str, dict[str, Any]]:
-    """Return the default space without imports. Base models with a low CRPS for their time are first."""
+    """Return the default space without imports. Base models with a low CRPS for their fit time come first."""
     forest = {
         "min_samples_leaf": [1, 2, 3, 5, 10],
         "max_features": uniform(0.3, 0.7),

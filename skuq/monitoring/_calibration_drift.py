@@ -120,7 +120,7 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     table.insert(2, "low", low)
     table.insert(3, "high", high)
     too_few, too_many = binom.cdf(inside, n, coverage), binom.sf(inside - 1, n, coverage)
-    # If a bound of a central interval is an atom, even a calibrated interval has a coverage above nominal.
+    # If a bound is an atom, the coverage of a calibrated interval may exceed the nominal coverage.
     atoms = [accumulator.has_atoms for accumulator in periods.values()]
     by_coverage = np.where(atoms, too_few, 2 * np.minimum(too_few, too_many))
     adjusted = _holm(np.append(by_coverage, kstwo.sf(table["pit_distance"], n)))

@@ -75,7 +75,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
 
     @abstractmethod
     def _spec_for(self, data: Any) -> TrainingSpec:
-        """Return the specification of the training from checked parameters."""
+        """Check the parameters and return the training specification."""
 
     @abstractmethod
     def _learn_scaler(self, data: Any, held_out: BoolArray) -> Standardizer:
@@ -215,7 +215,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         table, options = table_of(X), {"ensure_min_samples": 2, "multi_output": y.ndim == 2}
         if table is None:
             return validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", **options)[0]
-        # checks the columns, and the number of rows
+        # zeros instead of the values, because only the columns and the number of rows are checked
         zeros = pd.DataFrame(np.zeros(table.shape), columns=table.columns)
         validate_data(self, zeros, y, **options)
         return table
@@ -246,7 +246,7 @@ def fit_clones(
     *,
     sample_weight: Any = None,
 ) -> list[NetworkT]:
-    """Fit a clone of each estimator to its rows. The number of trainings is as small as possible."""
+    """Fit a clone of each estimator to its rows, in as few trainings as possible."""
     pairs: list[tuple[NetworkT, TrainingData]] = []
     for estimator, part in zip(estimators, rows, strict=True):
         one = clone(estimator)
@@ -265,8 +265,8 @@ def fit_together(
     for number, (one, data) in enumerate(pairs):
         one._options()  # checks the parameters
         plans.append(one._prepare(data))
-        options = one._options()  # the layers depend on the categories, which `_prepare` finds
-        # options may contain objects of the user that are not hashable
+        options = one._options()  # read again, because `_prepare` finds the categories
+        # a search instead of a dictionary, because options may contain unhashable objects
         group = next((members for others, members in groups if others == options), None)
         if group is None:
             groups.append((options, group := []))

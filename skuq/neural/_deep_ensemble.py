@@ -379,7 +379,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         return loss
 
     def _min_oob_members(self) -> int:
-        """Return the smallest number of out-of-bag members of a calibration row."""
+        """Return the number of out-of-bag members that a calibration row needs."""
         return 2 if self.output == "members" or read_loss(self.loss).n_outputs == 1 else 1
 
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> Any:

@@ -16,7 +16,7 @@ from skuq.neural._training_loss import TrainingLoss
 
 @dataclass(frozen=True)
 class JointLoss(TrainingLoss):
-    """Sum of the losses of all targets, where each target is predicted given the targets before it.
+    """Sum of the losses of all targets. The forecast of a target is conditional on all earlier targets.
 
     With the negative log-likelihood, the sum is the negative log-likelihood of the multivariate normal
     distribution.

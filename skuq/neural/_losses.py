@@ -293,9 +293,9 @@ def _interval_slopes(n_levels: int, dtype: torch.dtype, device: torch.device) ->
 def _slope_table(
     quantiles: Tensor, start: Tensor, added: Tensor, dtype: torch.dtype, device: torch.device
 ) -> SlopeTable:
-    """Return derivatives that are averaged over levels.
+    """Return the quantiles, and the derivatives between them, averaged over the levels.
 
-    Each derivative changes by ``added`` at its quantile.
+    The derivative of a level increases by ``added`` at the quantile of the level.
     """
     slopes = start.mean(0) + torch.cat([added.new_zeros(1, 2), added.cumsum(0)]) / len(quantiles)
     return quantiles.to(device, dtype), slopes.T.to(device, dtype).contiguous()
@@ -420,7 +420,7 @@ def resolve_selection_score(
 ) -> Loss | None:
     """Return the score of ``keep_best``, or None if it is False.
 
-    With ``of_mean``, scores with a variance are excluded.
+    If ``of_mean``, a score that needs a variance raises an error.
     """
     if isinstance(keep_best, bool | np.bool_) and not keep_best:
         return None

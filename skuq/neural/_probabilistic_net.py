@@ -39,7 +39,7 @@ class ProbabilisticCriterion(nn.Module):
                 f"`module` must give {self.loss.n_outputs} outputs per row for {self.loss!r} (two outputs "
                 f"are mean and raw variance), got the shape {tuple(output.shape)}."
             )
-        target = y.reshape(len(output)).to(output.dtype)  # (B, 1) and (B,) would give (B, B)
+        target = y.reshape(len(output)).to(output.dtype)  # (B, 1) and (B,) would broadcast to (B, B)
         return self.loss(output, target).mean()
 
 

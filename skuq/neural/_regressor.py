@@ -48,7 +48,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
 
     @abstractmethod
     def _training_spec(self) -> TrainingSpec:
-        """Return the specification of the training from checked parameters."""
+        """Check the parameters and return the training specification."""
 
     def _spec_for(self, data: TrainingData) -> TrainingSpec:
         return self._training_spec()
@@ -135,7 +135,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def _oob_rows(
         self, parameter: str, fit: TrainedFit, data: TrainingData, at_least: int = 1
     ) -> tuple[IntArray, BoolArray]:
-        """Return the rows for "oob" or "split", and the mask (n_rows, M) of their out-of-bag members."""
+        """Return the rows that ``parameter`` selects, and the mask (n_rows, M) of out-of-bag members."""
         split = getattr(self, parameter) == "split"
         oob_mask = fit.plan.out_of_bag() & (fit.plan.held_out == split)[:, np.newaxis]
         rows = rows_with_weight(np.asarray(oob_mask.sum(axis=1) >= at_least), data)
@@ -161,10 +161,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
     def _refit_without_rows(
         self, data: TrainingData, oob_mask: BoolArray, seed: int
     ) -> Iterator[tuple[IntArray, EnsemblePosterior]]:
-        """Refit without rows that have too few out-of-bag members.
-
-        Each refit leaves out at most a tenth of all rows.
-        """
+        """Refit without rows that have too few out-of-bag members, at most a tenth of all rows at a time."""
         too_few_oob = np.flatnonzero(oob_mask.sum(axis=1) < min(2, oob_mask.shape[1]))
         n_parts = -(-10 * len(too_few_oob) // len(data))
         rng = np.random.RandomState(seed)

@@ -60,7 +60,7 @@ class TakeSnapshots(Callback):
 
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
         epoch, n_before = len(net.history) - 1, net.max_epochs - self.n_snapshots
-        if epoch == n_before:  # small past gradients would make Adam's steps too long
+        if epoch == n_before:  # Adam divides by averages of past gradients, which are too small
             net.optimizer_.state.clear()
         for group, base_lr in zip(net.optimizer_.param_groups, net.base_lrs_, strict=True):
             if epoch >= n_before:

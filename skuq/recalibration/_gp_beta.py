@@ -58,10 +58,7 @@ class BetaLikelihood:
         return icosahedron()
 
     def start(self, weight: FloatArray) -> FloatArray:
-        """Return the best map that is common to all rows.
-
-        The identity may be far from the optimum.
-        """
+        """Return the best common map for all rows, because the identity may be far from the optimum."""
 
         def cost(latent: FloatArray) -> tuple[float, FloatArray]:
             value, slope = self.at(np.broadcast_to(latent[:, np.newaxis, np.newaxis], (3, 1, len(weight))))
@@ -226,9 +223,9 @@ class GPBetaRecalibrator(GPRecalibrator):
         super()._fit(dist, y, weight)
 
     def _calibration_rows(self, spread: RowsWithUncertainty) -> CalibrationRows:
-        """Standardize the predictions if needed.
+        """Return the rows for the likelihood, with predictions standardized if needed.
 
-        Return the log levels of the targets, which are spread over atoms.
+        A target on an atom becomes several rows with levels inside the atom.
         """
         dist, y = spread.dist, spread.y
         overall_factor(np.sign(spread.z), spread.weight)  # raises if all residuals are 0
@@ -262,10 +259,7 @@ class GPBetaRecalibrator(GPRecalibrator):
 
 
 def _bounded(lower: FloatArray, upper: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the normal scores of the targets.
-
-    Targets outside the support are spread over the outermost levels.
-    """
+    """Spread the normal scores of targets outside the support over the outermost levels."""
     total = weight.sum()
     below, above = upper == -np.inf, lower == np.inf
     return (

@@ -228,7 +228,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
     def _fit_scores(
         self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None, n: float, *, light_tails: bool
     ) -> None:
-        """Fit the map to the normal scores of the PIT values, without censored rows; n counts all rows."""
+        """Fit the map to the normal scores of the PIT values. ``n`` also counts censored rows."""
         self.level_map_ = isotonic_level_map(
             lower,
             upper,
@@ -302,7 +302,7 @@ def isotonic_level_map(
         scores, positions = _kernel_estimate(scores, positions, masses, n)
     elif n_knots is not None:
         n_levels = round(2 * n ** (1 / 3)) if n_knots == "auto" else n_knots
-        n_levels = min(n_levels, 2 * len(scores))  # repeated rows have equal scores
+        n_levels = min(n_levels, 2 * len(scores))  # repeated rows do not change this limit
         scores, positions = _thin(scores, positions, masses, n, n_levels)
     return increasing_level_map(scores, ndtri(positions), slope)
 
@@ -384,7 +384,7 @@ def _kernel_estimate(
     for _ in range(_HALVINGS):
         grid, estimate = _smoothed(scores, masses, center, spread, bandwidth)
         estimate = (outside + estimate) / n
-        # the Kolmogorov-Smirnov distance; by chance, it is of order 1 / sqrt(n)
+        # the Kolmogorov-Smirnov distance, which is of order 1 / sqrt(n) by chance alone
         gap = np.abs(np.interp(scores, grid, estimate) - positions)
         if gap[1:-1].max(initial=0.0) <= _MOST_BLUR / np.sqrt(n):
             break
@@ -396,10 +396,7 @@ def _kernel_estimate(
 def _smoothed(
     scores: FloatArray, masses: FloatArray, center: float, spread: float, bandwidth: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return a grid of normal scores.
-
-    For each point of the grid, also return the kernel estimate of the weight below it.
-    """
+    """Return a grid of normal scores, and the kernel estimate of the weight below each grid point."""
     # Scores that are much closer than the bandwidth are merged, so that the cost does not grow with n. They
     # are rounded to multiples of a power of two, which treats both signs equally.
     cell = 2.0 ** np.floor(np.log2(bandwidth / 32))

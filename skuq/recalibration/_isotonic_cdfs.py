@@ -50,7 +50,7 @@ class _Fit:
         self.sums += right[2]
 
     def _append(self, start: int, weight: float, reached: float) -> None:
-        """Append a block, and pool it with the blocks to its left that do not have a larger value."""
+        """Append a block. Pool the block with all blocks to the left whose values are not larger."""
         while self.starts and self.sums[-1] * weight <= reached * self.weights[-1]:
             start = self.starts.pop()
             weight += self.weights.pop()

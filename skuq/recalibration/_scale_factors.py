@@ -55,7 +55,7 @@ def crps_factor(spread: RowsWithUncertainty) -> float:
 
 
 def _crps_slopes(spread: RowsWithUncertainty, factor: float) -> FloatArray:
-    """Return the derivative of the CRPS of each row for the factor, up to a constant. The means must be 0."""
+    """Return the slope of the CRPS of each row in the factor, up to a constant. The means must be 0."""
     z = np.clip(spread.z / factor, -_REACH, _REACH)
     if isinstance(spread.dist, Normal):
         # sqrt(pi) times sigma [2 phi(z) - 1 / sqrt(pi)]
@@ -65,7 +65,7 @@ def _crps_slopes(spread: RowsWithUncertainty, factor: float) -> FloatArray:
 
 
 def coverage_factor(spread: RowsWithUncertainty, coverage: float) -> float:
-    """Return the smallest factor for which central intervals contain the share ``coverage`` of targets."""
+    """Return the smallest factor for which central intervals contain a share ``coverage`` of the targets."""
     dist, y, _, _, weight = spread
     mean, bounds = central_bands(dist, coverage)
     widest = np.abs(bounds - mean[:, np.newaxis]).max()
@@ -113,8 +113,9 @@ def _search_median_distance(centered: Distribution) -> FloatArray:
     def within(distance: FloatArray) -> FloatArray:
         return centered.cdf(distance) - centered.cdf(-distance)
 
+    # the distance of the farther quartile is an upper bound
     quartiles = np.abs(centered.quantile([0.25, 0.75])).max(axis=1)
-    n = len(centered)  # the distance of the farther quartile is an upper bound
+    n = len(centered)
     return search_quantile(within, np.full(n, 0.5), np.zeros(n), quartiles * (1 + 1e-9))
 
 

@@ -71,7 +71,7 @@ def rows_with_uncertainty(
 ) -> RowsWithUncertainty | None:
     """Return the rows with a positive std, or None if there are none.
 
-    Raise an error for wrong point masses.
+    Raise an error if a point mass is not at its target.
     """
     _, std, z = standardized_residuals(dist, y)
     spread = std > 0

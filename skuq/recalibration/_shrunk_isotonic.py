@@ -131,7 +131,7 @@ class ShrunkIsotonicRecalibrator(BaseRecalibrator):
 def _random_folds(rows: ScoredRows, cv: int) -> IntArray:
     """Return the fold of each row. Rows with equal scores, such as repeated rows, are in the same fold."""
     with np.errstate(invalid="ignore"):
-        size = np.abs(rows.lower + rows.upper)  # the same after a reflection of y
+        size = np.abs(rows.lower + rows.upper)  # does not change if y is reflected
     distinct, rank = np.unique(np.round(np.nan_to_num(size, posinf=-1.0), _DECIMALS), return_inverse=True)
     return np.asarray(np.random.RandomState(0).permutation(distinct.size)[rank.ravel()] % cv)
 
@@ -185,7 +185,7 @@ def _log_density(level_map: LevelMap, lower: FloatArray, upper: FloatArray) -> F
 
 
 def _share_by_density(density: FloatArray, repetitions: FloatArray) -> float:
-    """Return the share with the largest mean log density, shrunk by its standard error."""
+    """Return the share with the largest mean log density, shrunk if this gain is uncertain."""
     means = np.average(density, axis=0, weights=repetitions)
     best = int(np.argmax(means))
     gain = means[best]

@@ -193,7 +193,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         return has_own_members(self.estimator)
 
     def _is_calibrated(self) -> bool:
-        return self.noise is not None  # intervals without noise are too short for y
+        return self.noise is not None  # without noise, the intervals are too short for y
 
     def _is_out_of_bag(self) -> bool:
         return True
@@ -388,10 +388,10 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
 
 
 def _degrees_of_freedom(count: IntArray, n_members: int, share: FloatArray) -> FloatArray:
-    """Return M for a row with all M members, and a smaller number otherwise (Sluijterman et al. 2024)."""
+    """Return M for a row with all M members, otherwise fewer degrees of freedom (Sluijterman et al. 2024)."""
     # For k members, the mean squared standardized error is nu / (nu - 2) with nu = (k - 1) / share^2 (Welch
-    # and Satterthwaite), where `share` is the epistemic share of the variance. For k members, the Student t
-    # variance is larger than for M members by the ratio of the two mean squared errors.
+    # and Satterthwaite), where `share` is the epistemic share of the variance. The Student t
+    # variance for k members is the variance for M members times the ratio of the two mean squared errors.
 
     def excess(nu: FloatArray | np.float64) -> FloatArray:
         return np.asarray(nu / (nu - 2))

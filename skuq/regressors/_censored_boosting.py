@@ -24,7 +24,7 @@ from skuq.regressors._censored.trees import ENGINES, BoostedFold, Rows, TreeOpti
 
 
 class OutOfFold(NamedTuple):
-    """Tested rows, and the predicted location and log-scale. No model was trained on its tested rows."""
+    """Tested rows, with out-of-fold predictions of the location and the log-scale."""
 
     rows: IntArray
     theta: FloatArray
@@ -348,14 +348,15 @@ def _normal(theta: FloatArray) -> Normal:
 
 
 def _relative_scale(predicted: list[FloatArray], tests: list[IntArray], weight: FloatArray) -> float:
-    """Return the ratio of the error of the mean location to the error of the location of one fold's model.
+    """Return the error of the mean location of the models, divided by the error of a single model.
 
-    The mean squared error of the models is the squared error of their mean plus their variance.
+    The mean squared error of single models is the squared error of the mean location plus the variance
+    between the models.
     """
     n = len(predicted)
     loc = np.stack([one[:, 0] for one in predicted])
     for own, test in zip(loc, tests, strict=True):
-        own[test] = np.nan  # Only models that are trained on a row are compared.
+        own[test] = np.nan  # For each row, compare only the models that are trained on the row.
     rows = (np.isfinite(loc).sum(axis=0) >= 2) & (weight > 0)
     if n < 3 or not rows.any():
         return 1.0

@@ -245,7 +245,7 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
             self.censoring_estimator_ = model.fit(rows, ends[train])
 
     def _choose_threshold(self, X: Any, y: FloatArray, ends: FloatArray, coverage: float) -> float:
-        """Return the candidate with the largest mean bound. The calibration rows have no influence."""
+        """Return the candidate with the largest mean bound. The choice does not use the calibration rows."""
         if np.isinf(ends).all():
             return float(y.max())
         candidates = np.unique(np.quantile(ends[np.isfinite(ends)], _THRESHOLD_LEVELS))

@@ -38,7 +38,7 @@ class FoldGroups:
     sizes: FloatArray  # sum of the training weights of each model
 
     def mean_by_row(self, values: tuple[FloatArray, ...], n: int) -> tuple[FloatArray, BoolArray]:
-        """Return the mean for each row over the models that are trained without this row.
+        """Return the mean of ``values`` for each row, over the models that are trained without this row.
 
         Also return a mask of the rows that have such a model.
         """
@@ -51,8 +51,8 @@ class FoldGroups:
     def variance_ratio(self, out_of_fold: FloatArray, weight: FloatArray, k: int) -> float:
         """Return the ratio of two variances between models.
 
-        The first models are trained without one of k folds, and the second models are trained without two
-        folds.
+        The first variance is between models without one of k folds, and the second variance is between models
+        without two folds.
         """
         # Half the mean squared difference of two models has two parts. The first part is proportional to the
         # number of rows by which the training sets differ. The second part does not depend on this number;
@@ -136,9 +136,9 @@ NO_GAIN = RelativeErrors(1.0, 1.0)
 def relative_errors(
     pairs: FoldGroups, out_of_fold: FloatArray, data: TrainingData, folds: Folds, unit: FloatArray
 ) -> RelativeErrors:
-    """Return the relative errors of both kinds of location, in units of ``unit`` of shape (n,).
+    """Return the relative errors of both kinds of location, for errors in units of ``unit``, shape (n,).
 
-    Rows with NaN are skipped.
+    Rows whose unit is NaN are skipped.
     """
     weight, unit = np.where(np.isnan(unit), 0.0, data.repetitions), np.where(np.isnan(unit), 1.0, unit)
     mean, counted = pairs.mean_by_row(pairs.predictions, len(unit))
@@ -179,7 +179,7 @@ def _gain_by_rows(
     sizes_without_one: FloatArray,
     n: float,
 ) -> float:
-    """Return the error of a model fitted to all rows, divided by the error without one fold."""
+    """Return the error of a model fitted to all rows, divided by the error of models without one fold."""
     if min(sizes_without_one.min(), sizes_without_two.min()) == 0:
         return 1.0
     larger, smaller = np.log(sizes_without_one).mean(), np.log(sizes_without_two).mean()

@@ -227,9 +227,9 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         forest = seeded_clone(self.estimator, forest_seed, self.random_state)
         if self.n_jobs is not None and forest.n_jobs is None:
             forest.set_params(n_jobs=self.n_jobs)
-        # The jackknife uses fourth powers, which would overflow without this unit.
+        # y is divided by a unit, because the fourth powers of the jackknife could overflow.
         varies = np.ptp(data.y / 2) > 0
-        # A constant y is its own unit: averages of y / unit are then exact.
+        # The unit of a constant y is abs(y), so that averages of y / unit are exact.
         self._unit = power_of_two(standard_deviation(data.y)) if varies else abs(float(data.y[0])) or 1.0
         self.estimator_ = fit_forest(forest, data.X, data.y, self._unit, data.fit_params)
         progress.done("forest")
@@ -293,7 +293,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         return rows, shape.quantiles(loc, scale, leaf)
 
     def _refit_without(self, data: TrainingData, rows: IntArray) -> tuple[Distribution, IntArray]:
-        """Predict each part of the rows with a forest that is fitted without it.
+        """Predict each part of the rows with a forest that is fitted without this part.
 
         A part contains at most a tenth of all rows.
         """

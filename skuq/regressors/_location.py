@@ -60,7 +60,7 @@ def choose_location(
 def fit_location(
     kind: Kind, estimator: Any, data: TrainingData, folds: CrossFit, progress: Progress, *, warn: bool
 ) -> Location:
-    """Return the location.
+    """Fit the location.
 
     If the refit differs too much from the models of the folds, the location is the mean of these models.
     """

@@ -31,7 +31,7 @@ from skuq.prediction._failures import note_fold, place_of
 
 @dataclass(frozen=True, eq=False)
 class MemberPredictions:
-    """Predictions of all rows by each member."""
+    """Predictions of each member for all rows."""
 
     values: FloatArray  # shape (n, M); only defined where `used` is True
     # shape (n, M); for a training row, True for its out-of-bag members; for a new row, always True

@@ -31,11 +31,11 @@ MethodName = Literal[
 
 
 class EffortLevel(NamedTuple):
-    """Number of folds and number of bootstrap members for one effort."""
+    """Numbers of folds and of bootstrap members for one value of `effort`."""
 
     folds: int
     resamples: int
-    folds_of_levels: int  # for a quantile loss with one fit per level
+    folds_of_levels: int  # number of folds for a quantile loss that needs one fit per level
 
 
 EFFORTS = {"low": EffortLevel(3, 20, 2), "standard": EffortLevel(5, 50, 2), "high": EffortLevel(10, 100, 5)}

@@ -415,7 +415,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
             self.weights_, fold_weights = given, [given] * len(masks)
         else:
             self.weights_ = pool.weights(everything)
-            # the only fold has no other rows
+            # if there is only one fold, all rows are used
             masks_of_others = [mask if mask.any() else everything for mask in other_rows_masks(tests)]
             fold_weights = [pool.weights(mask) for mask in masks_of_others]
         first = np.sort(np.unique(rows, return_index=True)[1])  # one forecast per row

@@ -281,7 +281,7 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         return fitted
 
     def _folds(self, data: TrainingData, seed: int) -> list[Split] | int | None:
-        """Return the folds of all targets. An int or None is passed to the regressors unchanged."""
+        """Return the folds of all targets. If ``cv`` is an int or None, return it for the regressors."""
         if has_random_folds(self.cv):
             if self.cv is not None:
                 resolve_cv(self.cv)  # raises unless the number of folds is valid
@@ -289,7 +289,7 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         return split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups)
 
     def _clone(self, estimator: Any, seed: int) -> Any:
-        # the same seed for all targets, also without `random_state`, so that all targets have the same folds
+        # all targets have the same seed, and therefore the same folds, even if `random_state` is None
         own = estimator.get_params(deep=False)
         if "random_state" not in own:
             child = seeded_clone(estimator, seed, seed)

@@ -189,7 +189,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         )
 
     def _refit(self, estimator: Any, data: TrainingData, folds: CrossFit, progress: Progress) -> bool:
-        """Fit one model to all rows, and return whether the recalibrator of the folds is valid for it."""
+        """Fit one model to all rows. Return whether the recalibrator of the folds is valid for this model."""
         rows, dist = folds.tested()
         with few_rows_reported():
             self.recalibrators_ = [self._calibrate(dist, data, rows)]

@@ -288,7 +288,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         cv = FOLDS_BY_EFFORT[self.effort] if self.cv is None else self.cv
         folds = split_rows(resolve_cv(cv, fold_seed), data.X, data.y, data.groups)
         partition = is_partition([test for _, test in folds], len(data))
-        # fails early, before any model is fitted, if the location is not possible
+        # raises before any model is fitted if the location is not possible
         choose_location(self.location, estimator, NO_GAIN, len(folds), partition=partition)
         mean_fit = cross_fit(
             estimator,
@@ -301,7 +301,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             predict=point_predict,
             on_fold=progress.reporter("mean fold"),
         )
-        # A splitter may test a row in several folds or in no fold. A pair is a row and a fold that tests it.
+        # A splitter may test a row in several folds or in no fold. A pair is a row and one of its test folds.
         rows, loc = mean_fit.tested()
         pairs = data.take(rows)
         tested, scale = self._fit_scale(folds, pairs, loc, len(data), scale_seed, progress)
@@ -333,7 +333,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         *,
         partition: bool,
     ) -> None:
-        """Choose and fit the location. Compare the size of its errors with the out-of-fold errors."""
+        """Choose and fit the location. Store its errors relative to the out-of-fold errors."""
         relative = standardized = NO_GAIN
         if partition and not isinstance(self.estimator, FrozenEstimator):
             scale_by_row = np.full(len(data), np.nan)
@@ -356,7 +356,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         scale: FloatArray,
         progress: Progress,
     ) -> tuple[RelativeErrors, RelativeErrors]:
-        """Return the relative errors of both kinds of location, raw and standardized."""
+        """Return the relative raw errors and the relative standardized errors of both kinds of location."""
         out_of_fold: FloatArray = mean_fit.in_row_order(len(data))
         if self.scale_model_.unit == 0:  # all residuals are 0
             return NO_GAIN, NO_GAIN
@@ -385,10 +385,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         seed: int,
         progress: Progress,
     ) -> tuple[IntArray, FloatArray]:
-        """Fit the scale model. Return the pairs that have an out-of-fold scale, and these scales."""
+        """Fit the scale model. Return the pairs that have an out-of-fold scale, and their scales."""
 
         def scale_folds(is_default: bool) -> Any:
-            # the default model needs only half of the rows; other models are fitted to all folds but one
+            # the default model is fitted to half of the rows, other models to all folds except one
             any_folds = KFold(min(5, len(pairs)), shuffle=True, random_state=seed)
             return groups_of_pairs(folds, n, 2 if is_default else len(folds)) or any_folds
 
@@ -415,7 +415,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     # --------------------------------------------------------------------------------- shape
 
     def _fit_shape(self, pairs: TrainingData, loc: FloatArray, scale: FloatArray) -> None:
-        """Fit a Student t distribution to the standardized residuals, and the map to their shape."""
+        """Fit a Student t distribution to the standardized residuals, and recalibrate this distribution."""
         self.df_, self.shape_, self._factor = np.inf, None, 1.0
         if self.scale_model_.unit == 0:  # all residuals are 0
             return
@@ -427,7 +427,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         with few_rows_reported():
             shape = IsotonicRecalibrator()
             self.shape_ = shape.fit(self._family(loc, scale), pairs.y, pairs.sample_weight)
-        # stored, because the integrals of the distribution are cached
+        # stored, because the level map caches integrals of the distribution
         self._level_map = shrunk_level_map(self.shape_.level_map_, self._n_residuals)
 
     def _fit_conditional_shape(
@@ -477,7 +477,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         return family if self.shape_ is None else self.shape_.transform(family)
 
     def _new_dist(self, loc: FloatArray, scale: FloatArray, shares: FloatArray | None) -> Distribution:
-        """Return distributions that are wider because the scale and the shape are uncertain."""
+        """Return distributions of new rows, widened because the scale and the shape are uncertain."""
         n = self._n_residuals
         scale = self.scale_factor_ ** (1 - prior_share(n)) * scale
         if self.conditional_shape_ is not None and shares is not None:

@@ -220,7 +220,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
                 y,
                 weight,
                 start,
-                move_inducing=not exact,  # points at all rows are already optimal
+                move_inducing=not exact,  # inducing points at all rows are already optimal
                 jitter=self.jitter,
                 max_iter=self.max_iter if self._y_scale > 0 else 0,
                 tol=self.tol,
@@ -254,9 +254,9 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         return self._standardize(X), (y - self._y_mean) / scale, weight
 
     def _fold_estimator(self) -> Any:
-        """Return an estimator for folds.
+        """Return a clone for folds.
 
-        In a fold, the sum of the weights may be smaller than the number of rows.
+        The clone accepts weights whose sum is smaller than the number of rows.
         """
         estimator = clone(_OnFold(**self.get_params(deep=False)))
         return estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator

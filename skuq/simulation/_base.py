@@ -31,7 +31,7 @@ class BaseProcess(BaseEstimator, metaclass=ABCMeta):
 
     @abstractmethod
     def training_set(self, index: int) -> tuple[Any, FloatArray]:
-        """Return the training set with this number. It depends only on the number."""
+        """Return the training set with number ``index``. The set depends only on ``index``."""
 
 
 class ConstructedProcess(BaseProcess):
@@ -86,7 +86,7 @@ def _columns(X: Any) -> Any:
 
 
 def check_truth(dist: Any, n: int, name: str) -> Distribution:
-    """Check that a function that the user passed returned a distribution of n rows with finite means."""
+    """Check the result of a user's function: a distribution of n rows with finite means."""
     if not isinstance(dist, Distribution):
         raise TypeError(
             f"`{name}` must return a skuq Distribution, got {type(dist).__name__}. For example, return "

@@ -1,4 +1,4 @@
-"""Tasks of a study. A task fits to one or several training sets, and forecasts the test rows."""
+"""Tasks of a study. A task fits an estimator to one or several training sets and forecasts the test rows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Forecast:
 
 
 def simulations_per_task(estimator: Any, X: Any) -> int:
-    # It does not depend on the number of jobs. It is 1 for estimators without `_fit_many`.
+    # The number does not depend on `n_jobs`. The number is 1 for estimators without `_fit_many`.
     if not hasattr(type(estimator), "_fit_many"):
         return 1
     n, n_features = np.shape(X)

@@ -227,7 +227,7 @@ class _Study:
         self._claimed += forecast.epistemic_std
 
     def result(self, levels: FloatArray) -> PointwiseCoverage:
-        """Return the result. For a single coverage, its arrays have no axis for coverages."""
+        """Return the result. If ``levels`` is a scalar, the arrays have no axis for coverages."""
         n_simulations, unit = len(self._means), unit_of(self._means)
 
         def axes(values: Any) -> Any:

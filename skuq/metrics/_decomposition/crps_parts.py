@@ -46,7 +46,7 @@ class _PartOfWeights:
         self.column, self.unit, self.dist = column, unit_of(y), dist
         self.y = y[np.newaxis] / self.unit
         self.grid, self.share = crps_levels(levels=levels)
-        # Number of levels that are computed at once. The memory does not grow with the number of levels.
+        # A limited number of levels is computed at once, so the memory does not grow with all levels.
         self.size = max(BLOCK // max(y.size, 1), 1)
         self.kept = self._block(0) if self.size >= self.grid.size else None
 
@@ -59,7 +59,7 @@ class _PartOfWeights:
         for start in range(0, self.grid.size, self.size):
             sections = self._block(start) if self.kept is None else self.kept
             total += float(sections.parts(self.y, weights)[0, :, self.column] @ sections.share)
-        return max(self.unit * total, 0.0)  # Without rounding errors, the parts are not negative.
+        return max(self.unit * total, 0.0)  # Rounding may make a part of 0 negative.
 
 
 def miscalibration_of_weights(

@@ -18,7 +18,7 @@ _LARGEST_WHOLE = 2.0**53
 
 
 def ends_of_ties(ordered: FloatArray) -> BoolArray:
-    """Return a mask of sorted forecasts, shape (s, n). It is True for the last of several equal forecasts."""
+    """Return a mask (s, n) of sorted forecasts that is True for the last of several equal forecasts."""
     last = np.ones(ordered.shape, dtype=np.bool_)
     np.not_equal(ordered[:, 1:], ordered[:, :-1], out=last[:, :-1])
     return last

@@ -238,7 +238,7 @@ def dawid_sebastiani_rows(y: FloatArray, dist: JointDistribution, estimator: str
 
 
 def _variance_factor(dist: JointDistribution) -> FloatArray:
-    """Return the factor of the unbiased variance of random members. For other distributions, it is 1."""
+    """Return the factor that makes the variance of random members unbiased, or 1 for other distributions."""
     if isinstance(dist, ConcatenatedJoint):
         factors = np.concatenate([_variance_factor(part) for part in dist.parts])
         return np.asarray(factors[dist.order])

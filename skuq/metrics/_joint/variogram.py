@@ -138,7 +138,7 @@ def variogram_rows(
     out = np.empty(len(dist))
     for rows, points, weights in dist._blocks():
         members, observed = transform(points, chain, scale), targets[rows]
-        # "fair" subtracts the share coincidence / (1 - coincidence) of the variance.
+        # "fair" subtracts the variance times coincidence / (1 - coincidence).
         share = unbiased_factor(weights, *members.shape[:2]) - 1.0 if estimator == "fair" else None
         scores = np.empty(len(observed))
         step = max(1, CACHED // (members.shape[1] * members.shape[2]))

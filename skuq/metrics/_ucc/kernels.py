@@ -50,12 +50,12 @@ def critical_scales(error: FloatArray, lower_band: FloatArray, upper_band: Float
 def scale_path(
     error: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray | None, side: str
 ) -> Path:
-    """Return the curve of all bands multiplied by k, for k >= 0."""
+    """Return the curve for a factor k >= 0 that multiplies all bands."""
     active, share = _active(error, lower, upper), _shares(weight, error.size)
     k = critical_scales(error, lower, upper)
     order = np.argsort(k)
-    # A row with an error and a band of 0 is missed at every scale. It adds a constant to the deficit, but it
-    # adds no corner.
+    # A row with an error and a band of 0 is missed at every scale. Such a row adds a constant to the
+    # deficit but no corner.
     constant_deficit = 0.0
     if k[order[-1]] == np.inf:
         never_covered = k == np.inf
@@ -78,10 +78,10 @@ def _trace(
     band: float,
     errors: tuple[float, float],
 ) -> Path:
-    """Return the curve at 0 and at the sorted scales, including ties. It is computed from running sums."""
+    """Compute the curve at 0 and at the sorted scales, including ties, from running sums."""
     n, m, whole_error, whole_band = k.size, order.size, errors[0], _mean(active, share)
     t, bandwidth, miss_rate, excess, deficit = (np.empty(m + 1) for _ in range(5))
-    # At k = 0, every row is missed, and the distance is its error.
+    # At k = 0, every row is missed, and the distance from the band is the error.
     t[0], bandwidth[0], miss_rate[0], excess[0], deficit[0] = 0.0, 0.0, 1.0, 0.0, whole_error
     sums = np.zeros(3)  # Sums of errors, of half-widths on the side of y, and of weights.
     for start in range(0, m, BLOCK):
@@ -125,7 +125,7 @@ def _without_ties(path: Path) -> Path:
 def bias_path(
     error: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray | None, side: str
 ) -> Path:
-    """Return the curve of all bands plus b. Negative sums are replaced by 0."""
+    """Return the curve for a bias b that is added to all bands. Negative bands are replaced by 0."""
     active, share = _active(error, lower, upper), _shares(weight, error.size)
     first = -max(float(lower.max()), float(upper.max()))
     critical = np.abs(error)

@@ -48,7 +48,7 @@ NOTHING_KNOWN = Forecast(0.0, 0.0, math.inf)
 
 
 def clock() -> float:
-    """Return the time in seconds. The clock is the same in all processes, so they can share deadlines."""
+    """Return the time in seconds. All processes have the same clock, so deadlines can be shared."""
     return time.time()
 
 

@@ -65,7 +65,7 @@ class Owner:
         return bool(frozen.user_attrs.get(_OWNER) == self._record)
 
     def has_lost(self, frozen: Any) -> bool:
-        """Return whether the process of a trial has ended. On other computers, the last heartbeat decides."""
+        """Return whether the process of a trial has ended, or has sent no heartbeat for a long time."""
         owner = frozen.user_attrs.get(_OWNER, {})
         if owner.get("machine") == self._record["machine"] and not _exists(owner["pid"]):
             return True
@@ -121,15 +121,14 @@ def _fail(optuna: Any, study: Any, concerns: Callable[[Any], bool]) -> None:
         if concerns(frozen):
             try:
                 study.tell(frozen.number, state=states.FAIL)
-            except (RuntimeError, ValueError):  # another process has recorded it
+            except (RuntimeError, ValueError):  # another process has recorded the trial
                 continue
 
 
 def interrupted_trials(optuna: Any, study: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the parameters of interrupted trials.
+    """Return the parameters of interrupted trials in two lists.
 
-    The candidates of the first list are repeated. The candidates of the second list were interrupted too
-    often.
+    The trials of the first list are repeated. The trials of the second list were interrupted too often.
     """
     found: dict[str, dict[str, Any]] = {}
     times: dict[str, int] = {}

@@ -42,7 +42,7 @@ class Search:
     closed: set[tuple[str, str]] = field(default_factory=set)  # kinds that failed or take too long
 
     def advance(self, trials: list[Trial]) -> None:
-        """Fit the next fold of each trial. The first candidates may exceed the time."""
+        """Fit the next fold of each trial. Until a trial is complete, fits may exceed the time."""
         self.evaluator.advance(trials, self.reserve() if self.best else None)
 
     @property

@@ -159,10 +159,7 @@ class Space:
     recalibrators: dict[str, Any]
 
     def first(self) -> Iterator[Candidate]:
-        """Yield each base model with its own parameters and its first method.
-
-        The other methods come later.
-        """
+        """Yield each base model with its own parameters, first with its first method, then with others."""
         deepest = max(len(base.methods) for base in self.bases.values())
         for place in range(deepest):
             for name, base in self.bases.items():

@@ -33,8 +33,8 @@ def first_logits(n_members: int, n_layers: int) -> FloatArray:
 class LearnedRates(StackedModule):
     """Networks with one learned dropout rate for each layer with dropout."""
 
-    # A unit is multiplied by (1 - z) / (1 - p). z is the logistic function of (logit p + logit u) /
-    # temperature with u uniform. It is close to 0 or 1, and differentiable with respect to p.
+    # A unit is multiplied by (1 - z) / (1 - p). Here z is the logistic function of (logit p + logit u) /
+    # temperature with u uniform. The value of z is close to 0 or 1, and differentiable with respect to p.
 
     length_scale: float
 

@@ -79,7 +79,7 @@ class StackedDropout(StackedModule):
         return lambda x: self.run_samples(layers, x.T)
 
     def layers_of_samples(self, n_draws: int, rng: np.random.Generator) -> list[tuple[Tensor, Tensor]]:
-        """Draw networks. Return the weights (S, H', H) of each layer after dropout, and its biases."""
+        """Draw networks. Return the weights (S, H', H) after dropout and the biases of each layer."""
         weights, layers = self.weights, []
         for k in range(len(self.dropped) + 1):
             weight = weights[f"weight_{k}"][0]

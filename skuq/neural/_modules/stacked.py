@@ -244,7 +244,7 @@ class StackedMLP(StackedModule):
     def _run(self, x: Tensor, inputs: list[Tensor], *, keep: bool = False) -> Tensor:
         """Run the layers, and append the input of each layer to ``inputs``.
 
-        With ``keep``, workspaces are used.
+        If ``keep``, store values for the gradient in workspaces.
         """
         weights = self.weights
         if self.input_layer:

@@ -106,7 +106,7 @@ class StackedUserModule(StackedModule):
         return self._run(self._call_body, x)
 
     def head(self, x: Tensor) -> Tensor:
-        """Return the outputs (M, k, B) of the last layer for its input."""
+        """Return the outputs (M, k, B) of the last layer for inputs x of this layer."""
         weights = self.weights
         return torch.baddbmm(weights["head.bias"].unsqueeze(-1), weights["head.weight"], x)
 
@@ -185,7 +185,7 @@ def check_network(network: Any) -> nn.Module:
 
 @contextmanager
 def _counted_values(network: nn.Module) -> Iterator[list[int]]:
-    """Yield a list. Each run of the network appends the size of the output of each layer to this list."""
+    """Yield a list to which a run of the network appends the size of the output of each layer."""
     counts: list[int] = []
 
     def count(_: nn.Module, __: Any, output: Any) -> None:

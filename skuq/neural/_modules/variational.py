@@ -36,7 +36,7 @@ class UncertainLayer(NamedTuple):
 
 @dataclass(frozen=True)
 class Divergence:
-    """Settings of the divergence from the prior. Its weight increases in a share of the epochs."""
+    """Settings of the divergence from the prior, whose weight increases during the first epochs."""
 
     # Without a given prior variance, the prior variance of a layer is the mean square of its weights, which
     # maximizes the evidence. Biases have a standard normal prior.

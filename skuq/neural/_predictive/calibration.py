@@ -39,7 +39,7 @@ class Calibration:
     def fit_scale_and_tails(cls, z: FloatArray, coverage: float, weight: FloatArray | None) -> Calibration:
         """Return the most likely Student t distribution whose central intervals have the nominal coverage."""
         # Predicted standard deviations have errors, so standardized residuals have heavier tails than a
-        # normal distribution. For a normal distribution, a factor that is right at one coverage would be
+        # normal distribution. With a normal distribution, a factor that is right at one coverage would be
         # wrong at other coverages.
         score = conformal_score(z, coverage, weight)
         if not score > 0:

@@ -48,7 +48,7 @@ class EnsemblePosterior(Posterior):
         return self.scaler.loc(loc), self.scaler.scale(variance)
 
     def predictions(self, X: FloatArray, used: BoolArray | None = None) -> NetworkPredictions:
-        """Return the predictions of the members. With None as ``used``, all members are used for all rows."""
+        """Return the predictions of the members. If ``used`` is None, use all members for all rows."""
         loc, scale = self.draw(X)
         return NetworkPredictions(loc, scale, np.ones(loc.shape, dtype=bool) if used is None else used)
 
@@ -160,9 +160,9 @@ class BootstrapPosterior(EnsemblePosterior):
 
 def bagged_mean_and_spread(loc: FloatArray, used: BoolArray, ci_scale: str) -> tuple[FloatArray, FloatArray]:
     """Return the mean and the epistemic variance of each row over the members in ``used``."""
-    # With ci_scale "member", the epistemic variance is the variance of one member. With "mean", it is the
-    # variance of the mean, estimated from pairs of members with the same rows. The variance between the means
-    # of pairs contains half of the variance within pairs, which is therefore subtracted.
+    # With ci_scale "member", the epistemic variance is the variance of one member. With "mean", the
+    # variance of the mean is estimated from pairs of members with the same rows. The variance between the
+    # means of pairs contains half of the variance within pairs, which is therefore subtracted.
     if ci_scale == "member":
         return _mean_and_variance(loc, used)
     pairs = loc.reshape(len(loc), -1, 2)

@@ -45,7 +45,7 @@ class Posterior(TrainedNetworks, ABC):
 
     @abstractmethod
     def draw(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return means and noise standard deviations (n, M) of M members, which are the same in all calls."""
+        """Return means and noise standard deviations (n, M) of M members. All calls use the same members."""
 
     @property
     def calibrates_tails(self) -> bool:

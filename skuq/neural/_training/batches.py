@@ -1,4 +1,7 @@
-"""Training rows of each member, and batches of these rows. They do not depend on the other members."""
+"""Training rows of each member, and batches of these rows.
+
+The rows and batches of a member do not depend on other members.
+"""
 
 from __future__ import annotations
 

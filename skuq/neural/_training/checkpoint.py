@@ -32,7 +32,7 @@ class KeepBestEpoch(Callback):
     """Callback that scores each fit every few epochs and keeps the weights of its best epoch."""
 
     # The score of a row is the score of the averaged forecast of the members that are not trained on this
-    # row. The best epoch by the scores of individual members is often before the mean is learned. `data`
+    # row. The scores of individual members are often best before the mean is learned. `data`
     # contains the features and targets of all fits in the order of `plans`. With `patience`, a fit ends at
     # this multiple of its best epoch, but not before `fewest` epochs. The weights of a fit that has ended no
     # longer change. The training ends when all fits have ended.

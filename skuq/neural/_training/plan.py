@@ -72,8 +72,8 @@ class TrainingOptions:
 
     def longer(self, n_batches: int, best_epoch: int) -> TrainingOptions | None:
         # Targets without noise need more steps than targets with noise. If there are few rows, the largest
-        # number of epochs of "auto" has too few steps for them.
-        # They do not need small batches, whose purpose is to have more steps in 200 epochs.
+        # number of epochs of "auto" gives too few steps for such targets.
+        # Such targets do not need small batches, whose purpose is to have more steps in 200 epochs.
         steps, fewest, most = self.auto_epochs
         size = AUTO_BATCH if self.batch_size == "auto" else self.batch_size
         more = replace(self, batch_size=size, auto_epochs=(steps, fewest, max(_MOST_EPOCHS, most)))

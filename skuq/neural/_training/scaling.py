@@ -31,7 +31,7 @@ class Columns:
 
     The code 0 means missing and unknown categories. Columns with at most ``max_indicators`` categories are
     converted to indicators, which are numbers. ``gaps`` marks the columns of numbers with missing training
-    values. They also get an indicator.
+    values. These columns also get an indicator.
     """
 
     encoder: TableEncoder | None

@@ -23,7 +23,7 @@ _LEAST_LOG_WEIGHT = -1e6
 def _tabpfn_dist(estimator: Any, X: Any) -> Binned:
     output = estimator.predict(X, output_type="full")
     bars = output["criterion"]
-    # The maximum keeps NaN, so that the check finds it.
+    # `np.maximum` keeps NaN, so the check below still finds NaN.
     log_weights = np.maximum(_to_numpy(output["logits"]), _LEAST_LOG_WEIGHT)
     edges, log_weights = join_empty_bins(_to_numpy(bars.borders), check_predictions(log_weights, estimator))
     return Binned(edges, log_weights, tails=hasattr(bars, "halfnormal_with_p_weight_before"))

@@ -94,7 +94,7 @@ def _kernel_input(estimator: GaussianProcessRegressor, X: Any) -> Any:
 
 
 def _white_noise(kernel: Any, X: Any) -> FloatArray:
-    """Return the variance of WhiteKernel terms. ``kernel(X)`` includes it, and ``kernel(X, X)`` does not."""
+    """Return the variance of WhiteKernel terms, which ``kernel(X)`` includes and ``kernel(X, X)`` omits."""
     diagonal = np.asarray(kernel.diag(X), dtype=np.float64)
     shared = np.empty_like(diagonal)
     for start in range(0, count_rows(X), _BLOCK):

@@ -20,7 +20,7 @@ def _supports(estimator: Any) -> bool:
 
 
 def _steps_dist(estimator: Any, X: Any) -> Empirical:
-    """Return the steps of the survival functions. Later times count as slightly later than the last time."""
+    """Return the steps of the survival functions. All later times form one step just after the last time."""
     functions = estimator.predict_survival_function(X)
     survival = check_predictions(np.stack([function.y for function in functions]), estimator)
     times, steps = step_masses(np.asarray(functions[0].x, dtype=np.float64), survival)

@@ -1,7 +1,7 @@
 """Expectations of log-likelihoods over normal latent values, and their derivatives.
 
-The gradient for the covariance is backpropagated through the Cholesky factor that places the nodes, so that
-it is the exact gradient of the computed value.
+The gradient for the covariance is backpropagated through the Cholesky factor that places the nodes. The
+result is the exact gradient of the computed value.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def expect(
 
 
 def _by_covariance(factor: FloatArray, by_factor: FloatArray) -> FloatArray:
-    """Return twice the gradient for V = C C'. The gradient for C is given."""
+    """Return twice the gradient for V = C C', given the gradient for C."""
     size = len(factor)
     inverse = np.zeros_like(factor)  # C^-1 by forward substitution
     for p in range(size):

@@ -5,9 +5,9 @@ The objective is the evidence lower bound
   sum_i weight_i E_q log p(y_i | w(x_i)) - KL(q || prior).
 
 Here q is the normal distribution of the whitened coefficients. Natural gradients maximize the bound over q,
-and a quasi-Newton method maximizes it over lengthscales and amplitudes. At the optimal q, the derivatives for
-lengthscales and amplitudes are the partial derivatives at fixed q (envelope theorem). All sums over rows are
-exact. They are computed in blocks of rows to limit the memory.
+and a quasi-Newton method maximizes the bound over lengthscales and amplitudes. At the optimal q, the
+derivatives for lengthscales and amplitudes are the partial derivatives at fixed q (envelope theorem). All
+sums over rows are exact, and are computed in blocks of rows to limit the memory.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Likelihood(Protocol):
 class Coefficients:
     """Normal distribution of whitened coefficients.
 
-    It stores the precision, and the product of precision and mean.
+    The attribute ``shift`` is the product of precision and mean.
     """
 
     precision: FloatArray
@@ -74,7 +74,7 @@ class Coefficients:
             object.__setattr__(self, name, value)
 
     def repeated(self, times: float) -> Coefficients:
-        unit = np.eye(len(self.mean))  # the rows are repeated, the prior is not
+        unit = np.eye(len(self.mean))  # only the rows are repeated, not the precision of the prior
         return Coefficients(unit + times * (self.precision - unit), times * self.shift)
 
     def towards(self, precision: FloatArray, shift: FloatArray, share: float) -> Coefficients:
@@ -88,7 +88,7 @@ class Coefficients:
 class LatentPrior:
     """Prior of the latent values.
 
-    It is the sum of normal constants and of processes with gamma-distributed amplitudes.
+    A latent value is the sum of a normal constant and a process with a gamma-distributed amplitude.
     """
 
     constants: FloatArray  # standard deviations of the constants, shape (latents,)
@@ -126,7 +126,7 @@ class LatentProcess:
         return self.coefficients @ functions.T, covariance
 
     def by_functions(self, functions: FloatArray, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
-        """Return the derivatives of a sum for psi in each row, shape (n, functions - 1)."""
+        """Return the derivatives of a sum over rows for psi in each row, shape (n, functions - 1)."""
         out = gradient.T @ self.coefficients[:, 1:]  # derivative of the means, coefficients' psi
         for p, amplitude in enumerate(self.amplitudes):
             for q in range(len(gradient)):

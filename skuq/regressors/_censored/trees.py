@@ -53,7 +53,7 @@ def mean_loss(rows: Rows, theta: FloatArray) -> float:
 
 
 def slowed_derivatives(rows: Rows, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the gradient and the curvature of the weighted loss, with slower steps of the log-scale."""
+    """Return the gradient and curvature of the weighted loss, with a smaller gradient for the log-scale."""
     gradient, curvature = derivatives(rows.bounds, theta)
     gradient[:, 1] *= SLOWER_SCALE
     weight = rows.weight[:, np.newaxis]

@@ -26,7 +26,7 @@ class InfinitesimalJackknife:
     gram: FloatArray  # K, shape (B, B)
     n_draws: float  # sum of 1 / weight over the drawn rows, averaged over trees; it is n without weights
     n_rows: int
-    ratio: float = 0.0  # mean over out-of-bag rows of the variance divided by the variance between trees
+    ratio: float = 0.0  # variance divided by the variance between trees, averaged over out-of-bag rows
     ratio_variance: float = 0.0  # variance of this ratio over rows, without the noise due to few trees
 
     @classmethod
@@ -79,8 +79,8 @@ class InfinitesimalJackknife:
 
         The estimate without shrinkage is noisy.
         """
-        # Empirical Bayes with a normal prior and normal noise: the corrected variance divided by the variance
-        # between trees is shrunk toward its mean over rows, conditional on a positive value.
+        # Empirical Bayes with a normal prior and normal noise. The ratio of the corrected variance to the
+        # variance between trees is shrunk toward its mean over rows, given that the ratio is positive.
         count = np.maximum(used.sum(axis=1), 1)
         deviation, between = _deviation(predictions, used)
         variance = self.corrected(deviation, count)

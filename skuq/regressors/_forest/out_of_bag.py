@@ -112,8 +112,8 @@ class OutOfBag:
 
 
 def residual_slope(residual: FloatArray, around: FloatArray, scale: FloatArray, weight: FloatArray) -> float:
-    # The regression goes through the origin. The slope b is multiplied by 1 - s^2 / b^2, where s is its
-    # heteroscedasticity-consistent standard error.
+    # The regression goes through the origin. The slope b is multiplied by 1 - s^2 / b^2, where s is the
+    # heteroscedasticity-consistent standard error of b.
     share = weight / scale
     curvature = float((share * around) @ around)
     if curvature == 0:

@@ -45,7 +45,7 @@ class ForestShape:
     def averaged(
         self, loc: FloatArray, scale: FloatArray, leaf: FloatArray, y: FloatArray, weight: FloatArray
     ) -> ForestShape:
-        """Return the shape with the leaf share of the one-standard-error rule (Breiman et al. 1984)."""
+        """Return the shape with a leaf share from the one-standard-error rule (Breiman et al. 1984)."""
         # The levels are denser in the tails, so each level is weighted by the distance between its neighbors.
         per_level = np.gradient(self.levels)
         shares = [replace(self, leaf_share=float(share)) for share in _LEAF_SHARES]

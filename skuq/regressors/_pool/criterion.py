@@ -132,7 +132,7 @@ class LinearPool(Pool):
         return minimise_quadratic(share @ self.crps, -np.tensordot(share, self.distances, axes=1))
 
     def scores(self, weights: FloatArray, rows: BoolArray) -> FloatArray:
-        # Rows are selected after the product: a selection before it would copy all distances.
+        # Rows are selected after the products, because an earlier selection would copy all distances.
         return np.asarray((self.crps @ weights - self.distances @ weights @ weights / 2)[rows])
 
 
