@@ -434,7 +434,7 @@ def read_arguments(arguments: list[str] | None = None) -> tuple[argparse.Namespa
     setting = replace(setting, **{name: value for name, value in given.items() if value is not None})
     if setting.rows > N_TRAIN:
         parser.error(
-            f"--rows must be at most {N_TRAIN}, because the other images are for validation, got {setting.rows}."
+            f"--rows must be at most {N_TRAIN}, because others are for validation, got {setting.rows}."
         )
     unavailable = [] if setting.net == "perceptron" else ["SVI"]  # no variational convolutions
     options.systems = options.systems or [system for system in SYSTEMS if system not in unavailable]
