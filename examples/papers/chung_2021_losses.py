@@ -14,7 +14,7 @@ are means over five initializations. One call of `skuq.neural.fit_many` trains a
 
     python chung_2021_losses.py                     # 200 epochs: seconds
     python chung_2021_losses.py --full              # 2000 epochs: a minute
-    python chung_2021_losses.py --full --raw        # and the networks of the paper, one by one: minutes
+    python chung_2021_losses.py --full --raw        # also the networks of the paper, one by one: minutes
     python chung_2021_losses.py --full --raw --rst  # tables for the documentation
 """
 

@@ -4,15 +4,15 @@ Kompa et al. 2021, classification: prediction sets of seven methods on rotated a
 
 This script compares our results with table A3 and figure 5 of Kompa, Snoek and Beam, "Empirical frequentist
 coverage of deep learning uncertainty quantification procedures", Entropy 23(12), 1608, 2021,
-doi:10.3390/e23121608. The results are the coverage and the mean size of the smallest sets of classes that
-have 95 % of the probability, on MNIST.
+doi:10.3390/e23121608. The data are the images of MNIST. The results are the coverage and the mean size of
+prediction sets. A prediction set is the smallest set of classes whose probabilities sum to at least 95 %.
 
 The paper evaluates the predictions that Ovadia et al. (2019) made with convolutional networks (LeNet). This
 script trains perceptrons, or LeNet with --lenet.
 
     python kompa_2021_classification.py --out small.jsonl          # 10 000 images: minutes
     python kompa_2021_classification.py --full --out full.jsonl    # 50 000 images, five runs: under an hour
-    python kompa_2021_classification.py --lenet --out lenet.jsonl  # 10 000 images, on a GPU 50 000
+    python kompa_2021_classification.py --lenet --out lenet.jsonl  # 10 000 images; 50 000 on a GPU
 
 A run with --out can be interrupted and resumed. --rst prints the tables of the documentation, and --plot
 draws the figure. The images are in ``other/mnist_train60k.npz`` and ``other/mnist_test10k.npz``, as arrays
@@ -129,7 +129,7 @@ def images(data: Any, rows: Any) -> Rows:
 
 
 class TrainingDropout(nn.Module):
-    """Dropout in training only, even if other dropout layers are active in prediction."""
+    """Dropout that is active in training only, even if other dropout layers are active in prediction."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()
@@ -228,7 +228,7 @@ def calibrate(method: str, proba: np.ndarray, y: np.ndarray) -> ConformalClassif
     model = FrozenEstimator(Given().fit(proba, y))
     if "temperature" in method:
         model = FrozenEstimator(CalibratedClassifierCV(model, method="temperature").fit(proba, y))
-    # Without empty sets, the coverage is above nominal if the accuracy is.
+    # If the accuracy is above nominal, sets that are never empty also cover more than nominal.
     return ConformalClassifier(model, "lac", allow_empty=True).fit(proba, y)
 
 
@@ -433,7 +433,9 @@ def read_arguments(arguments: list[str] | None = None) -> tuple[argparse.Namespa
             parser.error(f"--{name.replace('_', '-')} must be at least 1, got {value}.")
     setting = replace(setting, **{name: value for name, value in given.items() if value is not None})
     if setting.rows > N_TRAIN:
-        parser.error(f"--rows must be at most {N_TRAIN}, as the others validate, got {setting.rows}.")
+        parser.error(
+            f"--rows must be at most {N_TRAIN}, because others are for validation, got {setting.rows}."
+        )
     unavailable = [] if setting.net == "perceptron" else ["SVI"]  # no variational convolutions
     options.systems = options.systems or [system for system in SYSTEMS if system not in unavailable]
     if set(options.systems) & set(unavailable):

@@ -94,7 +94,7 @@ PLAIN = {
     "learning_rate": 3e-3,
     "batch_size": 32,
 }
-"""Settings of the ensembles on the page: the plain layers, which were the default at that time."""
+"""Settings of the ensembles in the documentation: plain layers, an earlier default."""
 
 FIXED: dict[str, Callable[[int], Any]] = {
     "linear regression": lambda seed: LeastSquaresRegressor(),
@@ -120,7 +120,7 @@ def load(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def split(name: str, protocol: str, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return training and test rows: Gal's splits, cross-validation, or random fifths of the rows to test."""
+    """Return training and test rows: Gal's splits, cross-validation, or test sets of a random fifth."""
     if protocol == "kfold":
         return list(KFold(MOST_FOLDS, shuffle=True, random_state=0).split(np.empty(n)))
     if protocol == "fifth":

@@ -44,7 +44,7 @@ PLAIN = {
     "learning_rate": 3e-3,
     "batch_size": 32,
 }
-"""Settings of the ensembles on the page: the plain layers, which were the default at that time."""
+"""Settings of the ensembles in the documentation: plain layers, an earlier default."""
 
 
 def load(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ defaults of skuq.
 The paper does not specify the optimizer, the batch size, the number of epochs for dropout, or whether data
 are standardized. This script uses Adam with a learning rate of 0.001, batches of 32, 80 epochs (for dropout
 also three times as many), and standardized data. The density of x in figures 8 and 9 is not published. The
-density in `make_known_process` is a guess.
+density in `make_known_process` is our assumption.
 
     python sluijterman_2024_simulation.py                 # few simulations of few networks: a minute
     python sluijterman_2024_simulation.py --full          # the simulations of the paper
@@ -308,9 +308,9 @@ def main(arguments: list[str] | None = None) -> dict[str, pd.DataFrame]:
     parser.add_argument(
         "--full", action="store_true", help="as many simulations and networks as the paper"
     )
-    parser.add_argument("--simulations", type=int, help="another number of simulations")
+    parser.add_argument("--simulations", type=int, help="number of simulations, instead of the default")
     parser.add_argument(
-        "--only", nargs="+", choices=STUDIES, default=STUDIES, help="some of the figures"
+        "--only", nargs="+", choices=STUDIES, default=STUDIES, help="figures to run; default: all"
     )
     parser.add_argument(
         "--data", default=os.environ.get("SKUQ_DATA"), help="the folder with gal/gal_boston"

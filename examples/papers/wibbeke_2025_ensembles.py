@@ -4,13 +4,13 @@ Wibbeke et al. 2025: deep ensembles, as published and corrected
 
 This script trains the ensembles of Wibbeke, Schönfisch, Rohjans and Rauh, "Evaluating the quality of the
 quantified uncertainty for (re)calibration of data-driven regression models", 2025, arXiv:2508.17761, sections
-4.1 to 4.3. The data are the real data of its table 2. An ensemble has five networks with two layers of 64
-units. Each network is trained on a bootstrap sample of the training rows (70 % of all rows), with the
-likelihood, in batches of 32, for at most 200 epochs.
+4.1 to 4.3. The data are the real data sets in table 2 of the paper. An ensemble has five networks with two
+layers of 64 units. Each network is trained on a bootstrap sample of the training rows (70 % of all rows),
+with the likelihood, in batches of 32, for at most 200 epochs.
 
 The published code passes outputs of shape (batch, 1) and targets of shape (batch,) to the loss. Torch
-broadcasts them to (batch, batch), so each prediction is compared with the targets of all rows in its batch,
-and the networks predict little more than the mean of y. `BroadcastNLL` reproduces this defect for the
+broadcasts them to (batch, batch), so each prediction is compared with the targets of all rows in its batch.
+The networks therefore predict little more than the mean of y. `BroadcastNLL` reproduces this defect for the
 comparison. `skuq.neural.fit_many` trains both versions together.
 
 The paper selects the epoch on its test rows. This script selects it on out-of-bag rows.

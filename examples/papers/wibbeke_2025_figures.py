@@ -87,7 +87,7 @@ def draw_cells(ax: Axes, frame: pd.DataFrame, **style: object) -> object:
 
 
 def draw_readings(panels: dict[str, dict[str, pd.DataFrame]]) -> Figure:
-    """Draw how changes are read, one row of axes per version and one column per treatment."""
+    """Draw the reading of each change, with one row of axes per version and one column per treatment."""
     colors = ListedColormap(list(READINGS.values()))
     n = len(next(iter(panels.values())))
     figure, axes = plt.subplots(

@@ -4,8 +4,8 @@ Wibbeke et al. 2025: do the metrics agree?
 
 This script reproduces sections 4.1 to 4.3 of Wibbeke, Schönfisch, Rohjans and Rauh, "Evaluating the quality
 of the quantified uncertainty for (re)calibration of data-driven regression models", 2025, arXiv:2508.17761:
-the metrics of deep ensembles on real and synthetic data (figures 2 and 3), and how they change under four
-recalibration methods (figure 4). ``wibbeke_2025_ensembles.py`` trains the ensembles.
+the metrics of deep ensembles on real and synthetic data (figures 2 and 3), and the changes of these metrics
+under four recalibration methods (figure 4). ``wibbeke_2025_ensembles.py`` trains the ensembles.
 
 **As published**, the ensembles are trained with broadcast targets. They are recalibrated and scored on the
 same test rows, with the metrics of the published code. After isotonic regression and beta calibration, the
@@ -14,8 +14,8 @@ After isotonic regression, netcal computes these moments from a truncated distri
 (`isotonic_of_netcal`).
 
 **As it should be**, the ensembles are trained correctly, recalibrated on half of the test rows, and scored on
-the other half with the metrics of the paper's equations. For comparison, these ensembles are also scored with
-the published metrics, and also recalibrated and scored on the same test rows.
+the other half with the metrics of the paper's equations. For comparison, these ensembles are also scored
+with the published metrics. In a second comparison, they are recalibrated and scored on the same test rows.
 
 The synthetic sets have 1000 rows. The paper does not state the ranges of the features of "euclidean",
 "nernst", "stribeck" and "arctan", the weights of "mlp", or the seeds. For the first three, this script uses

@@ -205,5 +205,5 @@ def distances(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def reading(percent: float) -> str:
-    """Return how the paper's rule reads a change."""
+    """Return the reading of a change by the paper's rule."""
     return "unchanged" if abs(percent) <= THRESHOLD else "worse" if percent > 0 else "improved"

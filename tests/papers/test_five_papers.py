@@ -61,8 +61,11 @@ def test_recalibration(claims):
     ]
     assert f"the mean of Kendall's tau between the paper's groups 1 and 2 is {tau}" in claims
     study = words(read(page))
-    assert "10 % of the changes are worse by more than 3 %. If the corrected ensembles are scored on" in study
-    assert "rows of the fit, only 1 of 240 changes is" in study
+    assert (
+        "10 % of these values become worse by more than 3 %. If the corrected ensembles are scored on"
+        in study
+    )
+    assert "rows of the fit, only 1 of 240 values becomes" in study
     assert "only 1 of 240 proper scores becomes worse by more than 3 %. On other rows, 10 % do." in claims
     assert (
         "In all seeds and all sets, ENCE and UCE are better for the constant distribution than for the true"

@@ -337,7 +337,10 @@ def test_finished_runs_are_skipped_and_give_tables_and_a_figure(study, small, tm
     ("arguments", "message"),
     [
         (["--rows", "0"], "--rows must be at least 1, got 0"),
-        (["--rows", "50001"], "--rows must be at most 50000, as the others validate, got 50001"),
+        (
+            ["--rows", "50001"],
+            "--rows must be at most 50000, because others are for validation, got 50001",
+        ),
         (["--test-rows", "-1"], "--test-rows must be at least 1, got -1"),
         (["--systems", "magic"], "invalid choice: 'magic'"),
         (["--lenet", "--systems", "SVI"], "convolutions have no variational posterior"),
