@@ -128,8 +128,8 @@ values.round(2)
 
 # %%
 # The rule in the last column adds the second tank if the predicted mean is above 5
-# gallons. For small ratios ``C / L``, it is worth less than the rule that uses the
-# distribution. The plot shows all ratios:
+# gallons. For small ratios ``C / L``, this rule is worth less than the rule that uses
+# the distribution. The plot shows all ratios:
 
 from skuq.displays import RelativeEconomicValueDisplay
 
@@ -209,9 +209,10 @@ estimates = pd.DataFrame(table).T
 estimates.round(2)
 
 # %%
-# * *Shift of x.* The model that is right for each x predicts a larger error. The model
-#   that is right on average does not. The second model passes all tests of average
-#   calibration on the old rows, but underestimates the error on the new rows.
+# * *Shift of x.* The model that is right for each x predicts a larger error for the new
+#   rows. The model that is right on average does not. The second model passes all tests
+#   of average calibration on the old rows, but underestimates the error on the new
+#   rows.
 # * *Concept drift.* The noise given x has changed, but both estimates stay the same.
 #
 # The estimate is therefore no substitute for tests with observed targets. Use

@@ -45,14 +45,14 @@ sets.shape, plain
 # probabilities of naive Bayes are too close to 0 and 1, so the sets miss the label in
 # more than 5 % of the cases. To calibrate probabilities, use scikit-learn. In version
 # 1.8 and newer, ``CalibratedClassifierCV(method="temperature")`` changes their
-# sharpness and keeps their order. In older versions, ``method="sigmoid"`` and
+# sharpness and preserves their order. In older versions, ``method="sigmoid"`` and
 # ``method="isotonic"`` calibrate the probability of each class separately.
 #
 # If the probabilities are calibrated, the sets cover *more* than nominal, because
 # the last class of a set raises the sum of the probabilities above the nominal
-# coverage. The more accurate the model, the larger the excess. Therefore, compare the
-# observed coverage with the predicted coverage, which is the sum of the probabilities
-# of a set, averaged over the sets.
+# coverage. This difference increases with the accuracy of the model. Therefore, compare
+# the observed coverage with the predicted coverage, which is the sum of the
+# probabilities of a set, averaged over the sets.
 #
 # With a guarantee
 # ----------------
