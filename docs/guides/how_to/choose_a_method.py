@@ -79,7 +79,7 @@ the class in the first column:
     * - :class:`~skuq.regressors.RecalibratedRegressor`
       - the estimator has a predictive distribution fitted to the training rows (NGBoost, CatBoost, XGBoost, quantile
         forests, skpro), which is too narrow on new rows
-      - the number of folds plus one fit
+      - one fit per fold, and one fit on all rows
 """
 
 import numpy as np
