@@ -135,8 +135,8 @@ by_feature[["n", "coverage", "standard_error"]].round(3)
 
 # %%
 # The plot shows the reason. The band has a constant width, but the observations vary
-# more on both sides than in the middle. In the marginal coverage, intervals that are
-# too wide compensate for intervals that are too narrow.
+# more on both sides than in the middle. The marginal coverage is nominal, because
+# intervals that are too wide compensate for intervals that are too narrow.
 
 from skuq.displays import PredictionBandDisplay
 

@@ -33,7 +33,8 @@ dist
 # 1. Measure coverage out of sample
 # ---------------------------------
 #
-# Compute coverage on held-out rows. Coverage on training rows is higher.
+# Compute coverage on held-out rows. Coverage on training rows is higher than coverage
+# on new rows.
 
 from skuq.metrics import prediction_interval_coverage
 

@@ -88,11 +88,11 @@ conformal.predict_set(X_new, [0.5, 0.9, 0.95]).shape
 # ----------
 #
 # ``"lac"``, the default, gives the smallest sets on average. Its sets contain all
-# classes whose probability is above a threshold. All images have the same threshold, so
-# the coverage is lower for images that are difficult to classify. ``"aps"`` adds
-# classes until the sum of their probabilities exceeds a threshold. Its coverage differs
-# less between images, but its sets are larger. ``randomized=True`` makes the coverage
-# of ``"aps"`` exact, and ``penalty`` (RAPS) avoids very large sets.
+# classes whose probability is above a threshold. The threshold is the same for all
+# images, so the coverage is lower for images that are difficult to classify. ``"aps"``
+# adds classes until the sum of their probabilities exceeds a threshold. Its coverage
+# differs less between images, but its sets are larger. ``randomized=True`` makes the
+# coverage of ``"aps"`` exact, and ``penalty`` (RAPS) avoids very large sets.
 #
 # The following code fits a forest of shallow trees. For 90 % sets, it computes the
 # coverage of the half of the images with the less certain predictions, the coverage of

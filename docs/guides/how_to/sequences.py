@@ -29,9 +29,9 @@ first = 800  # the model is fitted to the rows before this row
 # Keep the order of time
 # ----------------------
 #
-# Do not draw calibration rows at random. Such rows lie between training rows. Their
-# errors are smaller than the errors of later rows, because neighboring rows are
-# similar. Use one of these options instead:
+# Do not draw calibration rows at random. Such rows lie between training rows, and
+# neighboring rows are similar. The errors of the calibration rows are therefore smaller
+# than the errors of later rows. Use one of these options instead:
 #
 # * ``ConformalRegressor(cv="last")`` calibrates on the last rows.
 # * ``cv=TimeSeriesSplit()`` of :class:`~skuq.regressors.RecalibratedRegressor` and
