@@ -248,7 +248,7 @@ def test_numbers_of_the_first_pages():
     assert "data sets of published studies (four included, the others downloaded)" in words("../README.md")
     assert round(np.sqrt(0.9 * 0.1 / 300), 2) == 0.02
     tutorial = words("guides/tutorials/getting_started.py").replace(" # ", " ")
-    assert "With 300 rows, its standard error is 0.02." in tutorial
+    assert "With 300 rows, the standard error of the coverage is 0.02." in tutorial
     names = [name for name, _ in default_estimators()]
     assert sum("ensemble" in name for name in names) == 2
     assert len(names) == 4

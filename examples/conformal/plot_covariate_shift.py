@@ -2,10 +2,10 @@
 New rows that differ from the training rows: covariate shift
 ============================================================
 
-A model predicts the age of abalone from the weight of the shell. Most calibration rows are light shells, but
-the new rows are heavy shells, for which the model is less accurate.
-:class:`~skuq.regressors.ConformalRegressor` weights its calibration rows by the ratio of the densities of new
-and old rows. A classifier estimates this ratio without targets.
+A model predicts the age of abalone from the weight of the shell. Most calibration rows are light shells. The
+new rows are heavy shells, for which the model is less accurate. :class:`~skuq.regressors.ConformalRegressor`
+weights its calibration rows by the ratio of the densities of new and old rows. A classifier estimates this
+ratio without targets.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,7 @@
 Conformal intervals from few rows
 =================================
 
-With 60 training rows, a held-out calibration set leaves few rows for the model. ``"cv+"`` and
+With 60 training rows, few rows remain for the model if a calibration set is held out. ``"cv+"`` and
 ``"jackknife+"`` of :class:`~skuq.regressors.CrossConformalRegressor` use each row for fitting and for
 calibration. The comparison is repeated on 20 training sets of the diabetes data.
 """
@@ -44,5 +44,5 @@ plt.show()
 
 # %%
 # With all methods, the 80 % intervals cover about 80 % of the test rows. With "split", coverage and width
-# vary twice as much between training sets as with the other methods, because it calibrates on only 15 rows.
-# "jackknife+" fits one model per row, and "cv+" fits one model per fold.
+# vary twice as much between training sets as with the other methods, because "split" calibrates on only 15
+# rows. "jackknife+" fits one model per row, and "cv+" fits one model per fold.

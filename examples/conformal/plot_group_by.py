@@ -42,4 +42,4 @@ plt.show()
 
 # %%
 # With one calibration for all rows, the coverage is 96 % for infants and 88 % for adults (mean of ten
-# splits). With calibration by group, both coverages are closer to 90 %.
+# splits). With calibration by group, the coverage of both groups is closer to 90 %.

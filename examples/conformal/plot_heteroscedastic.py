@@ -5,7 +5,7 @@ Conformal intervals that adapt to the noise
 Split conformal intervals have the same width for all rows. The method ``"normalized"`` of
 :class:`~skuq.regressors.ConformalRegressor` scales the intervals by a predicted standard deviation. The
 method ``"cqr"``, conformalized quantile regression, shifts predicted quantiles. With both methods, intervals
-are wider for rows with more noise, and the coverage guarantee is the same as for split intervals.
+are wider for rows with more noise. The coverage guarantee of both methods is the same as for split intervals.
 """
 
 import matplotlib.pyplot as plt

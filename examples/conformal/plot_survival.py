@@ -46,5 +46,5 @@ ax.legend(fontsize="small")
 plt.show()
 
 # %%
-# The quantiles of both models are too low, because the models assume normal errors of one size. The conformal
-# bound corrects this: 90 % of the times are longer.
+# The quantiles of both models are too low, because the models assume normal errors with the same standard
+# deviation for all rows. The conformal bound corrects this: 90 % of the times are longer.

@@ -36,6 +36,6 @@ print(display.table[columns].round(2).to_string())
 plt.show()
 
 # %%
-# Until 1973, no period is flagged. From 1974 on, the coverage decreases, to 13 % in 1982, although the
-# intervals become a little wider. The right panel shows that the errors are up to 2.6 times as large as
+# Until 1973, no period is flagged. From 1974 on, the coverage decreases until it is 13 % in 1982, although
+# the intervals become slightly wider. The right panel shows that the errors are up to 2.6 times as large as
 # predicted. Fit the model to new data instead of widening the intervals.

@@ -3,8 +3,8 @@ Is the band as wide as the scatter? PredictionBandDisplay
 =========================================================
 
 :class:`~skuq.displays.PredictionBandDisplay` plots observed against predicted values, with prediction
-intervals as a band. The plot shows whether the band is too narrow at one end and too wide at the other, which
-an average over rows does not show.
+intervals as a band. The plot shows whether the band is too narrow at one end and too wide at the other. An
+average over rows does not show this.
 """
 
 import matplotlib.pyplot as plt
@@ -39,4 +39,5 @@ plt.show()
 
 # %%
 # With a constant width of 9.6 mpg, the band is too wide on the left, for cars with low fuel economy, and too
-# narrow on the right. With a model of the errors, the width increases with the scatter, from 6.3 to 11.5 mpg.
+# narrow on the right. With a model of the errors, the width increases from 6.3 mpg for cars with little
+# scatter to 11.5 mpg for cars with much scatter.

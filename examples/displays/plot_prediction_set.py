@@ -35,6 +35,6 @@ plt.show()
 
 # %%
 # At a nominal coverage of 90 %, the predicted coverage of naive Bayes is 99.8 %, but its observed coverage is
-# 92 %. Naive Bayes is therefore overconfident. Logistic regression is underconfident in this example. The
-# accuracy of naive Bayes is 90 %. After conformal calibration, the observed coverage of its sets equals the
-# nominal coverage at all levels above 90 %. At a nominal coverage of 98 %, its sets contain all classes.
+# 92 %. Naive Bayes is therefore overconfident. Logistic regression is underconfident in this example. After
+# conformal calibration of naive Bayes, whose accuracy is 90 %, the observed coverage of the sets equals the
+# nominal coverage at all levels above 90 %. At a nominal coverage of 98 %, the sets contain all classes.

@@ -3,8 +3,9 @@ For which forecasts is a quantile wrong? QuantileReliabilityDisplay
 ===================================================================
 
 :class:`~skuq.displays.QuantileReliabilityDisplay` compares a forecast quantile with the quantile of the
-targets that have this forecast, which isotonic regression estimates without bins. The curve of a calibrated
-quantile is near the diagonal. If the curve is above the diagonal, the targets are larger than forecast.
+targets that have this forecast. Isotonic regression estimates the quantile of these targets without bins. The
+curve of a calibrated quantile is near the diagonal. If the curve is above the diagonal, the targets are
+larger than forecast.
 """
 
 import matplotlib.pyplot as plt
@@ -45,4 +46,4 @@ plt.show()
 # The target is a number of rings, so the curve consists of steps. With a varying spread, the curve is inside
 # the consistency band, the range of the curves of calibrated forecasts. With a constant spread, the quantile
 # is too high for young abalones and too low for old ones: the curve leaves the band on both sides, and the
-# miscalibration is twice its limit.
+# miscalibration is twice the limit for calibrated forecasts.

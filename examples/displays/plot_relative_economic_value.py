@@ -29,10 +29,10 @@ forecasts = {
 forecasts["forest, mean only"] = (forecasts["forest"].mean(), 0.0)
 
 # %%
-# The forecast of the forest has a higher value than the forecast of the linear model for all users. The mean
-# of the forest alone has the same value only for medium ratios. A user with a small ratio of cost to loss
-# tests a batch even if the probability of the event is small, and the mean alone does not give this
-# probability.
+# The forecast of the forest has a higher value than the forecast of the linear model for all users. A user
+# who has only the predicted mean of the forest gets the same value only for medium ratios. A user with a
+# small ratio of cost to loss tests a batch even if the probability of the event is small, and the mean alone
+# does not give this probability.
 ax = None
 for name, dist in forecasts.items():
     display = RelativeEconomicValueDisplay.from_predictions(

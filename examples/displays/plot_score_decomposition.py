@@ -2,9 +2,9 @@
 Which part of a score is large? ScoreDecompositionDisplay
 =========================================================
 
-:class:`~skuq.displays.ScoreDecompositionDisplay` divides the CRPS of each model into miscalibration, which
-recalibration can remove, and discrimination, which only a better model can increase. All models on one gray
-line have the same CRPS.
+:class:`~skuq.displays.ScoreDecompositionDisplay` divides the CRPS of each model into miscalibration,
+discrimination and uncertainty. Recalibration can remove the miscalibration. Only a better model can increase
+the discrimination. All models on one gray line have the same CRPS.
 """
 
 import matplotlib.pyplot as plt

@@ -47,5 +47,5 @@ plt.show()
 
 # %%
 # The conformal intervals of the forest are half as wide as the intervals of least squares, and their coverage
-# decreases even with little noise. The width does not change, so it gives no sign of the lower coverage.
-# Least squares is less accurate, and its coverage decreases less.
+# decreases even with little noise. The width of the intervals does not change, so it does not indicate the
+# lower coverage. Least squares is less accurate, and its coverage decreases less.

@@ -39,6 +39,6 @@ ax.legend()
 plt.show()
 
 # %%
-# The squared error is smallest with 10 rows per leaf. The CRPS is smallest with 5 rows per leaf, and it is 17
-# % larger with 40 rows per leaf. With large leaves, the mean is accurate, but the trees agree too much, so
-# the predicted spread is too small.
+# The squared error is smallest with 10 rows per leaf. The CRPS is smallest with 5 rows per leaf. With 40 rows
+# per leaf, the CRPS is 17 % larger than its smallest value. With large leaves, the mean is accurate, but the
+# predictions of the trees are too similar, so the predicted spread is too small.

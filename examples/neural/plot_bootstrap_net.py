@@ -36,5 +36,5 @@ plt.show()
 
 # %%
 # The epistemic standard deviation is 0.07 within the data, and about 1 at -30 and 30, far from the data. The
-# aleatoric standard deviation is 0.31 everywhere, and the true standard deviation is 0.32. The intervals for
-# new rows include both parts.
+# aleatoric standard deviation is 0.31 everywhere, and the true standard deviation of the noise is 0.32. The
+# intervals for new rows include both parts.

@@ -2,10 +2,10 @@
 Aleatoric and epistemic uncertainty: DeepEnsembleRegressor
 ==========================================================
 
-This example simulates the power of a wind turbine as a function of wind speed, so the truth is known. At
-speeds where the power curve is steep, gusts cause noise in the power. This uncertainty is irreducible
-(aleatoric). Storms are rare, so the power curve itself is uncertain at high speeds. This uncertainty is
-epistemic. :class:`~skuq.neural.DeepEnsembleRegressor` separates the two parts.
+This example simulates the power of a wind turbine as a function of wind speed, so the true power curve and
+the true noise are known. At speeds where the power curve is steep, gusts cause noise in the power. This
+uncertainty is irreducible (aleatoric). Storms are rare, so the power curve itself is uncertain at high
+speeds. This uncertainty is epistemic. :class:`~skuq.neural.DeepEnsembleRegressor` separates the two parts.
 """
 
 import matplotlib.pyplot as plt

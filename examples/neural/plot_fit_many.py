@@ -34,5 +34,5 @@ ax.margins(y=0.2)
 plt.show()
 
 # %%
-# The scores of different seeds of the same loss vary more than the mean scores of the losses. Use several
-# seeds to compare losses. The twenty networks were trained in one pass.
+# Between seeds of the same loss, the scores differ more than the mean scores differ between losses. Use
+# several seeds to compare losses. The twenty networks were trained in one pass.

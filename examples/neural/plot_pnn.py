@@ -29,5 +29,5 @@ plt.show()
 # %%
 # The band is narrower for heavier cars. On the 92 test rows, the 90 % intervals of light cars have a mean
 # width of 11 mpg and contain 78 % of the targets. The intervals of heavy cars have a mean width of 7 mpg and
-# contain 96 % of the targets. A single network has no epistemic part, so the band is not wider at weights
-# with few cars.
+# contain 96 % of the targets. A single network has no epistemic part, so the band does not become wider at
+# weights for which there are few cars.

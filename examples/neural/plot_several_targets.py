@@ -55,4 +55,4 @@ plt.show()
 # %%
 # The predicted correlation follows the true correlation. For x > 0.5, the errors add up in the sum of the
 # targets. The 90 % intervals of one ensemble for all targets cover 89 % of these sums. With a constant
-# dependence, the intervals are too narrow there, and cover 83 %.
+# dependence, the intervals of these sums are too narrow and cover 83 %.

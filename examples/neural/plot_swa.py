@@ -31,6 +31,6 @@ ax.legend()
 plt.show()
 
 # %%
-# The 20 snapshots differ most at both ends of the range, and nearly agree in the middle. They differ less
-# than independent networks would. The band covers 90 % of the test rows. Most of the width of the band is due
-# to the noise.
+# The 20 snapshots differ most at both ends of the range, and nearly agree in the middle. The snapshots differ
+# less than independently trained networks. The band covers 90 % of the test rows. Most of the width of the
+# band is due to the noise.

@@ -3,8 +3,9 @@ The probability of exceeding a threshold
 ========================================
 
 How likely is it that concrete is stronger than 50 MPa? The ``cdf`` of one predictive distribution answers
-this question for all thresholds. With classifiers, each threshold requires a separate model. The example
-compares a classifier with :class:`~skuq.regressors.UncertaintyRegressor`.
+this question for all thresholds. A classifier answers the question for one threshold only, so each threshold
+requires a separate classifier. The example compares a classifier with
+:class:`~skuq.regressors.UncertaintyRegressor`.
 """
 
 import matplotlib.pyplot as plt

@@ -3,8 +3,8 @@ Data that drift: partial_fit
 ============================
 
 The fuel economy of cars increased by 80 % from 1970 to 1982. This example predicts ten cars at a time and
-then passes their targets to ``partial_fit`` of :class:`~skuq.regressors.ConformalRegressor`. This method
-replaces old errors with new ones and adapts the target coverage.
+then passes their targets to ``partial_fit`` of :class:`~skuq.regressors.ConformalRegressor`. ``partial_fit``
+replaces old errors with new errors and adapts the target coverage.
 """
 
 import matplotlib.pyplot as plt

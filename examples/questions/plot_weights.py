@@ -2,8 +2,8 @@
 A sample that does not represent the population: weights
 ========================================================
 
-In this example, the sample contains all light cars, but only one in four of the other cars, which therefore
-have a weight of 4. The fuel economy of light cars varies more. With ``sample_weight``,
+In this example, the sample contains all light cars, but only one in four of the other cars. The other cars
+therefore have a weight of 4. The fuel economy of light cars varies more. With ``sample_weight``,
 :class:`~skuq.regressors.CrossConformalRegressor` is calibrated for the population. Without weights, the
 intervals are too wide.
 """

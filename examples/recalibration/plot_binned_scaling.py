@@ -39,5 +39,6 @@ plt.show()
 
 # %%
 # With one factor, the errors are as large as predicted in the bin with the smallest predicted standard
-# deviations, but only 0.71 times as large as predicted in the bin with the largest. With one factor per bin,
-# the ratios of error to predicted standard deviation are between 0.83 and 1.04.
+# deviations, but only 0.71 times as large as predicted in the bin with the largest predicted standard
+# deviations. With one factor per bin, the ratios of error to predicted standard deviation are between 0.83
+# and 1.04.

@@ -40,4 +40,4 @@ plt.show()
 
 # %%
 # Most errors are a little below zero, and a few are far above zero. The recalibrated forecast has the same
-# shape, and the Gaussian forecast does not. The CRPS decreases from 1.19 to 1.17 rings.
+# shape as the errors. The Gaussian forecast is symmetric. The CRPS decreases from 1.19 to 1.17 rings.

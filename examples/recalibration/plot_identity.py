@@ -52,5 +52,5 @@ plt.show()
 # %%
 # A factor for the standard deviation does not improve the CRPS, because the standard deviations are correct
 # on average. :class:`~skuq.recalibration.IsotonicRecalibrator` and
-# :class:`~skuq.recalibration.EmpiricalRecalibrator` correct the shape for the skewed errors, and decrease the
-# CRPS by 2 %.
+# :class:`~skuq.recalibration.EmpiricalRecalibrator` adapt the shape of the distribution to the skewed errors,
+# and decrease the CRPS by 2 %.

@@ -35,5 +35,5 @@ plt.show()
 
 # %%
 # Before recalibration, 58 % of the targets are below the predicted median. After recalibration, 48 % of the
-# targets are below it. The correction is one map of levels for all rows. The recalibrated forecasts are
-# skewed, like the errors.
+# targets are below the new median. The correction is one map of levels for all rows. The recalibrated
+# forecasts are skewed, like the errors.

@@ -48,7 +48,7 @@ right.set_title(f"{len(y_test)} test rows")
 plt.show()
 
 # %%
-# The default is a normal distribution. The targets are skewed, so its PIT values have a peak below 50 %. The
-# isotonic forecast has this skewness and steps at whole rings, and its CRPS is 3 % smaller. But it is
-# estimated from only 600 rows, so too many test rows are in the upper tail. The CRPS of the pool is 4 %
-# smaller than the CRPS of the default.
+# The default forecast is a normal distribution. The targets are skewed, so the PIT values of the default
+# forecast have a peak below 50 %. The isotonic forecast has this skewness and steps at whole rings, and its
+# CRPS is 3 % smaller. But it is estimated from only 600 rows, so too many test rows are in the upper tail.
+# The CRPS of the pool is 4 % smaller than the CRPS of the default forecast.

@@ -48,6 +48,6 @@ plt.show()
 # %%
 # Before recalibration, 90 % intervals cover 76 % of the test rows, and 99 % intervals cover 87 %. The bounds
 # of the 99 % intervals are extrapolated. Shifting the quantiles and mapping the probability levels both
-# correct the coverage. With the map, 99 % intervals are four times as wide as with the shifts, because the
-# map replaces the level of a bound with a more extreme level. The predicted quantiles are so close together
-# that this level is far out in the extrapolated tail.
+# correct the coverage. With the map, 99 % intervals are four times as wide as with the shifts. The reason is
+# that the map replaces the level of a bound with a more extreme level. The predicted quantiles are too close
+# together, so the more extreme level is far out in the extrapolated tail.

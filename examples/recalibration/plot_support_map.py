@@ -40,5 +40,5 @@ plt.show()
 
 # %%
 # The recalibrated forecasts of real numbers have a CRPS of 1.166. After the restriction to counts, the CRPS
-# is 1.151. The 90 % intervals cover 93 % of the rows instead of 91 %, because their bounds are integers and
-# belong to the intervals.
+# is 1.151. The 90 % intervals cover 93 % of the rows instead of 91 %, because the bounds are integers and are
+# included in the intervals.

@@ -44,5 +44,5 @@ plt.show()
 
 # %%
 # Before recalibration, the errors are about 1.4 times as large as predicted. This ratio is 1.6 in the bin
-# with the smallest predicted standard deviations, and 1.1 in the bin with the largest. The recalibrated
-# standard deviation is close to the errors of the test rows.
+# with the smallest predicted standard deviations, and 1.1 in the bin with the largest predicted standard
+# deviations. The recalibrated standard deviation is close to the errors of the test rows.

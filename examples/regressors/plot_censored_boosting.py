@@ -2,7 +2,7 @@
 Waiting times with censored rows: CensoredBoostingRegressor
 ===========================================================
 
-Half of the rows are censored: all we know is that their time is longer than the time of observation.
+Half of the rows are censored: we know only that their waiting time is longer than the time of observation.
 :class:`~skuq.regressors.CensoredBoostingRegressor` uses the probability of such times in its likelihood.
 :class:`~skuq.regressors.CensoringWeightedRegressor` fits any regressor to the observed rows, with weights
 that represent the censored rows. The plot compares the mean predicted survival curves of two groups with the

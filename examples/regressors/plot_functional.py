@@ -37,8 +37,8 @@ table = {"CRPS": by_crps.importances_mean, "std": by_std.importances_mean}
 print(pd.DataFrame(table, index=X.columns).round(2))
 
 # %%
-# Partial dependence shows what this dependence looks like: the standard deviation grows exponentially with
-# the distance, and hardly depends on the other columns.
+# Partial dependence shows the form of this dependence: the standard deviation grows exponentially with the
+# distance, and hardly depends on the other columns.
 figure, axes = plt.subplots(1, 3, figsize=(8.0, 2.8), sharey=True, layout="constrained")
 display = PartialDependenceDisplay.from_estimator(
     std, X[test], [0, 1, 2], grid_resolution=15, ax=axes

@@ -37,5 +37,5 @@ ax.legend(loc="upper left", fontsize="small")
 plt.show()
 
 # %%
-# The red band for the mean is narrowest near the average of the 15 rows and wide beyond their range. The blue
-# band also includes the noise. It covers 93 % of the other 427 patients.
+# The red band for the mean is narrowest near the average body mass index of the 15 rows, and wide beyond
+# their range. The blue band also includes the noise. It covers 93 % of the other 427 patients.

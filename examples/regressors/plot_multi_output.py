@@ -2,9 +2,9 @@
 The total of several targets
 ============================
 
-The loads of three districts have correlated errors, because each forecast misses the same weather.
-:class:`~skuq.regressors.MultiOutputUncertaintyRegressor` predicts their joint distribution. With independent
-targets, the distribution of the total would be too narrow.
+The loads of three districts have correlated errors, because the same unobserved weather affects all
+districts. :class:`~skuq.regressors.MultiOutputUncertaintyRegressor` predicts their joint distribution. With
+independent targets, the distribution of the total would be too narrow.
 """
 
 import matplotlib.pyplot as plt

@@ -36,4 +36,5 @@ plt.show()
 
 # %%
 # Within the data, the epistemic standard deviation is 0.02. It increases to 0.08 in the gap and to 0.57 at
-# 12. The standard deviation of the noise is 0.31 everywhere, and the true standard deviation is 0.32.
+# 12. The estimated standard deviation of the noise is 0.31 everywhere, and the true standard deviation of the
+# noise is 0.32.

@@ -38,7 +38,7 @@ for ax, (name, regressor) in zip(axes, regressors.items(), strict=True):
 plt.show()
 
 # %%
-# Nearest neighbors do not predict a distribution, so the wrapper models their errors ("residual"). It fits
-# quantile boosting at several levels and recalibrates it on out-of-fold rows ("recalibrated"). It uses the
-# posterior of a Bayesian model without changes ("native"). In this example, the intervals of the posterior
-# have the same width for all cars.
+# Nearest neighbors do not predict a distribution, so the wrapper models their errors ("residual"). The
+# wrapper fits quantile boosting at several levels and recalibrates the quantiles on out-of-fold rows
+# ("recalibrated"). For a Bayesian model, the wrapper uses the posterior without changes ("native"). In this
+# example, the intervals of the posterior have the same width for all cars.

@@ -40,8 +40,8 @@ plt.show()
 # %%
 # The 80 % confidence intervals of :class:`sklearn.linear_model.BayesianRidge` contain the line in 52 % of the
 # simulations. The reason is that the posterior of BayesianRidge does not include the uncertainty of the
-# intercept. The predicted standard deviation of the mean is 0.019, but over training sets, the mean has a
-# standard deviation of 0.031. Near x = 0, only the intercept is uncertain, and the confidence intervals
+# intercept. The predicted standard deviation of the mean is 0.019, but the standard deviation of the mean
+# over training sets is 0.031. Near x = 0, only the intercept is uncertain, and the confidence intervals
 # hardly ever contain the line. The confidence intervals of :class:`~skuq.regressors.LeastSquaresRegressor`
 # have correct coverage at each x. The prediction intervals of both models are similar, because the noise is
 # larger than the error of the mean.

@@ -8,9 +8,9 @@ rule that applies to the estimator:
 .. include:: /reference/generated/method-rules.inc
 
 A posterior is exact only if the assumptions of its model hold.
-``method="recalibrated"`` recalibrates it; ``"native"`` and ``"quantile"`` do not. If
-the second column of the following table describes your case, use the class in the first
-column:
+``method="recalibrated"`` recalibrates the posterior; ``"native"`` and ``"quantile"`` do
+not recalibrate. If the second column of the following table describes your case, use
+the class in the first column:
 
 .. list-table::
     :header-rows: 1
@@ -79,7 +79,7 @@ column:
     * - :class:`~skuq.regressors.RecalibratedRegressor`
       - the estimator has a predictive distribution fitted to the training rows (NGBoost, CatBoost, XGBoost, quantile
         forests, skpro), which is too narrow on new rows
-      - the number of folds plus one fit
+      - one fit per fold, and one fit on all rows
 """
 
 import numpy as np
@@ -147,10 +147,11 @@ table.T.round(2)
 # The standard error of a coverage on 300 rows is 0.02. ``ConformalRegressor``
 # calibrates on 75 of the training rows. Across calibration sets of this size, its
 # coverage has a mean of 0.8 and a standard deviation of 0.05. In the first three rows
-# of the table, the width follows the noise. ``LeastSquaresRegressor`` assumes
-# homoscedastic noise, and so does ``BootstrapRegressor`` by default. The intervals of
-# these two methods cover 80 % on average, but they are too wide for rows with little
-# noise and too narrow for rows with much noise.
+# of the table, the intervals are wider for rows with more noise.
+# ``LeastSquaresRegressor`` assumes homoscedastic noise, and so does
+# ``BootstrapRegressor`` by default. The intervals of these two methods cover 80 % on
+# average, but they are too wide for rows with little noise and too narrow for rows with
+# much noise.
 #
 # Random forests
 # --------------
@@ -163,11 +164,12 @@ table.T.round(2)
 # computation as 6.6 fits to all rows, plus a model of the scale. The CRPS of
 # ``ForestDistributionRegressor`` is 4 % lower than the CRPS of ``ResidualRegressor``,
 # and 9 % lower than the CRPS of quantile-forest (geometric means over the sets). The 90
-# % intervals of ``ForestDistributionRegressor`` cover 90.3 % of the test rows. Their
-# coverage does not differ significantly from 90 % on any of the 21 sets.
+# % intervals of ``ForestDistributionRegressor`` cover 90.3 % of the test rows. On each
+# of the 21 sets, the coverage of these intervals does not differ significantly from 90
+# %.
 #
-# Bootstrap samples are drawn at random. A tree may therefore be trained on other rows
-# of the same group, or of neighboring times, even if a given row is out of bag. The
+# Bootstrap samples are drawn at random. If a row is out of bag for a tree, the tree may
+# still be trained on other rows of the same group or of neighboring times. The
 # out-of-bag errors are then too small, and the intervals are too narrow. For groups or
 # a time series, pass a splitter as ``cv`` of ``UncertaintyRegressor``, which then
 # refits the forest on the folds of the splitter.
@@ -179,9 +181,9 @@ table.T.round(2)
 # packages. The reference is ``UncertaintyRegressor`` with gradient boosting, which
 # takes six fits. ``MixtureRegressor()`` is a *pool*: it averages the distributions of
 # :func:`~skuq.regressors.default_estimators`. Its CRPS is the lowest, 57 % lower than
-# the CRPS of the reference. Of the methods that need only one fit, the forest is best:
-# its CRPS is 13 % lower than the CRPS of the reference. ``effort="high"`` lowers the
-# CRPS of the reference by 3 %. For a model with a quantile loss,
+# the CRPS of the reference. The forest is the best of the methods that need only one
+# fit: its CRPS is 13 % lower than the CRPS of the reference. ``effort="high"`` lowers
+# the CRPS of the reference by 3 %. For a model with a quantile loss,
 # ``UncertaintyRegressor`` lowers the CRPS by 2 % and the interval score by 14 %,
 # compared with the same quantiles without calibration. The deep ensemble, the forest
 # and the bootstrap separate epistemic from aleatoric uncertainty. Boosting, and pools

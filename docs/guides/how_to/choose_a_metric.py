@@ -74,7 +74,7 @@ scores.round(3)
 # Metrics with a required argument have no predefined scorer.
 # :func:`~skuq.metrics.make_scorer` creates a scorer for such a metric. This code
 # creates scorers for the pinball loss of the 95 % quantile and for the CRPS skill
-# score, which is the relative reduction of the CRPS of climatology:
+# score, which is the relative reduction of the CRPS compared with climatology:
 
 from skuq.metrics import make_scorer
 
@@ -123,9 +123,9 @@ mace = mean_absolute_calibration_error(y_test, dist)
 print(f"coverage of 90 % intervals {overall:.3f}, MACE {mace:.3f}")
 
 # %%
-# The model is not calibrated for all values of the first feature. In the third of the
-# rows where the first feature is farthest from 0, the 90 % intervals contain 83 % of
-# the targets:
+# The model is not calibrated for all values of the first feature. Consider the third of
+# the rows in which the first feature is farthest from 0. In these rows, the 90 %
+# intervals contain 83 % of the targets:
 
 from skuq.metrics import conditional_coverage
 
@@ -135,8 +135,8 @@ by_feature[["n", "coverage", "standard_error"]].round(3)
 
 # %%
 # The plot shows the reason. The band has a constant width, but the observations vary
-# more on both sides than in the middle. In the marginal coverage, intervals that are
-# too wide compensate for intervals that are too narrow.
+# more on both sides than in the middle. The marginal coverage is nominal, because
+# intervals that are too wide compensate for intervals that are too narrow.
 
 from skuq.displays import PredictionBandDisplay
 

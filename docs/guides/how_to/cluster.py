@@ -3,9 +3,9 @@ Search on a cluster
 ===================
 
 skuq uses joblib for parallel computation. joblib runs tasks in local processes by
-default, or on a dask cluster (extra ``dask``). With an integer ``random_state``, both
-give identical results. This page distributes a search over a cluster, and shows how a
-search can survive the loss of workers.
+default, or on a dask cluster (extra ``dask``). With an integer ``random_state``, local
+processes and a cluster give identical results. This page distributes a search over a
+cluster, and shows how a search can survive the loss of workers.
 
 The search is an ordinary search of scikit-learn:
 """

@@ -85,8 +85,9 @@ print("difference", round(test.difference, 3), "p-value", round(test.p_value, 3)
 # 4. Report the size of the difference
 # ------------------------------------
 #
-# A p-value is not an effect size. The skill score is the relative reduction of the
-# CRPS of climatology. The following code computes it with a 95 % interval:
+# A p-value is not an effect size. The skill score is the relative reduction of the CRPS
+# compared with climatology. The following code computes the skill score with a 95 %
+# interval:
 
 from skuq.evaluation import bootstrap_interval
 
@@ -115,10 +116,10 @@ report
 
 # %%
 # The trees have the better ENCE, but worse values of both proper scores. The decision
-# in step 2 is based on the CRPS, so the ENCE does not change it. But the ENCE points to
-# a weakness of the spline model, which the reliability diagram makes visible. The
-# spline model predicts almost the same standard deviation for all rows, although its
-# errors are much larger in some bins than in others.
+# in step 2 is based on the CRPS, so the ENCE does not change it. But the ENCE indicates
+# a weakness of the spline model, which the reliability diagram shows. The spline model
+# predicts almost the same standard deviation for all rows, although its errors are much
+# larger in some bins than in others.
 
 from skuq.displays import ReliabilityDisplay
 

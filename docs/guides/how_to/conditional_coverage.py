@@ -66,9 +66,9 @@ print(
 )
 
 # %%
-# The error is several standard errors above zero, so the coverage depends on X. It is a
-# mean squared difference from the nominal coverage, so its square root is a typical
-# difference:
+# The error is several standard errors above zero, so the coverage depends on X. The
+# error is a mean squared difference from the nominal coverage, so the square root of
+# the error is a typical difference:
 
 typical = np.sqrt(estimate.error)
 round(typical, 2)
@@ -89,9 +89,9 @@ np.round(slabs, 2)
 # 2. Which rows have low coverage?
 # --------------------------------
 #
-# The estimate contains the coverage at each row. The following table shows the mean
-# of each feature over the rows with low coverage, minus its mean over all rows, in
-# units of its standard deviation:
+# The estimate contains the estimated coverage of each row. The following table shows
+# the mean of each feature over the rows with low coverage, minus its mean over all
+# rows, in units of its standard deviation:
 
 rare = estimate.conditional_coverage < 0.8
 profile = (X[rare].mean() - X.mean()) / X.std()
@@ -192,8 +192,8 @@ table.round(4)
 # * Do not select a model by the conditional coverage error or by worst-slab coverage:
 #   even random intervals with 90 % coverage have an error of 0. Use the interval score
 #   or the CRPS instead (:doc:`/how-to/choose_a_metric`). In this example, the interval
-#   score gives the same ranking. The scorers of the two metrics are ``"neg_ert"`` and
-#   ``"wsc"``. Use them only to monitor a search or a deployed model.
+#   score ranks the three models in the same order. The scorers of the two metrics are
+#   ``"neg_ert"`` and ``"wsc"``. Use them only to monitor a search or a deployed model.
 # * The estimated error is usually too small, because it includes only the differences
 #   that the classifier finds. An error near zero on few rows does not prove that the
 #   coverage is the same everywhere.

@@ -5,10 +5,11 @@ Intervals with guaranteed coverage
 :class:`~skuq.regressors.ConformalRegressor` adds prediction intervals with
 guaranteed coverage to any regressor, including fitted ones (`Fitted models`_). The
 guarantee holds for any noise distribution under one condition: the calibration rows and
-the new rows must be exchangeable, as rows in random order are. The guarantee is
-*marginal*: it is an average over rows and over calibration sets. The coverage may be
-lower for some rows, or with a particular calibration set. :doc:`/explanation/conformal`
-explains the guarantee, and :doc:`/explanation/conformal-methods` compares the methods.
+the new rows must be exchangeable. For example, rows in random order are exchangeable.
+The guarantee is *marginal*: it is an average over rows and over calibration sets. The
+coverage may be lower for some rows, or with a particular calibration set.
+:doc:`/explanation/conformal` explains the guarantee, and
+:doc:`/explanation/conformal-methods` compares the methods.
 
 The data on this page have two features, ``size`` and ``shop``. The noise grows with
 ``size``. For rows with ``shop``, the noise is twice as large.
@@ -159,8 +160,8 @@ legend = ax.legend(frameon=False)
 # A row may belong to several groups, for example to the shops and to the large
 # buildings. ``basis`` is a list of columns, or a function of X that returns one
 # column per group. The coverage is then guaranteed in every group. The columns may also
-# contain numbers: the coverage then also holds on average over rows weighted by these
-# numbers. Use at least 100 calibration rows per column.
+# contain numbers: the coverage is then also guaranteed on average over rows that are
+# weighted by these numbers. Use at least 100 calibration rows per column.
 
 
 def groups(rows):
@@ -237,8 +238,9 @@ folds.fit(X, y, groups=machine)
 print(f"calibration rows {split.n_calibration_:.0f}, {folds.n_calibration_:.0f}")
 
 # %%
-# The effective sample size is then the number of machines. With only 25 machines, the
-# coverage varies more between calibration sets than it does with 500 independent rows.
+# The effective sample size is then the number of machines. The coverage therefore
+# varies more between calibration sets of 25 machines than between calibration sets of
+# 500 independent rows.
 #
 # Covariate shift
 # ---------------
@@ -274,10 +276,10 @@ print(f"coverage without weights {ignored:.2f}, with weights {weighted:.2f}")
 # ---------------------
 #
 # Calibrate on rows that are later than the training rows: ``cv`` accepts one pair of
-# index arrays. Then pass new observations to ``partial_fit``. ``partial_fit``
-# increases the target coverage after a miss and decreases it otherwise. It also adds
-# the new errors to the calibration set. In this example, the noise increases by 80 % at
-# row 900.
+# index arrays. Then pass new observations to ``partial_fit``. ``partial_fit`` increases
+# the target coverage after a miss and decreases the target coverage after a covered
+# target. It also adds the new errors to the calibration set. In this example, the noise
+# increases by 80 % at row 900.
 
 X_time, y_time = draw(rng.uniform(0, 3, size=1500))
 later = np.arange(1500) >= 900
@@ -359,7 +361,8 @@ for adapt in ("aci", "dtaci", "tracking"):
     print(f"{adapt:8s} coverage {covered:.2f}, infinite {adapted[adapt][1]:.1%}")
 
 # %%
-# The distributions of ``predict_dist`` contain the new errors, but not the adapted
-# level. Scorers use these distributions. To evaluate adapted intervals, pass the
-# bounds to a metric. :class:`~skuq.recalibration.OnlineRecalibrator` adapts the whole
-# distribution, and :doc:`/how-to/sequences` shows several horizons and late targets.
+# The distributions of ``predict_dist`` use the new errors, but not the adapted target
+# coverage. Scorers evaluate these distributions. To evaluate adapted intervals, pass
+# the bounds to a metric. :class:`~skuq.recalibration.OnlineRecalibrator` adapts the
+# whole distribution, and :doc:`/how-to/sequences` shows several horizons and late
+# targets.

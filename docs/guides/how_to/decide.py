@@ -69,11 +69,11 @@ costs = pd.DataFrame(rows).T
 costs.round(2)
 
 # %%
-# Compare models by the *observed* cost, not by the expected cost. If a forecast is
-# too narrow, its expected cost is too small. For the linear model, the expected
-# cost is 1.21, but the observed cost is 1.53. The observed cost of the forest is
-# 1.18. If the stock is the predicted mean instead of the quantile, the cost is
-# about three times as large, because a missing gallon is expensive.
+# Compare models by the *observed* cost, not by the expected cost. If the distributions
+# of a model are too narrow, the expected cost of the model is too small. For the linear
+# model, the expected cost is 1.21, but the observed cost is 1.53. The observed cost of
+# the forest is 1.18. If the stock is the predicted mean instead of the quantile, the
+# cost is about three times as large, because a missing gallon is expensive.
 #
 # For any other cost, pass a function of the action and the outcome. In the next
 # example, fuel is sold in half-gallon cans, and each can has a deposit of 0.1.
@@ -128,8 +128,8 @@ values.round(2)
 
 # %%
 # The rule in the last column adds the second tank if the predicted mean is above 5
-# gallons. For small ratios ``C / L``, it is worth less than the rule that uses the
-# distribution. The plot shows all ratios:
+# gallons. For small ratios ``C / L``, this rule is worth less than the rule that uses
+# the distribution. The plot shows all ratios:
 
 from skuq.displays import RelativeEconomicValueDisplay
 
@@ -209,9 +209,10 @@ estimates = pd.DataFrame(table).T
 estimates.round(2)
 
 # %%
-# * *Shift of x.* The model that is right for each x predicts a larger error. The model
-#   that is right on average does not. The second model passes all tests of average
-#   calibration on the old rows, but underestimates the error on the new rows.
+# * *Shift of x.* The model that is right for each x predicts a larger error for the new
+#   rows. The model that is right on average does not. The second model passes all tests
+#   of average calibration on the old rows, but underestimates the error on the new
+#   rows.
 # * *Concept drift.* The noise given x has changed, but both estimates stay the same.
 #
 # The estimate is therefore no substitute for tests with observed targets. Use

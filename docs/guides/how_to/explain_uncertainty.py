@@ -3,9 +3,9 @@ Explain the uncertainty
 =======================
 
 Which columns make the intervals wide? The tools of scikit-learn and SHAP explain
-``predict``, which is the mean. This page explains the width. In the data on this page,
-the first column determines the mean of the target, and the second column determines the
-noise. The other columns have no effect:
+``predict``, which is the mean. This page explains the width of the intervals. In the
+data on this page, the first column determines the mean of the target, and the second
+column determines the noise. The other columns have no effect:
 """
 
 import numpy as np
@@ -30,7 +30,8 @@ model = ResidualRegressor(LinearRegression(), random_state=0).fit(
 #
 # :class:`~skuq.regressors.FunctionalRegressor` returns a functional of the distribution
 # as its prediction: the standard deviation, a quantile, the width of an interval, or
-# any function of the distribution. A ``FrozenEstimator`` keeps the fitted model:
+# any function of the distribution. A ``FrozenEstimator`` keeps the fitted model
+# unchanged:
 
 from sklearn.frozen import FrozenEstimator
 

@@ -147,11 +147,11 @@ kernel.best_params_
 # The base class does not convert X. A regressor without a wrapped estimator therefore
 # calls scikit-learn's ``validate_data``.
 #
-# Test a regressor with scikit-learn's ``parametrize_with_checks``, and a recalibrator
-# in a pipeline after a regressor. Two checks, ``check_transformer_general`` and
-# ``check_transformer_data_not_an_array``, compare ``fit_transform`` with ``transform``,
-# which differ by design. If these checks fail, pass their names as
-# ``expected_failed_checks``.
+# Test a regressor with scikit-learn's ``parametrize_with_checks``. Test a recalibrator
+# in the same way, as the last step of a pipeline after a regressor. Two checks,
+# ``check_transformer_general`` and ``check_transformer_data_not_an_array``, compare
+# ``fit_transform`` with ``transform``, which differ by design. If these checks fail,
+# pass their names as ``expected_failed_checks``.
 #
 # Conformal scores
 # ----------------

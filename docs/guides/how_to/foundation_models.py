@@ -25,9 +25,10 @@ other methods on 39 data sets. A foundation model has the lowest CRPS on 94 to 9
 the data sets, and the best calibration on 15 to 41 %. We ran the pool
 :class:`~skuq.regressors.MixtureRegressor` on the same rows of six of the data sets.
 Over five of these sets (all but ``naval``), the CRPS of the pool is 1.01, 1.00 and 0.99
-times the CRPS of TabPFN-2.5 with 500, 1000 and 5000 rows. The standard errors over the
-sets are 0.03 to 0.07. On ``protein``, the CRPS of the pool is 7 to 14 % higher.
-:doc:`/replications/published` has all numbers. skuq itself uses no downloaded weights.
+times the CRPS of TabPFN-2.5, for 500, 1000 and 5000 rows respectively. The standard
+errors over the sets are 0.03 to 0.07. On ``protein``, the CRPS of the pool is 7 to 14 %
+higher than the CRPS of TabPFN-2.5. :doc:`/replications/published` has all numbers. skuq
+itself uses no downloaded weights.
 
 Cost, limits and licenses
 -------------------------
@@ -151,7 +152,7 @@ dist.interval(0.9)[:2].round(1)
 # A foundation model does not measure the calibration of its forecasts on your data.
 # Wrap the model in :class:`~skuq.regressors.UncertaintyRegressor`, which fits the model
 # once for
-# each of five folds and once for all rows, and predicts each row of a fold once. The
+# each of five folds and once for all rows, and predicts the rows of each fold once. The
 # recalibrator is :class:`~skuq.recalibration.ShrunkIsotonicRecalibrator`, which
 # corrects the probability levels only if the CRPS of the out-of-fold forecasts does not
 # increase. For new rows, the table shows the coverage of 90 % intervals, the
@@ -188,7 +189,7 @@ pd.DataFrame(table).T.round(3)
 #
 # A foundation model is a member of a pool like any other estimator. The weights minimize
 # the CRPS of the out-of-fold forecasts, so a member that does not help gets a small
-# weight. The cost of the foundation model is one prediction for each fold:
+# weight. In ``fit``, the foundation model makes one prediction for each fold:
 
 from sklearn.linear_model import BayesianRidge
 

@@ -33,7 +33,8 @@ dist
 # 1. Measure coverage out of sample
 # ---------------------------------
 #
-# Compute coverage on held-out rows. Coverage on training rows is higher.
+# Compute coverage on held-out rows. Coverage on training rows is higher than coverage
+# on new rows.
 
 from skuq.metrics import prediction_interval_coverage
 
@@ -211,9 +212,9 @@ pd.DataFrame(rows).T.round(3)
 # bin, the coverage is close to nominal in all four quarters. The empirical
 # distribution of errors has the smallest CRPS.
 #
-# The reliability diagram of the test rows shows the same result. With one factor,
-# the curve moves to the right, but its slope is wrong. With one factor per bin, the
-# curve is close to the diagonal.
+# The reliability diagram of the test rows shows the same result. With one factor, the
+# curve moves to the right, but its slope differs from the slope of the diagonal. With
+# one factor per bin, the curve is close to the diagonal.
 
 ax = None
 for name in ("uncalibrated", "StdScaling", "BinnedScaling"):
@@ -264,9 +265,9 @@ scaled, learned = (
 pd.DataFrame({"BinnedScaling": scaled, "model of the noise": learned})
 
 # %%
-# The coverage of the recalibrated forest decreases with the distance from 0, by
-# nearly 20 percentage points. With the model of the noise, the coverage is between
-# 87 % and 93 % in all four bins:
+# From the smallest to the largest distance from 0, the coverage of the recalibrated
+# forest decreases by nearly 20 percentage points. With the model of the noise, the
+# coverage is between 87 % and 93 % in all four bins:
 
 import matplotlib.pyplot as plt
 

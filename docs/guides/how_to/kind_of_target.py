@@ -120,8 +120,8 @@ table.round(3)
 # If many targets are exactly zero, the hurdle model is better than ``support``. In a
 # hurdle model, a classifier predicts the probability of zero, and the regressor is
 # fitted only to the other rows. The CRPS of the hurdle model is 1.03 times the CRPS of
-# the true distribution for the smooth probability of zero, and 1.05 times for the sharp
-# probability.
+# the true distribution for the smooth probability of zero, and 1.05 times for the
+# probability that changes sharply.
 #
 # Plots of intervals show the probability of zero as the thickness of the line at 0:
 
@@ -170,5 +170,6 @@ yearly = policies.predict_dist(one_year)
 per_year = yearly.mean()
 
 # %%
-# Do not divide the count by the exposure. The resulting rate is not an integer, and
-# its noise depends on the exposure: the rate is less noisy over a longer time.
+# Do not divide the count by the exposure. The resulting rate is not an integer, and its
+# noise depends on the exposure: the noise of the rate is smaller if the exposure is
+# longer.

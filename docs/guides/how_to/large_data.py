@@ -123,9 +123,9 @@ quantiles.head(3).round(2)
 # Ray and Spark
 # -------------
 #
-# Accumulators can be pickled, so every engine that runs Python functions can use
-# them. This page defines functions for Ray and Spark, but does not call them. We ran
-# these functions manually, with Ray 2.60 and with Spark 4.3 on Java 17, and got the
+# Accumulators can be pickled, so they work with every engine that runs Python
+# functions. This page defines functions for Ray and Spark, but does not call them. We
+# ran these functions manually, with Ray 2.60 and with Spark 4.3 on Java 17, and got the
 # same results as with one process. After ``import ray``, call the following function.
 # It runs ``accumulate_group`` on Ray:
 

@@ -90,8 +90,8 @@ print(
 # %%
 # The PIT monitor raises the alarm earlier, because the coverage decreases only from
 # 90 % to 88.5 %. Both monitors update their evidence after each row, so the size of the
-# blocks does not matter. Every 256 rows, they allow for a change at that point, so they
-# also detect changes late in a stream.
+# blocks does not matter. They assume a possible change at every 256th row, so they also
+# detect changes late in a stream.
 #
 # The alarm does not show what is wrong. The PIT histogram does:
 
@@ -210,5 +210,6 @@ by_quarter[["n", "coverage", "flag"]].round(2)
 # the coverage is 89 to 94 % over all hours. Four later quarters are flagged. The
 # coverage is 77 % in the third quarter of 2015, 49 % in the third quarter of 2016, 69 %
 # in the fourth quarter of 2016, and 78 % in the third quarter of 2018. In the third
-# quarter of 2016, the CRPS is 1.8 times its largest value in the other summers,
-# although the width is the same. The coverage monitor raises an alarm on July 29, 2015.
+# quarter of 2016, the CRPS is 1.8 times the largest CRPS in the summers of the other
+# years, although the intervals have the same width. The coverage monitor raises an
+# alarm on July 29, 2015.

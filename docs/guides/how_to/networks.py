@@ -172,7 +172,7 @@ mixed.predict_interval(table[:3].assign(group="violet"), 0.9).round(2)
 #
 # ``module`` is a class or function that builds a network. It is called with the number
 # of columns and the number of outputs. The outputs are the mean of the standardized
-# target, and a number that softplus converts to its variance (the *raw variance*).
+# target and the *raw variance*, a number that softplus converts to the variance.
 # Estimators with homoscedastic noise require only the mean. Three methods append their
 # own last layer to the module: concrete dropout, Laplace, and variational inference of
 # the last layer. For these methods, the module must return ``hidden_layer_sizes[-1]``
@@ -412,7 +412,7 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 #
 # Training uses one thread, regardless of ``torch.get_num_threads()``. Afterwards, it
 # restores the number of threads. Small networks train more slowly with several threads;
-# on a busy machine, training takes four times as long.
+# on a busy machine, training with several threads takes four times as long.
 #
 # Speed
 # -----
@@ -431,10 +431,10 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 #   and the CRPS is 9 % higher (3 % to 19 % on the same three data sets, with three
 #   splits each). With only 5 members, one row in ten is in the bootstrap samples of all
 #   members. Such a row has no out-of-bag prediction and is not used for calibration.
-#   With so small an ensemble, also use ``keep_best="crps"``, because the likelihood
+#   With such a small ensemble, also use ``keep_best="crps"``, because the likelihood
 #   selects an epoch that is too early.
-# * Train jointly with ``fit_many``: ten networks, each trained on 2000 rows, take
-#   about twice as long as one.
+# * Train jointly with ``fit_many``: ten networks, each trained on 2000 rows, take about
+#   twice as long as one network.
 # * Set ``n_jobs``: more than about 40 members are divided into chunks, which are
 #   trained in several processes.
 # * Use built-in layers. Training with a custom module takes 1.6 times as long with

@@ -45,14 +45,14 @@ sets.shape, plain
 # probabilities of naive Bayes are too close to 0 and 1, so the sets miss the label in
 # more than 5 % of the cases. To calibrate probabilities, use scikit-learn. In version
 # 1.8 and newer, ``CalibratedClassifierCV(method="temperature")`` changes their
-# sharpness and keeps their order. In older versions, ``method="sigmoid"`` and
+# sharpness and preserves their order. In older versions, ``method="sigmoid"`` and
 # ``method="isotonic"`` calibrate the probability of each class separately.
 #
 # If the probabilities are calibrated, the sets cover *more* than nominal, because
 # the last class of a set raises the sum of the probabilities above the nominal
-# coverage. The more accurate the model, the larger the excess. Therefore, compare the
-# observed coverage with the predicted coverage, which is the sum of the probabilities
-# of a set, averaged over the sets.
+# coverage. This difference increases with the accuracy of the model. Therefore, compare
+# the observed coverage with the predicted coverage, which is the sum of the
+# probabilities of a set, averaged over the sets.
 #
 # With a guarantee
 # ----------------
@@ -88,11 +88,11 @@ conformal.predict_set(X_new, [0.5, 0.9, 0.95]).shape
 # ----------
 #
 # ``"lac"``, the default, gives the smallest sets on average. Its sets contain all
-# classes whose probability is above a threshold. All images have the same threshold, so
-# the coverage is lower for images that are difficult to classify. ``"aps"`` adds
-# classes until the sum of their probabilities exceeds a threshold. Its coverage differs
-# less between images, but its sets are larger. ``randomized=True`` makes the coverage
-# of ``"aps"`` exact, and ``penalty`` (RAPS) avoids very large sets.
+# classes whose probability is above a threshold. The threshold is the same for all
+# images, so the coverage is lower for images that are difficult to classify. ``"aps"``
+# adds classes until the sum of their probabilities exceeds a threshold. Its coverage
+# differs less between images, but its sets are larger. ``randomized=True`` makes the
+# coverage of ``"aps"`` exact, and ``penalty`` (RAPS) avoids very large sets.
 #
 # The following code fits a forest of shallow trees. For 90 % sets, it computes the
 # coverage of the half of the images with the less certain predictions, the coverage of

@@ -3,8 +3,8 @@ Recalibrate a model
 ===================
 
 A recalibrator is fitted to predictive distributions and the corresponding observations.
-It then corrects new distributions. The rows that it is fitted to must be new to the
-model. This page shows four ways to ensure this, and how to choose a recalibrator. To
+It then corrects new distributions. Fit the recalibrator to rows that the model was not
+fitted to. This page shows four ways to do this, and how to choose a recalibrator. To
 diagnose the miscalibration first, see :doc:`/how-to/intervals_too_narrow`.
 
 The model on this page is a random forest. Its predictive distribution is the spread of
@@ -186,7 +186,8 @@ corrected.std().round(3)
 # data set.
 #
 # If a model predicts the same width for all rows, the recalibrated widths are also the
-# same. To get widths that vary, model the noise: see :doc:`/how-to/choose_a_method`.
+# same. To get widths that differ between rows, use a model of the noise: see
+# :doc:`/how-to/choose_a_method`.
 #
 # The point prediction
 # --------------------

@@ -29,9 +29,9 @@ first = 800  # the model is fitted to the rows before this row
 # Keep the order of time
 # ----------------------
 #
-# Do not draw calibration rows at random. Such rows lie between training rows. Their
-# errors are smaller than the errors of later rows, because neighboring rows are
-# similar. Use one of these options instead:
+# Do not draw calibration rows at random. Such rows lie between training rows, and
+# neighboring rows are similar. The errors of the calibration rows are therefore smaller
+# than the errors of later rows. Use one of these options instead:
 #
 # * ``ConformalRegressor(cv="last")`` calibrates on the last rows.
 # * ``cv=TimeSeriesSplit()`` of :class:`~skuq.regressors.RecalibratedRegressor` and
@@ -108,8 +108,9 @@ paths.fit(X[:first], ahead[23 : 23 + first])
 # %%
 # The targets of one forecast arrive over the next four hours.
 # :class:`~skuq.monitoring.PendingForecasts` stores the rows of all forecasts until
-# then. When a load is observed, ``observe`` returns the rows of all forecasts of this
-# load, and the targets of these rows. The targets at the other horizons are NaN.
+# then. When a load is observed, ``observe`` returns the rows of X from which this load
+# was forecast, and the targets of these rows. In each row, only the target at the
+# horizon of this load is a number. The targets at the other horizons are NaN.
 # ``partial_fit`` passes each target to the regressor of its horizon:
 
 from skuq.monitoring import PendingForecasts

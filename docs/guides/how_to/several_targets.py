@@ -132,9 +132,10 @@ pd.Series(crps).round(2)
 # Intervals for all targets at once
 # ---------------------------------
 #
-# Three 90 % intervals contain all three targets in less than 90 % of the rows.
-# ``simultaneous=True`` widens the intervals, so that all three targets are inside with
-# a probability of 90 %. The estimated dependence determines the widths:
+# If each target has its own 90 % interval, all three targets are inside their intervals
+# in less than 90 % of the rows. ``simultaneous=True`` widens the intervals, so that all
+# three targets are inside with a probability of 90 %. The estimated dependence
+# determines the widths:
 
 bounds = model.predict_interval(X_new, 0.9, simultaneous=True)
 inside = (bounds[..., 0] <= y_new) & (y_new <= bounds[..., 1])

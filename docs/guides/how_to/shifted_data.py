@@ -31,10 +31,11 @@ models = {
 # 1. Noisy features
 # -----------------
 #
-# A *transform* changes the features of the test rows. In this example it adds
-# noise, and ``severity`` is the number of standard deviations. Each model is fitted
-# once per fold, on rows without the noise. It is then evaluated at each severity with
-# the given scorers of skuq or scikit-learn:
+# A *transform* changes the features of the test rows. In this example, it adds noise.
+# ``severity`` is the standard deviation of the noise, in units of the standard
+# deviation of each feature. Each model is fitted once per fold, on rows without the
+# noise. It is then evaluated at each severity with the given scorers of skuq or
+# scikit-learn:
 
 import pandas as pd
 
@@ -155,9 +156,9 @@ coverage
 # :class:`~skuq.regressors.ConformalRegressor` adapts the level to the new targets (see
 # :doc:`/how-to/conformal`).
 #
-# Real shifts, such as later years or another site, are groups of rows. Pass them as
-# ``groups`` to :func:`~skuq.metrics.conditional_coverage` or
-# :func:`~skuq.metrics.conditional_set_coverage`. Pass a fitted model as
+# In real data, the shifted rows are a group, for example later years or another site.
+# Pass the group of each row as ``groups`` to :func:`~skuq.metrics.conditional_coverage`
+# or :func:`~skuq.metrics.conditional_set_coverage`. Pass a fitted model as
 # ``FrozenEstimator(model)``.
 #
 # Classifiers

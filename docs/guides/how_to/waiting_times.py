@@ -3,10 +3,10 @@ Predict waiting times with censored rows
 ========================================
 
 How long does it take until an event happens? Often, some events have not happened by
-the end of the observation. All we know then is that the waiting time is longer than the
-observation. Such a row is censored. If you drop censored rows, forecasts are too short.
-If you treat their times as observed, forecasts are also too short. This page predicts
-calibrated waiting times for data from scikit-survival, and compares skuq with
+the end of the observation. We then know only that the waiting time is longer than the
+time of observation. Such a row is censored. If you drop censored rows, forecasts are
+too short. If you treat their times as observed, forecasts are also too short. This page
+predicts calibrated waiting times for data from scikit-survival, and compares skuq with
 scikit-survival and lifelines.
 
 ========================================  ==================================================
@@ -64,8 +64,8 @@ dist[:3].interval(0.8).round()
 
 # %%
 # ``predict_dist`` also supports the estimators of scikit-survival that predict
-# survival functions. The last time of the survival function carries the probability of
-# all later times. To build a distribution from the quantiles of a lifelines model, use
+# survival functions. The last time of the survival function gets the probability of all
+# later times. To build a distribution from the quantiles of a lifelines model, use
 # :class:`~skuq.distributions.Quantiles`:
 
 forest = RandomSurvivalForest(60, min_samples_leaf=15, random_state=0)

@@ -161,7 +161,7 @@ model.fit(X, y)
 model.predict_dist(X[-3:]).interval(0.9).round(2)
 
 # %%
-# For drifting data, update a ``ConformalRegressor`` with each observed row: see
+# If the data drift, update a ``ConformalRegressor`` with each observed row: see
 # :doc:`/how-to/conformal`.
 #
 # Weights

@@ -111,7 +111,8 @@ dist.cdf(1.0)[:3].round(2)
 # ``UncertaintyRegressor`` selects a method for the estimator. A forest does not
 # predict distributions, so the selected method fits a second model to the size of the
 # forest's errors. Errors on training rows are too small, so the method uses
-# *out-of-fold* errors: the forest that predicts a row was fitted without that row.
+# *out-of-fold* errors: each row is predicted by a forest that was fitted without that
+# row.
 
 model.method_
 
@@ -135,7 +136,7 @@ display = PredictionBandDisplay.from_predictions(
 # Evaluate the intervals on held-out rows.
 # :func:`~skuq.metrics.prediction_interval_coverage` returns the coverage, the share of
 # observations inside their 90 % intervals. The coverage should be close to 0.9. With
-# 300 rows, its standard error is 0.02.
+# 300 rows, the standard error of the coverage is 0.02.
 
 from skuq.metrics import prediction_interval_coverage
 
@@ -220,8 +221,8 @@ display = CalibrationCurveDisplay.from_predictions(
 )
 
 # %%
-# Recalibration also decreases the CRPS of the trees. It is then close to the CRPS of
-# the first model on this page:
+# Recalibration also decreases the CRPS of the trees. The recalibrated CRPS is close to
+# the CRPS of the first model on this page:
 
 print("before", round(crps_loss(y_test, before), 3))
 print("after ", round(crps_loss(y_test, after), 3))
@@ -301,7 +302,7 @@ pool.out_of_fold_crps_.round(3)
 
 # %%
 # The table shows the out-of-fold CRPS of the members and of the pool. On most data
-# sets, the pool is about as good as its best member, and you do not have to find out
+# sets, the pool is about as good as its best member. You therefore do not have to know
 # beforehand which member is best. :doc:`/explanation/pools` explains the weights, and
 # :doc:`/replications/real-data` lists the time of each member.
 #
