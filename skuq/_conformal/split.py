@@ -121,8 +121,9 @@ class SplitConformal:
             miscoverage = calibration.miscoverage(coverage)
             quantile = calibration.quantile(rows, coverage)
             bounds[:] = self._bounds(rows, quantile, coverage, miscoverage)
-            if mapped is not None:  # finite bounds are the interval of the distribution
-                bounds[:] = np.where(np.isinf(quantile), bounds, mapped.interval(coverage).T)
+            if mapped is not None:  # The bounds contain the interval of the distribution.
+                lower, upper = mapped.interval(coverage).T
+                bounds[:] = np.minimum(bounds[0], lower), np.maximum(bounds[1], upper)
             unbounded |= np.isinf(quantile).any(axis=0)
         self._warn_of_unbounded(rows, coverages, unbounded)
         return intervals.transpose(2, 1, 0)

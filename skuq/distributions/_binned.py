@@ -67,7 +67,8 @@ class Binned(Distribution):
     edges : ndarray
         Edges as given. If a single bin was split, its center is a third edge.
     log_weights : ndarray of shape (n, k)
-        Logarithms of the weights as given, not rescaled.
+        Logarithms of the weights as given, not rescaled. If a single bin was split, the weight of both tails
+        is 0.
 
     See Also
     --------
@@ -166,7 +167,7 @@ class Binned(Distribution):
 
     @property
     def _has_many_bins(self) -> bool:
-        return self._knots.size > _MOST_LANDMARKS
+        return self.log_weights.shape[1] > _MOST_LANDMARKS
 
     def _with_levels(self, level_map: Callable[[FloatArray], FloatArray]) -> Binned:
         """Return the histogram whose cdf at the knots is mapped, by a map of normal scores."""
@@ -176,10 +177,9 @@ class Binned(Distribution):
             score = level_map(np.where(below < above, ndtri(below), -ndtri(above)))
             ends = np.full((len(score), 1), np.inf)
             edges = np.concatenate([-ends, score, ends], axis=1) if self.tails else score
-            low, high = edges[:, :-1], edges[:, 1:]
-            mass = np.where(low > 0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
-            # A probability that underflows keeps its logarithm.
-            np.log(mass, out=weights[rows], where=mass > 0)
+            mapped = _log_mass(edges[:, :-1], edges[:, 1:])
+            # A bin whose predicted probability underflows keeps its logarithm.
+            np.copyto(weights[rows], mapped, where=np.isfinite(mapped))
         return Binned(self.edges, weights, self.tails)
 
     @cached_property
@@ -253,7 +253,18 @@ class Binned(Distribution):
         share = np.clip(share, 0.0, 1.0)
         inside = np.minimum(knots[start] + share * (knots[stop] - knots[start]), knots[stop])
         lower = (count == 0) & (q > 0)  # Masses above the lower tail may underflow, so the level 1 is tested.
-        return np.where(lower, self._lower(p), np.where((count == m) | (q == 0), self._upper(q), inside))
+        upper = (count == m) | (q == 0)
+        found = np.where(lower, self._lower(p), np.where(upper, self._upper(q), inside))
+        return np.clip(found, *self._support)  # The levels 0 and 1 may lie in empty bins.
+
+    @cached_property
+    def _support(self) -> tuple[FloatArray, FloatArray]:
+        """Return the outer edges of the first and of the last bin that is not empty."""
+        ends = self.edges.copy()
+        if self.tails:
+            ends[[0, -1]] = -np.inf, np.inf
+        used = np.isfinite(self.log_weights)
+        return ends[np.argmax(used, axis=1)], ends[::-1][np.argmax(used[:, ::-1], axis=1)]
 
     def _lower(self, p: FloatArray) -> FloatArray:
         return np.asarray(self._knots[0] + self._scales[0] * self._tail_score(p, self._below[:, 0]))
@@ -315,13 +326,13 @@ class Binned(Distribution):
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         unit = self.edges[-1] - self.edges[0]  # This unit prevents overflow of the squares.
         center = self._knots[self._knots.size // 2]
-        width = np.diff(self.edges / unit)
-        middle = (self.edges[:-1] / 2 + self.edges[1:] / 2 - center) / unit
+        edges, width = (self.edges - center) / unit, np.diff(self.edges) / unit
+        middle = (edges[:-1] + edges[1:]) / 2
         variance = width**2 / 12
         if self.tails:
             low, high = (scale / unit for scale in self._scales)
-            middle[0] = (self.edges[1] - center) / unit - _HALF_NORMAL_MEAN * low
-            middle[-1] = (self.edges[-2] - center) / unit + _HALF_NORMAL_MEAN * high
+            middle[0] = edges[1] - _HALF_NORMAL_MEAN * low
+            middle[-1] = edges[-2] + _HALF_NORMAL_MEAN * high
             variance[[0, -1]] = np.square([low, high]) * (1 - _HALF_NORMAL_MEAN**2)
         mean, second = self._masses @ middle, self._masses @ variance
         for rows in self._blocks():
@@ -400,6 +411,15 @@ class Binned(Distribution):
         low, high = self._knots[first][:, np.newaxis], self._knots[stop][:, np.newaxis]
         places = np.searchsorted(self._knots, low + (high - low) * share)
         return np.concatenate([ranks, np.minimum(places, last)], axis=1)
+
+
+def _log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return the logarithm of the standard normal probability between two scores."""
+    flip = low > 0
+    low, high = np.where(flip, -high, low), np.where(flip, -low, high)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total = log_ndtr(high)
+        return np.asarray(total + np.log(-np.expm1(log_ndtr(low) - total)))
 
 
 def _first_power(z: FloatArray, mass: FloatArray, scale: float) -> FloatArray:

@@ -164,6 +164,31 @@ def test_moments_in_extreme_units(unit):
     np.testing.assert_allclose(small.crps(unit) / unit, plain.crps(1.0), rtol=1e-12)
 
 
+@pytest.mark.parametrize("tails", [True, False])
+def test_moments_far_from_zero(tails):
+    near = Binned([0.0, 1.0, 2.0, 5.0, 9.0], [[0.0, 1.0, 2.0, -1.0]], tails)
+    far = Binned(near.edges + 1e9, near.log_weights, tails)
+    np.testing.assert_allclose(far.std(), near.std(), rtol=1e-12)
+    np.testing.assert_allclose(far.mean() - 1e9, near.mean(), atol=2e-7)
+    np.testing.assert_allclose(far.crps(1e9 + 3), near.crps(3), rtol=1e-12)
+
+
+def test_single_precision_weights_that_are_not_rescaled():
+    edges, logits = np.array([0, 0.1, 0.3, 2], np.float32), np.array([[50, 52, 51], [0, 2, 1]], np.float32)
+    dist = Binned(edges, logits)
+    assert dist.cdf(0.2).dtype == np.float64
+    np.testing.assert_allclose(dist.crps(0.2), Binned(edges.astype(float), logits[[1, 1]]).crps(0.2))
+
+
+@pytest.mark.parametrize("tails", [True, False])
+def test_empty_outer_bins_do_not_belong_to_the_support(tails):
+    logits = [[-np.inf, 0.0, 1.0, -np.inf], [0.0, 1.0, -np.inf, -np.inf], [-np.inf, -np.inf, -np.inf, -1e4]]
+    dist = Binned([0.0, 1.0, 2.0, 5.0, 9.0], logits, tails)
+    low, high = (-np.inf, np.inf) if tails else (0.0, 9.0)
+    np.testing.assert_array_equal(dist.quantile([0.0, 1.0]), [[1.0, 5.0], [low, 2.0], [5.0, high]])
+    np.testing.assert_array_equal(dist._isf(np.zeros(3)), [5.0, 2.0, high])
+
+
 def test_a_pool_of_many_bins_is_integrated():
     dist = one_row("5000 bins")
     normal, y = Normal([0.3], 0.4), 0.1
@@ -221,3 +246,14 @@ def test_tails_that_nearly_underflow():
     dist = Binned([0.0, 1.0, 2.0, 3.0], [[-730.0, 0.0, -740.0]])
     np.testing.assert_allclose(dist.quantile([0.001, 0.999]), [[1.001, 1.999]])
     np.testing.assert_allclose(Recalibrated(dist, LevelMap([0.5], [0.4])).crps(1.5), 0.09, atol=0.01)
+
+
+def test_recalibrated_bins_keep_logarithms_that_underflow():
+    edges = np.linspace(-10.0, 10.0, 601)
+    center = (edges[1:] + edges[:-1]) / 2
+    narrower = LevelMap.from_scores(np.array([-1.0, 1.0]), np.array([-8.0, 8.0]), 8.0, 8.0)
+    dist = Recalibrated(Binned(edges, stats.norm.logpdf(center)[np.newaxis]), narrower)
+    low, high = 8 * edges[[120, 121]]  # about 6 standard deviations below the mean
+    expected = special.log_ndtr(high) + np.log1p(-np.exp(special.log_ndtr(low) - special.log_ndtr(high)))
+    np.testing.assert_allclose(dist.logpdf(center[120]), expected - np.log(np.diff(edges)[0]), rtol=1e-3)
+    np.testing.assert_allclose(dist.logpdf(center[120]), dist.logpdf(-center[120]), rtol=1e-6)

@@ -36,9 +36,13 @@ def _to_numpy(tensor: Any) -> FloatArray:
 def join_empty_bins(edges: FloatArray, log_weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Add the weight of each bin of width 0 to a neighbor.
 
-    In single precision, neighboring edges are equal if the targets are large and vary little.
+    In single precision, neighboring edges are equal if the targets are large and vary little. If all edges
+    are equal, the result is one bin of the smallest width in single precision.
     """
     wide = np.flatnonzero(np.diff(edges) > 0)
+    if not wide.size:
+        half = abs(float(np.spacing(np.float32(edges[0])))) / 2
+        return edges[0] + np.array([-half, half]), np.zeros((len(log_weights), 1))
     if wide.size == len(edges) - 1:
         return edges, log_weights
     starts = np.concatenate([[0], wide[:-1] + 1])

@@ -17,7 +17,7 @@ from skuq.exceptions import NonFinitePredictionError
 from skuq.prediction import predict_dist, register
 from skuq.prediction._resolve import learns_in_context
 from skuq.prediction._rules.foundation import join_empty_bins
-from skuq.regressors import MixtureRegressor, RecalibratedRegressor, UncertaintyRegressor
+from skuq.regressors import ConformalRegressor, MixtureRegressor, RecalibratedRegressor, UncertaintyRegressor
 
 
 def test_no_package_is_imported():
@@ -84,6 +84,13 @@ def test_edges_that_are_equal_in_single_precision_are_joined():
     np.testing.assert_allclose(weights, 0.0, atol=1e-15)
 
 
+def test_edges_that_are_all_equal_become_one_narrow_bin():
+    dist = predict_dist(TabPFNRegressor(borders=(1e9,) * 5).fit(X, Y), X[:2])
+    np.testing.assert_allclose(dist.mean(), 1e9)
+    assert ((dist.std() > 0) & (dist.std() < 100)).all()
+    assert (predict_dist(TabPFNRegressor(borders=(0.0,) * 5).fit(X, Y), X[:2]).std() < 1e-30).all()
+
+
 # ------------------------------------------------------------------------------ in-context learning
 
 
@@ -146,6 +153,45 @@ def test_models_of_an_ensemble_are_kept(cuda):
     model = RecalibratedRegressor(Context(), cv=4, ensemble=True).fit(X, Y)
     assert len(model.estimators_) == 4
     assert not cuda
+
+
+class Bars(Context):
+    """A registered model that predicts the same bars for all rows. Its forecasts are too narrow."""
+
+    def __init__(self, n_bins=40):
+        self.n_bins = n_bins
+
+
+def _bars_dist(estimator, X):
+    PREDICTED.append(len(X))
+    z = np.linspace(-4.0, 4.0, estimator.n_bins + 1)
+    edges = estimator.loc_ + 0.42 * estimator.scale_ * z
+    return Binned(edges, np.tile(-0.5 * ((z[1:] + z[:-1]) / 2) ** 2, (len(X), 1)))
+
+
+register(f"{__name__}.Bars", _bars_dist, in_context=True)
+
+
+@pytest.mark.parametrize("n_bins", [40, 1000])
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_conformal_levels_of_bars_have_their_coverage(n_bins, symmetric):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 2)), rng.normal(size=400)
+    PREDICTED.clear()
+    model = ConformalRegressor(Bars(n_bins), "pit", symmetric=symmetric, random_state=0).fit(X, y)
+    assert PREDICTED == [100]
+    lower, upper = model.predict_interval(X[:1], 0.9)[0]
+    # All forecasts are equal, so the bounds are at least the order statistics of the calibration targets.
+    calibration = y[model.calibration_rows_]
+    if symmetric:
+        assert ((calibration >= lower) & (calibration <= upper)).sum() >= np.ceil(0.9 * 101)
+    else:
+        assert (calibration >= lower).sum() >= np.ceil(0.95 * 101)
+        assert (calibration <= upper).sum() >= np.ceil(0.95 * 101)
+    dist = model.predict_dist(X[:5])
+    assert np.isfinite(dist.crps(y[:5])).all()
+    inner = dist.interval(0.9)[0]
+    assert lower <= inner[0] < inner[1] <= upper
 
 
 def test_other_models_do_not_learn_in_context():
