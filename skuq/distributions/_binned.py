@@ -36,6 +36,9 @@ _MOST_LANDMARKS = 512
 _NEGLIGIBLE = 1e-13
 """Knots with a smaller tail probability do not divide a numerical integral."""
 
+_LARGEST_SCORE = 37.0
+"""The tail probability of a larger normal score underflows."""
+
 _FAR = 40.0
 """The density of a half-normal tail underflows before this number of scales."""
 
@@ -167,7 +170,7 @@ class Binned(Distribution):
 
     @property
     def _has_many_bins(self) -> bool:
-        return self.log_weights.shape[1] > _MOST_LANDMARKS
+        return bool(self.log_weights.shape[1] > _MOST_LANDMARKS)
 
     def _with_levels(self, level_map: Callable[[FloatArray], FloatArray]) -> Binned:
         """Return the histogram whose cdf at the knots is mapped, by a map of normal scores."""
@@ -287,6 +290,32 @@ class Binned(Distribution):
                 part = self._take(rows) if sign < 0 else self._take(rows)._mirrored()
                 score[rows] = -sign * part._low_score(-sign * y[rows])
         return score
+
+    def _from_normal_score(self, score: FloatArray) -> FloatArray:
+        value = np.array(super()._from_normal_score(score))
+        scores = np.broadcast_to(score, value.shape)
+        for sign in (-1.0, 1.0):
+            rows = np.flatnonzero((sign * scores > _LARGEST_SCORE) & np.isfinite(scores))
+            if rows.size:
+                part = self._take(rows) if sign < 0 else self._take(rows)._mirrored()
+                value[rows] = -sign * part._low_quantile(-sign * scores[rows])
+        return np.clip(value, *self._support)
+
+    def _low_quantile(self, score: FloatArray) -> FloatArray:
+        """Return the quantile from the logarithm of its level, which does not underflow."""
+        row = np.arange(len(self))
+        level = log_ndtr(score)
+        mass = self.log_weights - self._log_total[:, np.newaxis]
+        below = np.logaddexp.accumulate(mass, axis=1)
+        bar = np.minimum((below < level[:, np.newaxis]).sum(axis=1), mass.shape[1] - 1)
+        with np.errstate(divide="ignore"):
+            passed = np.where(bar > 0, np.exp(below[row, np.maximum(bar - 1, 0)] - mass[row, bar]), 0.0)
+        share = np.clip(np.exp(np.minimum(level - mass[row, bar], 0.0)) - passed, 0.0, 1.0)
+        inside = self.edges[bar] + share * np.diff(self.edges)[bar]
+        if not self.tails:
+            return np.asarray(inside)
+        tail = self._knots[0] + self._scales[0] * ndtri_exp(np.minimum(level - mass[:, 0], 0.0) - np.log(2))
+        return np.asarray(np.where(bar > 0, inside, tail))
 
     def _mirrored(self) -> Binned:
         return Binned(-self.edges[::-1], self.log_weights[:, ::-1], self.tails)

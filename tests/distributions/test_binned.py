@@ -257,3 +257,17 @@ def test_recalibrated_bins_keep_logarithms_that_underflow():
     expected = special.log_ndtr(high) + np.log1p(-np.exp(special.log_ndtr(low) - special.log_ndtr(high)))
     np.testing.assert_allclose(dist.logpdf(center[120]), expected - np.log(np.diff(edges)[0]), rtol=1e-3)
     np.testing.assert_allclose(dist.logpdf(center[120]), dist.logpdf(-center[120]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("tails", [True, False])
+def test_quantiles_of_levels_that_underflow(tails):
+    edges = np.linspace(-4.0, 4.0, 1001)
+    log_weights = np.tile(-60.0 * ((edges[1:] + edges[:-1]) / 2) ** 2, (2, 1))
+    dist = Binned(edges, log_weights, tails)
+    inside = [-3.99, -3.9, 3.95, 3.99]
+    for y in [*inside, -4.0, -4.2, 4.0, 4.3] if tails else inside:
+        score = dist._normal_score(np.full(2, y))
+        assert (np.abs(score) > 38).all()
+        np.testing.assert_allclose(dist._from_normal_score(score), y, rtol=1e-12)
+    ends = [np.inf if tails else 4.0] * 2
+    np.testing.assert_allclose(dist._from_normal_score(np.full(2, np.inf)), ends)

@@ -165,7 +165,7 @@ class Bars(Context):
 def _bars_dist(estimator, X):
     PREDICTED.append(len(X))
     z = np.linspace(-4.0, 4.0, estimator.n_bins + 1)
-    edges = estimator.loc_ + 0.42 * estimator.scale_ * z
+    edges = estimator.loc_ + 0.4 * estimator.scale_ * z
     return Binned(edges, np.tile(-0.5 * ((z[1:] + z[:-1]) / 2) ** 2, (len(X), 1)))
 
 
