@@ -79,6 +79,19 @@ def commands_of_workflows() -> list[str]:
     return [step["run"] for job in jobs for step in job["steps"] if "run" in step]
 
 
+def test_no_job_keeps_the_credentials_of_its_checkout():
+    for path in sorted((ROOT / ".github/workflows").glob("*.yml")):
+        steps = [step for job in read_yaml(path)["jobs"].values() for step in job["steps"]]
+        checkouts = [step for step in steps if step.get("uses", "").startswith("actions/checkout@")]
+        assert checkouts
+        assert all(step.get("with", {}).get("persist-credentials") is False for step in checkouts), path.name
+
+
+def test_line_ends_are_equal_on_all_systems():
+    assert "* text=auto eol=lf" in text(".gitattributes").splitlines()
+    assert not [path for path in files_of_the_repository() if b"\r\n" in path.read_bytes()]
+
+
 def test_continuous_integration_names_sessions_of_nox_and_tests_that_exist():
     sessions = set(re.findall(r"^@nox\.session\ndef (\w+)", text("noxfile.py"), re.MULTILINE))
     runs = commands_of_workflows()
