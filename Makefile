@@ -111,7 +111,7 @@ test-automl: $(AUTOML)/.installed
 
 # The models are small, so two processes would need more time to import the packages than they save.
 test-foundation: $(FOUNDATION)/.installed
-	$(FOUNDATION)/bin/python -m pytest -W default tests/foundation $(ARGS)
+	$(FOUNDATION)/bin/python -m pytest -W default tests/foundation tests/test_peers.py $(ARGS)
 
 test-minimum: $(MINIMUM)/.installed
 	$(MINIMUM)/bin/python $(PYTEST) $(ARGS)

@@ -23,9 +23,8 @@ def commit_of(repository: str, tag: str) -> str:
     if result.returncode or not result.stdout:
         raise SystemExit(f"{repository}@{tag} was not found: {result.stderr.strip() or 'no such tag'}")
     found = dict(reversed(line.split("\t")) for line in result.stdout.splitlines())
-    return found.get(f"refs/tags/{tag}^{{}}") or next(
-        iter(found.values())
-    )  # An annotated tag points to its commit.
+    of_annotated_tag = found.get(f"refs/tags/{tag}^{{}}")
+    return of_annotated_tag or next(iter(found.values()))
 
 
 def pinned(text: str) -> str:

@@ -24,6 +24,7 @@ VERSIONS = {
     "pyproject.toml": r'^version = "(.*)"$',
     "skuq/_versioned.py": r'^__version__ = "(.*)"$',
     "CITATION.cff": r"^version: (.*)$",
+    "conda/recipe.yaml": r'^  version: "(.*)"$',
 }
 # Tests of the core dependencies: the public names, and each family, metric, recalibrator and regressor.
 TESTS = (
@@ -49,7 +50,7 @@ def run(*command: object, cwd: Path = ROOT, **environment: str) -> str:
 
 
 def bump(version: str, root: Path = ROOT) -> None:
-    """Write a version into three files, and the news fragments into the changelog."""
+    """Write a version into the files of VERSIONS, and the news fragments into the changelog."""
     for name, pattern in VERSIONS.items():
         path = root / name
         text = path.read_text(encoding="utf-8")
@@ -57,9 +58,17 @@ def bump(version: str, root: Path = ROOT) -> None:
         path.write_text(text[: old.start(1)] + version + text[old.end(1) :], encoding="utf-8")
     run(sys.executable, "-m", "towncrier", "build", "--yes", "--version", version, cwd=root)
     changelog = root / "CHANGELOG.md"
-    text = changelog.read_text(encoding="utf-8")
-    # The text before the first release has no fragments, and belongs to the first version.
-    changelog.write_text(re.sub(r"^## \[Unreleased\]\n\n", "", text, flags=re.MULTILINE), encoding="utf-8")
+    changelog.write_text(first_version(changelog.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def first_version(changelog: str) -> str:
+    """Join the unreleased text and the news of the first version, which begins with the unreleased text."""
+    head, heading, rest = changelog.partition("<!-- news -->\n\n")
+    news, unreleased, text = rest.partition("## [Unreleased]\n\n")
+    if not unreleased:
+        return changelog
+    title, _, news = news.partition("\n")
+    return f"{head}{heading}{title}\n\n{text.strip()}\n\n{news.strip()}\n"
 
 
 def build(folder: Path, root: Path = ROOT) -> None:

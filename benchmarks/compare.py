@@ -150,6 +150,8 @@ class Commit:
             text=True,
         )
         self.names: list[str] = json.loads(self.process.stdout.readline() or "[]")
+        if not self.names and tree == ROOT:
+            raise SystemExit("The benchmarks of the working tree failed. The error is above.")
 
     def measure(self, name: str) -> float:
         """Return the seconds of a call, or the size of a pickle."""

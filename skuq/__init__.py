@@ -16,7 +16,7 @@ on their first use, for example by ``skuq.metrics.crps_loss`` after ``import sku
 - ``skuq.simulation``: pointwise coverage over repeated training sets
 - ``skuq.displays``: plots
 - ``skuq.datasets``: data sets of the papers, real and synthetic
-- ``skuq.integrations``: dask collections (extra ``dask``), FLAML, AutoGluon, TPOT, skore and MLflow
+- ``skuq.integrations``: dask collections (extra ``dask``), FLAML, TPOT, skore and MLflow
 - ``skuq.distributions``: families of distributions
 - ``skuq.exceptions``: errors and warnings
 """

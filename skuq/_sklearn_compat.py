@@ -105,6 +105,8 @@ def available_if(check: Callable[[Any], Any]) -> Callable[[MethodT], MethodT]:
 
 def accepts_sample_weight(scorer: Any) -> bool:
     if isinstance(scorer, BaseScorer):
+        if not hasattr(scorer, "_accept_sample_weight"):  # scikit-learn before 1.7
+            return "sample_weight" in signature(scorer._score_func).parameters
         return bool(scorer._accept_sample_weight())
     return "sample_weight" in signature(scorer).parameters
 

@@ -55,6 +55,21 @@ def test_the_page_names_every_required_package():
     assert {name for name in installed_with_skuq() if name not in PAGE} == set()
 
 
+def test_the_page_names_the_packages_of_every_extra_of_users():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    users = [extras[name] for name in extras if name not in {"docs", "test", "lint", "release", "dev"}]
+    names = {re.match(r"[\w-]+", requirement)[0] for extra in users for requirement in extra} - {"skuq"}
+    (sentence,) = re.findall(r"The extras install (.*?), which", PAGE, re.DOTALL)
+    assert set(re.split(r",\s+|\s+and\s+", sentence)) == names
+
+
+def test_the_page_states_that_jobs_for_other_systems_exist():
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
+    assert "os: [macos-latest, windows-latest]" in workflow
+    assert "jobs for macOS and Windows" in PAGE
+
+
 @pytest.mark.parametrize("name", sorted(installed_with_skuq()))
 def test_a_required_package_has_a_permissive_license(name):
     of = metadata(name)

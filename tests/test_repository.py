@@ -79,6 +79,19 @@ def commands_of_workflows() -> list[str]:
     return [step["run"] for job in jobs for step in job["steps"] if "run" in step]
 
 
+def test_no_job_keeps_the_credentials_of_its_checkout():
+    for path in sorted((ROOT / ".github/workflows").glob("*.yml")):
+        steps = [step for job in read_yaml(path)["jobs"].values() for step in job["steps"]]
+        checkouts = [step for step in steps if step.get("uses", "").startswith("actions/checkout@")]
+        assert checkouts
+        assert all(step.get("with", {}).get("persist-credentials") is False for step in checkouts), path.name
+
+
+def test_line_ends_are_equal_on_all_systems():
+    assert "* text=auto eol=lf" in text(".gitattributes").splitlines()
+    assert not [path for path in files_of_the_repository() if b"\r\n" in path.read_bytes()]
+
+
 def test_continuous_integration_names_sessions_of_nox_and_tests_that_exist():
     sessions = set(re.findall(r"^@nox\.session\ndef (\w+)", text("noxfile.py"), re.MULTILINE))
     runs = commands_of_workflows()
@@ -116,10 +129,35 @@ def test_actions_are_pinned_by_the_hash_of_their_tag(monkeypatch):
     assert pin["pinned"]("uses: a/b/c@1f # v5\n") == "uses: a/b/c@3v5f # v5\n"
 
 
-def test_version_is_written_into_each_file_that_has_it(tmp_path):
+def test_version_is_written_into_each_file_that_has_it(tmp_path, monkeypatch):
     release = runpy.run_path(str(ROOT / ".ci/release.py"))
     for name, pattern in release["VERSIONS"].items():
         assert re.findall(pattern, text(name), re.MULTILINE) == [skuq.__version__]
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text(name), encoding="utf-8")
+    (tmp_path / "CHANGELOG.md").write_text("## [9.8.7] - 2030-01-01\n", encoding="utf-8")
+    monkeypatch.setitem(release["bump"].__globals__, "run", lambda *command, cwd: None)  # towncrier
+    release["bump"]("9.8.7", tmp_path)
+    for name, pattern in release["VERSIONS"].items():
+        written = (tmp_path / name).read_text(encoding="utf-8")
+        assert re.findall(pattern, written, re.MULTILINE) == ["9.8.7"]
+        assert written.replace("9.8.7", skuq.__version__) == text(name)
+
+
+def test_first_version_has_the_unreleased_text_and_the_news():
+    first_version = runpy.run_path(str(ROOT / ".ci/release.py"))["first_version"]
+    start, title = "# Changelog\n\n<!-- news -->\n\n", "## [0.1.0] - 2030-01-01\n\n"
+    news, unreleased = "### Changed\n\n- Less.\n", "All steps.\n\n### Added\n\n- More.\n"
+    written = f"{start}{title}{news}\n\n## [Unreleased]\n\n{unreleased}"  # by towncrier
+    assert first_version(written) == f"{start}{title}{unreleased}\n{news}"
+    assert first_version(start + title + news) == start + title + news
+    assert text("CHANGELOG.md").partition("<!-- news -->\n\n")[2].startswith("## [")
+
+
+def test_release_installs_the_test_tools_of_make():
+    release = runpy.run_path(str(ROOT / ".ci/release.py"))
+    assert release["TOOLS"] == tuple(re.search(r"^TOOLS := (.*)$", text("Makefile"), re.MULTILINE)[1].split())
+    assert all((ROOT / path).is_file() for path in release["TESTS"])
 
 
 def test_continuous_integration_runs_what_the_script_runs():
