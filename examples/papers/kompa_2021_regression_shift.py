@@ -47,7 +47,7 @@ PLAIN = {
     "learning_rate": 3e-3,
     "batch_size": 32,
 }
-"""Settings of the ensembles in the documentation: plain layers, an earlier default."""
+"""Settings of the ensembles in the documentation. Plain layers were the default in an earlier version."""
 
 COVERAGE, MOST_SPLITS = 0.9, 5
 TILTS, NOISES, YEARS = (0.0, 1.0, 2.0), (0.3, 1.0), (2014, 2016, 2018)

@@ -12,8 +12,8 @@ The network has one layer of 20 units and is sampled with pyro's No-U-Turn Sampl
 The committed file `navratil_2023_posterior.csv` contains its forecasts. In addition, Gaussian processes,
 whose posterior is exact, are evaluated on 200 functions drawn from their prior.
 
-    python navratil_2023_posterior.py                                    # forecasts of the file: a second
-    python navratil_2023_posterior.py --full --out posterior.csv         # samples again: five minutes
+    python navratil_2023_posterior.py                             # forecasts from the file: one second
+    python navratil_2023_posterior.py --full --out posterior.csv  # new samples: five minutes
     python navratil_2023_posterior.py --rst --plot figure-4.svg
 """
 
@@ -33,7 +33,7 @@ from skuq.metrics import UncertaintyCharacteristicsCurve, uncertainty_characteri
 FILE = Path(__file__).with_suffix(".csv")
 GAP, REACH = 1.0, 2.0  # no training rows in [-1, 1], all rows in [-2, 2]
 NOISE = 0.1
-LOW, HIGH = 0.2, 0.7  # miss rates of the points B, D and A, C
+LOW, HIGH = 0.2, 0.7  # LOW: points B and D. HIGH: points A and C.
 TITLE = "gain over constant bands, and half widths at two miss rates"
 PAPER = {"gain": 0.061, "gain, miss rate up to 0.5": 0.727}
 
@@ -151,7 +151,7 @@ def process_forecasts(
 
 
 def curves(y: np.ndarray, dist: Normal) -> dict[str, UncertaintyCharacteristicsCurve]:
-    """Return the curves of the bands and of constant bands around the same means."""
+    """Return the curve of the predicted bands and the curve of constant bands around the same means."""
     return {
         name: uncertainty_characteristics_curve(y, dist, bands=bands)
         for name, bands in (("model", "std"), ("constant", "constant"))

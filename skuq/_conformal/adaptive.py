@@ -25,7 +25,7 @@ _SMALLEST = float(np.nextafter(0.0, 1.0))
 
 
 class ObservedRows:
-    """Numbers and repetitions of the observed rows of each call. A row takes 24 or 32 bytes."""
+    """Scores and repetitions of the observed rows, grouped by call. A row needs 24 or 32 bytes."""
 
     def __init__(self, width: int) -> None:
         self._numbers = [array("d") for _ in range(width)]

@@ -50,7 +50,7 @@ def read_labels(labels: Any, n: int) -> np.ndarray:
 
 
 class Pooled(Enum):
-    """Label of rare groups, which are calibrated with all rows. An Enum is identical after unpickling."""
+    """Label of rare groups, which are calibrated with all rows. Pickling keeps the identity of an Enum."""
 
     ALL_LABELS = "all labels"
 

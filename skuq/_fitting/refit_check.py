@@ -115,8 +115,8 @@ def warn_of_mismatch(mismatch: Mismatch | None, consequence: str) -> None:
     warn_user(
         "The model that is fitted to all rows differs from the models of the folds. The root mean square "
         f"difference between its predictions and the predictions of a fold's model is {mismatch.refit:.3g}. "
-        f"For two models of folds, this difference is {mismatch.folds:.3g}. The errors are measured for the "
-        "models of the folds. "
+        f"For two models of folds, this difference is {mismatch.folds:.3g}. The errors of the forecast are "
+        "estimated with the models of the folds. "
         f"{consequence}. A common cause is early stopping.",
         FoldMismatchWarning,
     )

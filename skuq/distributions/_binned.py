@@ -89,6 +89,11 @@ class Binned(Distribution):
     example the CRPS of a mixture, are computed numerically. With more than 512 bins, the relative error
     depends on the roughness of the histogram. With 5000 bins and log weights whose standard deviation is 2,
     the error of E Y^2 was 6e-4 and the error of the CRPS of a mixture was less than 1e-4.
+    With more than 512 bins, a recalibrator maps the levels of the edges, but it does not change the scale of
+    the tails. In one case, the quantile at level 1e-6 was -6.0 instead of -8.8.
+
+    The arrays of a row need about 40 k bytes, which is 0.2 MB with 5000 bins. Predict rows in blocks if there
+    are more than about 10 000.
 
     Examples
     --------

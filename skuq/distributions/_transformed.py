@@ -297,7 +297,9 @@ class Transformed(Distribution):
         return self.base._integrates_values
 
     def _landmarks(self) -> FloatArray:
-        points = self.base._landmarks()
+        points = np.sort(self.base._landmarks(), axis=1)
+        # The transform bends the cdf, so the panels between the points are halved.
+        points = np.concatenate([points, (points[:, 1:] + points[:, :-1]) / 2], axis=1)
         return np.stack([_apply(self.func, column, "func") for column in points.T], axis=1)
 
     def _level_breaks(self) -> FloatArray:

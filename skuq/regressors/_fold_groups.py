@@ -94,7 +94,10 @@ def _pairs(k: int) -> list[tuple[int, ...]]:
 
 
 def fit_fold_groups(estimator: Any, data: TrainingData, folds: Folds, **options: Any) -> FoldGroups:
-    """Fit clones without pairs of folds. A pair is skipped if it leaves fewer than two training rows."""
+    """Fit a clone for each pair of folds, on the rows outside both folds.
+
+    A pair is skipped if it leaves fewer than two training rows.
+    """
     n = len(data)
     splits = []
     for group in _pairs(len(folds)):

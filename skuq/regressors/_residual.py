@@ -385,7 +385,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         seed: int,
         progress: Progress,
     ) -> tuple[IntArray, FloatArray]:
-        """Fit the scale model. Return the pairs that have an out-of-fold scale, and their scales."""
+        """Fit the scale model. Return the pairs of row and fold with an out-of-fold scale, and the scales."""
 
         def scale_folds(is_default: bool) -> Any:
             # the default model is fitted to half of the rows, other models to all folds except one

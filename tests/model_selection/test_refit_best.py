@@ -235,7 +235,7 @@ def test_a_constraint_separates_values_of_its_metric(spec):
             return str(error)
         return ""
 
-    values = np.array([-9.0, -1.0, -0.4, 0.0, 0.4, 1.0, 9.0])
+    values = np.array([-9.0, -1.0, -0.4, 0.0, 0.4, 1.0, 1.8, 9.0])
     values = values[(spec.bounds[0] <= values) & (values <= spec.bounds[1])]
     for limit in (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5):
         for operator, hold in (("<=", values <= limit), (">=", values >= limit)):

@@ -51,6 +51,7 @@ def check_several_targets(dist: distributions.JointDistribution, y: FloatArray) 
 
 def check_families_of_one_target(
     betarecalibrated: distributions.BetaRecalibrated,
+    binned: distributions.Binned,
     concatenated: distributions.Concatenated,
     conformalpredictive: distributions.ConformalPredictive,
     empirical: distributions.Empirical,
@@ -70,6 +71,8 @@ def check_families_of_one_target(
 ) -> None:
     assert_type(betarecalibrated[0], distributions.Distribution)
     assert_type(betarecalibrated.quantile([0.1, 0.9]), FloatArray)
+    assert_type(binned[0], distributions.Distribution)
+    assert_type(binned.quantile([0.1, 0.9]), FloatArray)
     assert_type(concatenated[0], distributions.Distribution)
     assert_type(concatenated.quantile([0.1, 0.9]), FloatArray)
     assert_type(conformalpredictive[0], distributions.Distribution)

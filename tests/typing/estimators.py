@@ -100,6 +100,9 @@ def check_recalibrators(dist: Distribution, y: FloatArray) -> None:
     assert_type(
         recalibration.QuantileShiftRecalibrator().fit(dist, y), recalibration.QuantileShiftRecalibrator
     )
+    assert_type(
+        recalibration.ShrunkIsotonicRecalibrator().fit(dist, y), recalibration.ShrunkIsotonicRecalibrator
+    )
     assert_type(recalibration.StdScalingRecalibrator().fit(dist, y), recalibration.StdScalingRecalibrator)
     assert_type(recalibration.SupportMap().fit(dist, y), recalibration.SupportMap)
     assert_type(

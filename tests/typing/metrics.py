@@ -20,6 +20,8 @@ def check_metrics(X: FloatArray, y: FloatArray, dist: Distribution) -> None:
     assert_type(metrics.conditional_coverage_error(y, dist, X), float)
     assert_type(metrics.coverage_width_loss(y, dist), float)
     assert_type(metrics.crps_discrimination_score(y, dist), float)
+    assert_type(metrics.class_brier_loss(y, X), float)
+    assert_type(metrics.class_log_loss(y, X), float)
     assert_type(metrics.crps_loss(y, dist), float)
     assert_type(metrics.crps_miscalibration_error(y, dist), float)
     assert_type(metrics.crps_skill_score(y, dist), float)

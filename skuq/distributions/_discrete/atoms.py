@@ -46,7 +46,7 @@ class Windows(NamedTuple):
 
 
 def tie_tolerance(dist: Jumps, y: FloatArray) -> FloatArray:
-    """Return the largest distance from y of an atom that counts as equal to y, shape (n,)."""
+    """Return the distance within which an atom counts as equal to y, shape (n,)."""
     low, high = dist._ppf(np.asarray(0.25)), dist._isf(np.asarray(0.25))
     size = np.abs(y)
     for quartile in (low, high):

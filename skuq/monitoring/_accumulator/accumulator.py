@@ -150,7 +150,7 @@ class MetricAccumulator(BaseAccumulator):
         accuracy: float = 1e-3,
         coverage: float = DEFAULT_COVERAGE,
         curves: Sequence[str] = CURVES,
-        options: Mapping[str, Mapping[str, Any]] | None = None,
+        options: Mapping[str, Mapping[str, object]] | None = None,
     ) -> None:
         level_grid(levels, closed=True)  # This call raises an error for invalid levels.
         # The arguments are copied, because all later rows must use the same arguments.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -99,7 +99,7 @@ class ClassMetricAccumulator(BaseAccumulator):
         labels: ArrayLike,
         n_bins: int = 15,
         coverage: float = DEFAULT_COVERAGE,
-        options: Mapping[str, Mapping[str, Any]] | None = None,
+        options: Mapping[str, Mapping[str, object]] | None = None,
     ) -> None:
         # The arguments are copied, because all later rows must use the same arguments.
         arguments = {
@@ -120,7 +120,7 @@ class ClassMetricAccumulator(BaseAccumulator):
         """Mean predicted probability of the prediction sets."""
         return float(self._value(self._tables["sets"])[1])
 
-    def update(self, y: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def update(self, y: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add a block of rows.
 
         Parameters

@@ -182,7 +182,7 @@ class SquaresByStd(Statistic):
 
 
 class RowsByStd(Statistic):
-    """Values ``rows(y, forecast, **options)`` of a metric in bins of the predicted standard deviation."""
+    """Values of a metric per row, in bins of the predicted standard deviation."""
 
     def __init__(self, width: float, rows: Callable[..., Any], options: Mapping[str, Any]) -> None:
         self.width, self.rows, self.options = width, rows, dict(options)

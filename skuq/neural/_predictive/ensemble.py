@@ -32,7 +32,7 @@ class NetworkPredictions:
 
 @dataclass(frozen=True, eq=False)
 class EnsemblePosterior(Posterior):
-    """Networks with equal weights. Each network predicts a mean and a variance."""
+    """Equally weighted mixture of networks. Each network predicts a mean and a variance."""
 
     n_outputs: int
     output: str = "moments"

@@ -19,7 +19,7 @@ from skuq.neural._training_loss import TrainingLoss
 
 
 class ScoringRows(NamedTuple):
-    """Rows of all fits that use the same score: row numbers, fits, targets and weights."""
+    """Scored rows of all fits: row number, fit, target and weight of each row."""
 
     score: TrainingLoss
     rows: Tensor

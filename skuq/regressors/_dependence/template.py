@@ -1,4 +1,4 @@
-"""Templates of the dependence between targets, from scores of out-of-sample forecasts."""
+"""Dependence templates for several targets, from the normal scores of out-of-sample forecasts."""
 
 from __future__ import annotations
 
