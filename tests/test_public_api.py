@@ -7,6 +7,8 @@ import importlib
 import inspect
 import pkgutil
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -163,6 +165,16 @@ def test_types_and_run_time_have_the_same_names():
     assert {*packages, *ALIASES} <= {*dir(skuq), "neural"}
     with pytest.raises(AttributeError, match="module 'skuq' has no attribute 'metric'"):
         skuq.metric  # noqa: B018
+
+
+def test_connections_to_other_packages_are_loaded_on_their_first_use():
+    folder = ROOT / "skuq" / "integrations"
+    assert set(skuq.integrations._PACKAGES) == {path.parent.name for path in folder.glob("*/__init__.py")}
+    code = "import skuq; print(skuq.integrations.skore.__name__)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "skuq.integrations.skore"
+    with pytest.raises(AttributeError, match=r"module 'skuq.integrations' has no attribute 'scikit'"):
+        skuq.integrations.scikit  # noqa: B018
 
 
 def test_the_version_is_that_of_the_project():
