@@ -116,7 +116,7 @@ class FoldMismatchWarning(SkuqWarning):
 
 
 class SupportWarning(SkuqWarning):
-    """More than 1 % of the predicted probability of counts is below 0."""
+    """Forecast of counts with more than 1 % of its probability below 0."""
 
 
 class InconsistentVersionWarning(SkuqWarning):

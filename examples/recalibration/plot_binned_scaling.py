@@ -38,7 +38,6 @@ for recalibrator in (StdScalingRecalibrator(), BinnedScalingRecalibrator()):
 plt.show()
 
 # %%
-# With one factor, the errors are as large as predicted in the bin with the smallest predicted standard
-# deviations, but only 0.71 times as large as predicted in the bin with the largest predicted standard
-# deviations. With one factor per bin, the ratios of error to predicted standard deviation are between 0.83
-# and 1.04.
+# With one factor, the ratio of error to predicted standard deviation is about 1 in the first bin, but 0.71 in
+# the last bin, which has the largest predicted standard deviations. With one factor per bin, the ratios are
+# between 0.83 and 1.04.

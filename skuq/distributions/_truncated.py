@@ -59,14 +59,14 @@ class Truncated(Distribution):
 
     .. math:: \frac{F(y) - F(a)}{F(b) - F(a)}.
 
-    Differences of cdf values are computed in the tail in which they have full relative precision. A row
-    without probability inside the bounds is a point mass at the bound that is nearer to the median of the
-    base. The CRPS integrates the cdf, with about 100 evaluations per row and a relative error of about 1e-7.
-    The moments integrate over the levels, with about 250 evaluations and a smaller error. If quantiles need a
-    search, the moments integrate over the values.
+    In the lower tail, differences are computed from F, and in the upper tail from 1 - F, so they do not
+    cancel. A row without probability inside the bounds is a point mass at the bound that is nearer to the
+    median of the base. The CRPS integrates the cdf, with about 100 evaluations per row and a relative error
+    of about 1e-7. The moments integrate over the levels, with about 250 evaluations and a smaller error. If
+    a bound cuts a heavy tail of the base, the moments integrate over y.
 
     Truncation moves probability from outside to inside the bounds. Therefore, the CRPS of a row may increase.
-    In contrast, `Supported` never increases the CRPS of a row unless Y is rounded.
+    In contrast, `Supported` without ``integer`` never increases the CRPS of a row.
 
     Examples
     --------

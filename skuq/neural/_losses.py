@@ -166,11 +166,12 @@ class NLLLoss(Loss):
 
 @dataclass(frozen=True)
 class BetaNLLLoss(Loss):
-    r"""Negative log-likelihood, times :math:`\sigma^{2\beta}` as a constant in the gradient [1]_.
+    r"""Negative log-likelihood, weighted with :math:`\sigma^{2\beta}` [1]_.
 
-    The smaller the better. With the unweighted likelihood, networks learn the mean poorly in regions where
-    the predicted variance is large. With ``beta=1``, the gradient with respect to the mean is the
-    gradient of the squared error. With ``beta=0``, the loss is the negative log-likelihood.
+    The smaller the better. The gradient treats the weight as a constant. With the unweighted likelihood,
+    networks learn the mean poorly in regions where the predicted variance is large. With ``beta=1``, the
+    gradient with respect to the mean is the gradient of the squared error. With ``beta=0``, the loss is the
+    negative log-likelihood.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ def prediction_set(y_proba: ArrayLike, coverage: ArrayLike = DEFAULT_COVERAGE) -
     See Also
     --------
     predict_set : Prediction sets of a fitted classifier.
-    skuq.classifiers.ConformalClassifier : Prediction sets with guaranteed coverage for all probabilities.
+    skuq.classifiers.ConformalClassifier : Prediction sets with guaranteed coverage, for any classifier.
 
     Notes
     -----

@@ -75,9 +75,9 @@ def coverage_factor(spread: RowsWithUncertainty, coverage: float) -> float:
     )
     if not reaches(1 - coverage, curve.miss_rate[-1]):
         raise ValueError(
-            f"`coverage` must be attainable with one factor, got {coverage:g}. In a share of "
-            f"{curve.miss_rate[-1]:.3g} of the rows, the central interval does not extend from the mean "
-            "toward `y`, so no factor covers `y`. Increase `coverage`, or use IsotonicRecalibrator."
+            f"`coverage` must be attainable with one factor, got {coverage:g}. In {curve.miss_rate[-1]:.1%} "
+            "of the rows, the central interval has no width on the side of the mean where `y` is. No factor "
+            "makes such an interval contain `y`. Increase `coverage`, or use IsotonicRecalibrator."
         )
     point = curve.operating_point(miss_rate=1 - coverage)
 

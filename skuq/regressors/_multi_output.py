@@ -226,8 +226,8 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         Returns
         -------
         dist : JointDistribution of shape (n, d)
-            Joint distributions in the order of the rows of X. The distribution of a target comes from models
-            that are not trained on the target of this row.
+            Joint distributions in the order of the rows of X. For each row, the distributions come
+            from models that are not trained on the targets of the row.
         """
         data = self._read(X, y, sample_weight, fit_params, "fit_transform")
         progress = Progress(self, self._n_tasks())

@@ -354,7 +354,7 @@ def test_a_mean_outside_the_interval_is_refused():
 def test_a_bound_that_no_factor_moves_is_refused():
     dist = Empirical(np.tile([-1.0, 0.0, 1.0], (4, 1)), [0.04, 0.92, 0.04])  # 90 % lie on the mean
     y = [0.5, -0.5, 0.0, 0.7]
-    with pytest.raises(ValueError, match=r"with one factor, got 0\.9\. In a share of 0\.75 of the rows"):
+    with pytest.raises(ValueError, match=r"with one factor, got 0\.9\. In 75\.0% of the rows"):
         StdScalingRecalibrator(objective="coverage").fit(dist, y)
     assert StdScalingRecalibrator(objective="coverage", coverage=0.95).fit(dist, y).factor_ == 0.7
 

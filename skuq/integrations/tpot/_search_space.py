@@ -32,7 +32,7 @@ def search_space(
         Names of regressors in TPOT. For each regressor, TPOT's search space is used.
     options : dict, default=None
         Parameters of `UncertaintyRegressor`. If a value is a list of at least two values, the parameter is
-        searched. None searches the methods "residual" and "bootstrap", with low effort.
+        searched. If None, the methods "residual" and "bootstrap" are searched, with ``effort="low"``.
     random_state : int or None, default=None
         Seed of all regressors. An integer makes results reproducible.
 
