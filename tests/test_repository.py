@@ -272,3 +272,9 @@ def test_switcher_has_the_current_version_and_the_released_ones():
     ]
     assert [entry for entry in entries if entry.get("preferred")] == entries[:1]
     assert skuq.__version__ not in options["RELEASED"]
+
+
+def test_an_entry_of_the_changelog_occurs_once_in_its_section():
+    sections = re.split(r"^##+ ", text("CHANGELOG.md"), flags=re.MULTILINE)
+    titles = [re.findall(r"^- \*\*(.+?)\*\*", section, re.MULTILINE) for section in sections]
+    assert [title for found in titles for title in set(found) if found.count(title) > 1] == []

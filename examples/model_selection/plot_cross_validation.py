@@ -2,8 +2,8 @@
 One curve for each fold: from_cv_results
 ========================================
 
-Every display in :mod:`skuq.displays` can plot the folds of a cross-validation, each of which has its own
-model and test rows. The plot shows how much the result depends on the split. This example uses
+Every display in :mod:`skuq.displays` can plot the folds of a cross-validation. Each fold has its own model
+and test rows. The plot shows how much the result depends on the split. This example uses
 :class:`~skuq.displays.CalibrationCurveDisplay` with five folds.
 """
 
