@@ -1,4 +1,4 @@
-"""Facts of the page for teams that review skuq: network access, compiled code, licenses and packages."""
+"""Facts of the page for teams that review skuq: network access, licenses, packages, size, number of fits."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import tomllib
 from importlib.metadata import metadata, requires
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+from sklearn.neighbors import KNeighborsRegressor
 
-from skuq import datasets
+from skuq import UncertaintyRegressor, datasets
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs/explanation/adoption.rst").read_text(encoding="utf-8")
@@ -82,3 +85,36 @@ def test_data_in_the_wheel_have_the_license_of_the_page(name):
     loaded = getattr(datasets, f"load_{name}")()
     assert loaded.license == "CC BY 4.0"
     assert loaded.source
+
+
+def test_the_page_states_the_size_of_the_installed_package():
+    files = [path for path in (ROOT / "skuq").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    (stated,) = re.findall(r"skuq needs ([\d.]+) MB", PAGE)
+    assert float(stated) == pytest.approx(sum(path.stat().st_size for path in files) / 1e6, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("model", "fits", "sentence"),
+    [
+        (KNeighborsRegressor(), {8, 9}, "fits most models eight or nine times instead of once"),
+        (RandomForestRegressor(random_state=0), {1}, "A forest with 100 trees is fitted once"),
+        (GradientBoostingRegressor(loss="quantile", n_estimators=5), {12}, "a quantile loss twelve times"),
+    ],
+    ids=["most models", "forest", "quantile loss"],
+)
+def test_the_page_states_the_number_of_fits(model, fits, sentence, monkeypatch):
+    sizes = []
+    fit = type(model).fit
+
+    def counted(self, X, *args, **kwargs):
+        sizes.append(len(X))
+        return fit(self, X, *args, **kwargs)
+
+    monkeypatch.setattr(type(model), "fit", counted)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    UncertaintyRegressor(model, random_state=0).fit(X, X[:, 0] + rng.standard_normal(200))
+    assert len(sizes) in fits
+    assert sentence in re.sub(r"\s+", " ", PAGE)
+    if len(fits) > 1:
+        assert 5.8 <= sum(sizes) / 200 <= 6.8  # "as long as six or seven fits on all rows"

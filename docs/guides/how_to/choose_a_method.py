@@ -21,13 +21,13 @@ the class in the first column:
       - computational cost
     * - :class:`~skuq.regressors.UncertaintyRegressor`
       - start here
-      - cost of the selected method: usually one fit per fold (``cv``) and one fit on all
-        rows
+      - cost of the selected method: usually as much as six or seven fits on all rows
     * - :class:`~skuq.regressors.ResidualRegressor`
       - you want to choose how the errors of a regressor are modeled. By default, the
         scale of the errors is a function of X, and their shape is empirical. The shape
         also depends on X if that gives better out-of-fold forecasts
-      - the fits for out-of-fold residuals (``cv``), and a second model for the scale
+      - eight or nine fits for the out-of-fold residuals of five folds (``cv``), which
+        take as long as six or seven fits on all rows, and a second model for the scale
     * - :class:`~skuq.regressors.MultiQuantileRegressor`
       - the estimator has a quantile loss (gradient boosting, quantile regression), and the shape of the distribution
         changes with X, for example if many targets are 0
@@ -179,7 +179,7 @@ table.T.round(2)
 #
 # :doc:`/replications/real-data` compares these methods with methods of six other
 # packages. The reference is ``UncertaintyRegressor`` with gradient boosting, which
-# takes six fits. ``MixtureRegressor()`` is a *pool*: it averages the distributions of
+# takes as long as six or seven fits. ``MixtureRegressor()`` is a *pool*: it averages the distributions of
 # :func:`~skuq.regressors.default_estimators`. Its CRPS is the lowest, 57 % lower than
 # the CRPS of the reference. The forest is the best of the methods that need only one
 # fit: its CRPS is 13 % lower than the CRPS of the reference. ``effort="high"`` lowers
