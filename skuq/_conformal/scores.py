@@ -74,9 +74,9 @@ class ConformalScore(ABC):
         points, dist = point_and_dist(estimator, X)
         return self.read(dist), points
 
-    @abstractmethod
     def read(self, dist: Distribution) -> Any:
         """Convert predicted distributions to the argument ``prediction`` of `band`."""
+        return dist
 
     @abstractmethod
     def band(self, prediction: Any, coverage: float) -> Band:
@@ -128,9 +128,6 @@ class AbsoluteScore(ConformalScore):
         points = self.predict(estimator, X)
         return points, points
 
-    def read(self, dist: Distribution) -> FloatArray:
-        return dist.mean()
-
     def band(self, prediction: FloatArray, coverage: float) -> Band:
         return Band(prediction, prediction, np.ones(prediction.shape))
 
@@ -169,9 +166,6 @@ class CQRScore(ConformalScore):
         is_quantile_model = find_quantile_loss(estimator) is not None
         wrapper = "MultiQuantileRegressor" if is_quantile_model else "UncertaintyRegressor"
         _check_predicts_dist(estimator, "cqr", wrapper)
-
-    def read(self, dist: Distribution) -> Distribution:
-        return dist
 
     def band(self, prediction: Distribution, coverage: float) -> Band:
         """Return the predicted interval, or the median for coverage 0."""

@@ -10,8 +10,10 @@ import numpy as np
 
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray
+from skuq.distributions import Distribution
 from skuq.neural._modules.noise import MIN_NOISE, minimum
-from skuq.neural._predictive.posterior import Moments, Posterior
+from skuq.neural._predictive.calibration import Calibration
+from skuq.neural._predictive.posterior import Posterior
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +40,6 @@ class ConstantNoisePosterior(Posterior):
         residual = self.scaler.target(rows.y) - mean
         return replace(self, noise=likely_noise(residual, epistemic, rows.sample_weight))
 
-    def moments(self, X: FloatArray) -> Moments:
-        mean, epistemic = self.latent_moments(self.scaler.features(X))
-        total = self.scaler.scale(self.noise + epistemic)
-        return Moments(self.scaler.loc(mean), self.scaler.scale(epistemic), total)
-
     def draw(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         loc = self.scaler.loc(self.draw_latent(self.scaler.features(X)))
         return loc, np.full(loc.shape, self.noise_std)
@@ -51,6 +48,11 @@ class ConstantNoisePosterior(Posterior):
         mean, epistemic = self.latent_moments(self.scaler.features(X))
         z: FloatArray = (self.scaler.target(y) - mean) / np.sqrt(self.noise + epistemic)
         return z
+
+    def distribution(self, X: FloatArray, calibration: Calibration) -> Distribution:
+        mean, epistemic = self.latent_moments(self.scaler.features(X))
+        total = self.scaler.scale(self.noise + epistemic)
+        return calibration.apply(self.scaler.loc(mean), total, self.scaler.scale(epistemic))
 
 
 def likely_noise(residual: FloatArray, epistemic: FloatArray, weight: FloatArray | None) -> float:

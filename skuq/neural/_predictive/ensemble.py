@@ -52,9 +52,6 @@ class EnsemblePosterior(Posterior):
         loc, scale = self.draw(X)
         return NetworkPredictions(loc, scale, np.ones(loc.shape, dtype=bool) if used is None else used)
 
-    def moments(self, X: FloatArray) -> Moments:
-        return self.moments_of(self.predictions(X))
-
     @property
     def unit(self) -> float:
         """Return the largest power of two up to the standard deviation of y.

@@ -40,10 +40,6 @@ class Posterior(TrainedNetworks, ABC):
     """Predictive distribution of trained networks before calibration, in the units of X and y."""
 
     @abstractmethod
-    def moments(self, X: FloatArray) -> Moments:
-        """Return the mean of each row, and its epistemic and total standard deviations."""
-
-    @abstractmethod
     def draw(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return means and noise standard deviations (n, M) of M members. All calls use the same members."""
 
@@ -59,14 +55,13 @@ class Posterior(TrainedNetworks, ABC):
         learn = Calibration.fit_scale_and_tails if self.calibrates_tails else Calibration.fit_scale
         return learn(z, coverage, weight)
 
+    @abstractmethod
     def standardized_residuals(self, X: FloatArray, y: FloatArray, oob_mask: BoolArray) -> FloatArray:
         """Return residuals in units of the predicted std.
 
         Only the networks in ``oob_mask`` (n, M) are used.
         """
-        moments = self.moments(X)
-        return (y - moments.mean) / moments.total
 
+    @abstractmethod
     def distribution(self, X: FloatArray, calibration: Calibration) -> Distribution:
-        moments = self.moments(X)
-        return calibration.apply(moments.mean, moments.total, moments.epistemic)
+        """Return the calibrated distributions."""

@@ -81,7 +81,8 @@ class DropoutPosterior(Posterior):
 
     def distribution(self, X: FloatArray, calibration: Calibration) -> Distribution:
         if self.output == "moments":
-            return super().distribution(X, calibration)
+            moments = self.moments(X)
+            return calibration.apply(moments.mean, moments.total, moments.epistemic)
         loc, _ = self.draw(X)
         mean = loc.mean(axis=1, keepdims=True)
         return Empirical(mean + calibration.factor * (loc - mean))
