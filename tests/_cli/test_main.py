@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pandas as pd
 import pytest
 
 import skuq
-from skuq._cli import blocks, tables
+from skuq._cli import blocks, report, tables
 from skuq._cli.forecasts import BoundColumns
 from skuq._cli.main import main
 from skuq.evaluation import uncertainty_report
@@ -293,6 +294,7 @@ def test_bad_options(more, message, csv, tmp_path, capsys):
         (["--loc", "mu"], "--loc and --scale must be given together"),
         (["--quantiles", "q05"], "--quantiles must hold pairs such as 'q05=.05,q95=.95', got 'q05'"),
         (["--quantiles", "q05=5,q95=95"], "--quantiles must hold levels between 0 and 1, got '5'"),
+        (["--quantiles", "q05=five,q95=.95"], "--quantiles must hold levels between 0 and 1, got 'five'"),
         (["--quantiles", "q05=.05,q95=.05"], "at least two different levels"),
         (["--members", "x*"], "column 'x*' is missing"),
         (["--proba", "p_cat=cat"], "--proba must hold at least two different classes"),
@@ -333,6 +335,80 @@ def test_an_interruption_in_a_block_names_the_row(csv, tmp_path, capsys, monkeyp
     argv = arguments(csv, "loc", tmp_path / "page.html", "--block-rows", "20")
     assert "interrupted after row 40; no page was written." in failure(capsys, argv)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interruption_before_the_first_row_has_one_line(csv, tmp_path, capsys, monkeypatch):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tables.Table, "read", interrupted)
+    assert "interrupted; no page was written." in failure(
+        capsys, arguments(csv, "loc", tmp_path / "page.html")
+    )
+
+
+def test_an_argument_check_has_exit_code_2(csv, tmp_path, capsys, monkeypatch):
+    def refused(*args, **kwargs):
+        raise ValueError("`y_true` must be finite, got inf at row 3.")
+
+    monkeypatch.setattr(blocks, "accumulator_of", refused)
+    argv = arguments(csv, "loc", tmp_path / "page.html", "--block-rows", "20")
+    assert failure(capsys, argv) == "skuq: error: `y_true` must be finite, got inf at row 3."
+
+
+def test_parquet_without_pyarrow_names_the_command(frame, tmp_path, capsys, monkeypatch):
+    pytest.importorskip("pyarrow")
+    frame.to_parquet(tmp_path / "forecasts.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    line = failure(capsys, arguments(tmp_path / "forecasts.parquet", "loc", tmp_path / "page.html"))
+    assert 'Parquet needs pyarrow: run `pip install "skuq[parquet]"`.' in line
+
+
+def test_files_of_one_name_in_two_folders_have_their_paths_as_names(
+    csv, frame, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("skuq.displays._html_report.report.figures_of", lambda forecasts: [])
+    frame.to_csv(tmp_path / csv.name, index=False)
+    argv = arguments(csv, "loc", tmp_path / "page.html", "--no-json")
+    argv.insert(2, str(tmp_path / csv.name))
+    argv.remove("--quiet")
+    assert main(argv) == 0
+    out, _ = capsys.readouterr()
+    assert f"{csv}: " in out
+    assert f"{tmp_path / csv.name}: " in out
+    assert out.endswith(f"written: {tmp_path / 'page.html'}\n")
+    assert not (tmp_path / "page.json").exists()
+    argv[2] = str(csv)
+    assert "the models must have different names" in failure(capsys, argv)
+
+
+def test_warnings_are_printed_and_stand_on_the_page(csv, tmp_path, capsys, monkeypatch):
+    def measure(*args):
+        warnings.warn("few rows", UserWarning, stacklevel=2)
+        return measured(*args)
+
+    measured = report.measure
+    monkeypatch.setattr(report, "measure", measure)
+    monkeypatch.setattr("skuq.displays._html_report.report.figures_of", lambda forecasts: [])
+    argv = arguments(csv, "loc", tmp_path / "page.html")
+    argv.remove("--quiet")
+    assert main(argv) == 0
+    assert "warning: few rows" in capsys.readouterr().out
+    assert json.loads((tmp_path / "page.json").read_text("utf-8"))["facts"]["Warnings"] == "few rows"
+
+
+@pytest.mark.parametrize("more", [[], ["--block-rows", "40"]])
+def test_groups_and_times_may_be_numbers(more, frame, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr("skuq.displays._html_report.report.figures_of", lambda forecasts: [])
+    monkeypatch.setattr("skuq.displays._html_report.report.figures_of_accumulators", lambda models: [])
+    monkeypatch.setattr("skuq.displays._html_report.report._figures_of_parts", lambda *args, **kwargs: [])
+    frame.assign(region=np.arange(N) % 2 + 1.0, day=7).to_parquet(tmp_path / "a.parquet")
+    keys = ["--groups", "region", "--time", "day"]
+    assert main(arguments(tmp_path / "a.parquet", "loc", tmp_path / "page.html", *keys, *more)) == 0
+    ((_, model),) = json.loads((tmp_path / "page.json").read_text("utf-8"))["models"].items()
+    parts = {column: [each["part"] for each in table] for column, table in model["parts"].items()}
+    assert parts == {"region": ["1", "2"], "day": [7]}
 
 
 def test_an_error_of_skuq_has_exit_code_1(csv, tmp_path, capsys, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,75 @@ def test_a_calibrated_model_has_no_fault():
     report = HTMLReport.from_predictions(y, (loc, scale), groups=np.arange(2000) % 3, **FEW)
     assert [finding.severity for finding in report.findings["model"]] == ["good"]
     assert not report.slices["group"]["model"]["flag"].any()
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize(
+    ("change", "title"),
+    [
+        (lambda y, loc, s: (y, loc, 0.98 * s), "The intervals are too narrow, by a small amount"),
+        (lambda y, loc, s: (y, loc, 1.03 * s), "The intervals are too wide, by a small amount"),
+        (lambda y, loc, s: (y, loc + 0.02, s), "The forecasts are slightly too high"),
+    ],
+)
+def test_a_small_fault_is_a_note(change, title):
+    report = of_normals(*change(*rows(40_000)))
+    found = [(each.severity, each.title) for each in report.findings["model"]]
+    assert found == [("good", "No fault found"), ("note", title)]
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_probabilities_that_are_slightly_too_certain_are_a_note():
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(3), size=60_000)
+    labels = (proba.cumsum(axis=1) < rng.uniform(size=(len(proba), 1))).sum(axis=1)
+    sharper = proba**1.04 / (proba**1.04).sum(axis=1, keepdims=True)
+    report = HTMLReport.from_predictions(
+        labels, sharper, labels=[0, 1, 2], n_resamples=0, n_simulations=0, created="2024-01-31"
+    )
+    (found,) = (each for each in report.findings["model"] if "certain" in each.title)
+    assert (found.severity, found.title) == ("note", "The classifier is too certain, by a small amount")
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_many_parts_with_a_fault_are_counted():
+    y, loc, scale = rows(6000)
+    group = np.arange(6000) % 12
+    report = of_normals(y, loc, np.where(group < 8, 0.4, 1.0) * scale, groups=group)
+    first = report.findings["model"][0]
+    assert re.search(r"of 100\)(, \d+ \(\d+ of 100\)){4} and 3 more", first.words)
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_groups_of_classes_have_a_tool_for_classifiers():
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(3), size=3000)
+    group = np.arange(3000) % 4
+    labels = (proba.cumsum(axis=1) < rng.uniform(size=(len(proba), 1))).sum(axis=1)
+    labels = np.where((group == 0) & (rng.uniform(size=3000) < 0.5), (labels + 1) % 3, labels)
+    report = HTMLReport.from_predictions(labels, proba, labels=[0, 1, 2], groups=group, **FEW)
+    (found,) = (each for each in report.findings["model"] if each.title == "The coverage depends on group")
+    assert [tool.name for tool in found.tools] == ["skuq.classifiers.ConformalClassifier"]
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_rare_groups_beyond_the_first_hundred_are_one_part():
+    y, loc, scale = rows(900)
+    group = np.where(np.arange(900) < 400, np.arange(900) % 99, 1000 + np.arange(900) % 250)
+    table = of_normals(y, loc, scale, groups=group).slices["group"]["model"]
+    assert len(table) == 100
+    assert table["n"].sum() == 900
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_models_with_forecasts_of_different_kinds_have_one_fact_each():
+    y, loc, scale = rows(60)
+    models = {"normal": (loc, scale), "members": Empirical(loc[:, np.newaxis] + np.linspace(-2, 2, 9))}
+    report = HTMLReport.from_predictions(y, models, **FEW)
+    kinds = {name: fact for name, fact in report.facts.items() if name.startswith("Forecasts")}
+    assert set(kinds) == {"Forecasts of normal", "Forecasts of members"}
+    assert len(set(kinds.values())) == 2
+    assert re.fullmatch(r"HTMLReport\(2 models, 60 rows, \d+ faults\)", repr(report))
 
 
 def test_every_tool_of_a_finding_exists(page):
@@ -403,6 +473,33 @@ def test_bad_arguments(options, message):
     y, loc, scale = rows(60)
     with pytest.raises(ValueError, match=message):
         HTMLReport.from_predictions(y, Normal(loc, scale), n_resamples=0, n_simulations=0, **options)
+
+
+def test_sources_that_do_not_fit_together():
+    X, y = load_iris(return_X_y=True)
+    both = [GaussianNB().fit(X, y), GaussianNB().fit(X[y > 0], y[y > 0]), BayesianRidge().fit(X, y)]
+    with pytest.raises(ValueError, match="must hold classifiers with equal `classes_`"):
+        HTMLReport.from_estimator({"all": both[0], "two": both[1]}, X, y)
+    with pytest.raises(ValueError, match="must hold only classifiers or only regressors, got both"):
+        HTMLReport.from_estimator({"classes": both[0], "numbers": both[2]}, X, y)
+    with pytest.raises(ValueError, match="`reports` must hold at least one report, got none"):
+        HTMLReport.from_reports({})
+    accumulators = {name: MetricAccumulator().update(y, (y + 0.1, np.ones(len(y)))) for name in "ab"}
+    with pytest.raises(ValueError, match="`slices` must be None for several models, got 2 models"):
+        HTMLReport.from_accumulator(accumulators, slices={"part": accumulators})
+
+
+@pytest.mark.parametrize("json", [True, False])
+def test_a_page_must_not_have_the_suffix_of_its_values(json, page, tmp_path):
+    with pytest.raises(ValueError, match=r"`path` must not have the suffix \.json"):
+        page.save(tmp_path / "page.json", json=json)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_report_without_jinja2_names_the_command(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match=r'needs Jinja2: run `pip install "skuq\[report\]"`'):
+        of_normals(*rows(60))
 
 
 VISIBLE = """() => [...document.images].map(

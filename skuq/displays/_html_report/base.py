@@ -114,10 +114,10 @@ class Page:
             File of the page.
         """
         page = Path(path)
+        if page.suffix == ".json":
+            raise ValueError(f"`path` must not have the suffix .json, got {str(page)!r}. Use .html.")
         texts = {page: self.html}
         if json:
             texts[page.with_suffix(".json")] = to_json(self.values)
-        if len(texts) == 1 + (not json):
-            raise ValueError(f"`path` must not have the suffix .json, got {str(page)!r}. Use .html.")
         write_together(texts)
         return page

@@ -17,7 +17,10 @@ from skuq.prediction._predict_set import class_proba
 
 def predictions_of(models: Mapping[str, Any], X: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the forecasts of all estimators, and the labels of classifiers."""
-    if not any(is_classifying(each) for each in models.values()):
+    classify = {is_classifying(each) for each in models.values()}
+    if len(classify) > 1:
+        raise ValueError("`estimator` must hold only classifiers or only regressors, got both.")
+    if classify == {False}:
         return {name: predict_dist(each, X) for name, each in models.items()}, {}
     labels = [np.asarray(each.classes_) for each in models.values()]
     if any(not np.array_equal(each, labels[0]) for each in labels):
