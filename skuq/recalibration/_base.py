@@ -31,10 +31,7 @@ NOT_METADATA = {"dist": UNUSED}
 
 def check_dist(dist: Any) -> Distribution:
     """Return the input as a Distribution. An array must have the two columns loc and scale."""
-    checked = dist if isinstance(dist, Distribution) else _from_columns(dist)
-    if len(checked) == 0:
-        raise ValueError("`dist` must have at least one row, got none.")
-    return checked
+    return dist if isinstance(dist, Distribution) else _from_columns(dist)
 
 
 def check_observed(
