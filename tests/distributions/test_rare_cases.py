@@ -6,16 +6,21 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from skuq.distributions import (
     Concatenated,
+    CopulaJoint,
     Empirical,
     EmpiricalJoint,
     LevelMap,
     Mixture,
     Normal,
+    NormalJoint,
     Quantiles,
     Recalibrated,
+    ScipyDistribution,
+    SharedEmpirical,
     StudentT,
     Transformed,
     Truncated,
@@ -105,3 +110,42 @@ def test_function_that_cannot_be_hashed_is_differentiated_numerically():
     double, half = Doubled(), lambda x: 0.5 * np.asarray(x)
     dist = Transformed(NORMAL, double, half)
     np.testing.assert_allclose(dist.pdf(1.0), affine(NORMAL, 0.0, 2.0).pdf(1.0), rtol=1e-6)
+
+
+def test_rows_with_and_without_a_density_are_stacked():
+    counts, normals = ScipyDistribution(stats.poisson([1.0, 2.0])), Normal([0.0, 1.0], [1.0, 2.0])
+    stacked = concat([counts.clip(upper=3), normals.clip(upper=3)])
+    y = np.array([0.0, 1.5, 2.9, 3.0])
+    expected = [stats.poisson(1).cdf(0), stats.poisson(2).cdf(1.5), stats.norm(0, 1).cdf(2.9), 1.0]
+    np.testing.assert_allclose(stacked.cdf(y), expected)
+    other = concat([counts, ScipyDistribution(stats.gamma([1.0, 2.0]))])
+    expected = [*stats.poisson([1, 2]).cdf(y[:2]), *stats.gamma([1, 2]).cdf(y[2:])]
+    np.testing.assert_allclose(other.cdf(y), expected)
+
+
+def test_joint_distributions_of_one_target_take_one_dimension():
+    joint = NormalJoint(np.zeros((2, 1)), np.ones((2, 1, 1)))
+    y = np.array([0.0, 1.0])
+    np.testing.assert_allclose(joint.cdf(y), stats.norm.cdf(y))
+    np.testing.assert_allclose(joint.logpdf(y), stats.norm.logpdf(y))
+
+
+def test_joint_distributions_of_different_kinds_are_stacked():
+    rng = np.random.default_rng(0)
+    normal = NormalJoint(np.zeros((2, 2)), np.broadcast_to(np.eye(2), (2, 2, 2)))
+    margin = Normal([0.0, 1.0], [1.0, 2.0])
+    copula = CopulaJoint([margin, margin], [[0.25, 0.25], [0.75, 0.75]], correlation=np.eye(2))
+    y = rng.standard_normal((4, 2))
+    stacked = concat([normal, copula])
+    np.testing.assert_allclose(stacked.logpdf(y), [*normal.logpdf(y[:2]), *copula.logpdf(y[2:])])
+    few, many = (EmpiricalJoint(rng.standard_normal((2, m, 2))) for m in (5, 7))
+    np.testing.assert_allclose(concat([few, many]).mean(), [*few.mean(), *many.mean()])
+
+
+def test_a_shared_table_with_many_members_has_few_landmarks():
+    members = np.sort(np.random.default_rng(0).standard_normal(5000))
+    dist = SharedEmpirical([0.0, 2.0], [1.0, 3.0], members)
+    np.testing.assert_allclose(dist.mean(), [members.mean(), 2 + 3 * members.mean()])
+    table = dist.clip(-1, 4)
+    expected = [np.clip(members, -1, 4).mean(), np.clip(2 + 3 * members, -1, 4).mean()]
+    np.testing.assert_allclose(table.mean(), expected, rtol=1e-9)
