@@ -3,7 +3,8 @@ Choose an uncertainty method
 ============================
 
 Start with :class:`~skuq.regressors.UncertaintyRegressor`. It uses the method of the first
-rule that applies to the estimator:
+rule that applies to the estimator. The column Fits states how many fits on all rows take
+as long:
 
 .. include:: /reference/generated/method-rules.inc
 
