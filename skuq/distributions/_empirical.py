@@ -102,13 +102,10 @@ class Empirical(Distribution):
         total = np.cumsum(self.weights, axis=1)
         return np.minimum(total / total[:, [-1]], 1.0)
 
-    def mean(self) -> FloatArray:
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
         center = self.members[:, 0]
-        return np.asarray(center + (self._w() * (self.members - center[:, np.newaxis])).sum(axis=1))
-
-    def std(self) -> FloatArray:
-        deviation = self.members - self.mean()[:, np.newaxis]
-        return root_mean_square(self._w(), deviation)
+        mean = center + (self._w() * (self.members - center[:, np.newaxis])).sum(axis=1)
+        return mean, root_mean_square(self._w(), self.members - mean[:, np.newaxis])
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         count = (self.members <= y[:, np.newaxis]).sum(axis=1)

@@ -61,7 +61,7 @@ class Leaf:
         self.located: Located | None = None
         self.piecewise: PiecewiseCdf | None = None
         if isinstance(dist, Quantiles):
-            self.piecewise = PiecewiseCdf.linear(dist.values, dist.levels, *dist._tails())
+            self.piecewise = PiecewiseCdf.linear(dist.values, dist.levels, *dist._tails)
         elif isinstance(dist, Empirical):
             self.piecewise = PiecewiseCdf.steps(dist.members, dist._cumulative())
         elif (shape := _shape(dist)) is not None and (form := dist._standard_form()) is not None:
@@ -162,7 +162,7 @@ def _extent(sorted_values: FloatArray, loc: FloatArray) -> FloatArray:
 def _over_quantiles(integrand: Located, over: Quantiles) -> FloatArray:
     crps, half, shares = integrand.shape.crps, over._half_mean_difference(), np.diff(over.levels)
     roughness = integrand.shape.roughness
-    masses, lengths = (over.levels[0], 1 - over.levels[-1]), over._tails()
+    masses, lengths = (over.levels[0], 1 - over.levels[-1]), over._tails
 
     def expected(rows: IntArray) -> FloatArray:
         loc, scale = integrand.loc[rows], integrand.scale[rows]

@@ -140,14 +140,14 @@ class Mixture(Distribution):
         members = np.where(weights > 0, np.stack(values, axis=1), 0.0)
         return np.asarray((weights * members).sum(axis=1))
 
-    def mean(self) -> FloatArray:
-        return self._average([part.mean() for part in self.components])
-
-    def std(self) -> FloatArray:
-        center = self.mean()
-        # By the law of total variance, this is the mean variance plus the variance of the means.
-        spread = [np.hypot(part.std(), part.mean() - center) for part in self.components]
-        return root_mean_square(self._w(), np.stack(spread, axis=1))
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        means = [part.mean() for part in self.components]
+        center = self._average(means)
+        # By the law of total variance, the variance is the mean variance plus the variance of the means.
+        spread = [
+            np.hypot(part.std(), mean - center) for part, mean in zip(self.components, means, strict=True)
+        ]
+        return center, root_mean_square(self._w(), np.stack(spread, axis=1))
 
     def _leaves(self) -> list[tuple[Any, Distribution]]:
         parts = zip(self._w().T, self.components, strict=True)

@@ -116,12 +116,9 @@ class NormalMixture(Distribution):
             np.full((1, self.loc.shape[1]), 1.0 / self.loc.shape[1]) if self.weights is None else self.weights
         )
 
-    def mean(self) -> FloatArray:
-        return np.asarray((self._w() * self.loc).sum(axis=1))
-
-    def std(self) -> FloatArray:
-        deviation = self.loc - self.mean()[:, np.newaxis]
-        return root_mean_square(self._w(), np.hypot(self.scale, deviation))
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        mean = (self._w() * self.loc).sum(axis=1)
+        return mean, root_mean_square(self._w(), np.hypot(self.scale, self.loc - mean[:, np.newaxis]))
 
     def _z(self, y: FloatArray) -> FloatArray:
         return standardize(y[:, np.newaxis], self.loc, self.scale, self._point_mass)

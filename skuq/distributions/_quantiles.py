@@ -98,6 +98,7 @@ class Quantiles(Distribution):
             return None
         return cls(parts[0].levels, np.concatenate([part.values for part in parts]), epistemic)
 
+    @cached_property
     def _tails(self) -> tuple[FloatArray, FloatArray]:
         """Return the decay lengths of both tails. A length is 0 if the outermost quantile is an atom."""
         p, v = self.levels, self.values
@@ -107,7 +108,7 @@ class Quantiles(Distribution):
 
     def _moments_about(self, center: FloatArray, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return E Z and E Z^2 of Z = (Y - ``center``) / ``unit``."""
-        p, (lower, upper) = self.levels, (length / unit for length in self._tails())
+        p, (lower, upper) = self.levels, (length / unit for length in self._tails)
         v = (self.values - center[:, np.newaxis]) / unit[:, np.newaxis]
         a, b, step = v[:, :-1], v[:, 1:], np.diff(p)
         low, high, q = v[:, 0], v[:, -1], 1 - p[-1]
@@ -121,18 +122,11 @@ class Quantiles(Distribution):
         )
         return first, second
 
-    def mean(self) -> FloatArray:
-        center, unit = self.median(), self._unit()
-        return center + unit * self._moments_about(center, unit)[0]
-
-    def std(self) -> FloatArray:
-        unit = self._unit()
-        first, second = self._moments_about(self.median(), unit)
-        return unit * np.sqrt(np.maximum(second - first**2, 0.0))
-
-    def _unit(self) -> FloatArray:
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
         width = self.values[:, -1] - self.values[:, 0]
-        return np.where(width > 0, width, 1.0)
+        center, unit = self.median(), np.where(width > 0, width, 1.0)
+        first, second = self._moments_about(center, unit)
+        return center + unit * first, unit * np.sqrt(np.maximum(second - first**2, 0.0))
 
     def _segment(
         self, y: FloatArray
@@ -148,7 +142,7 @@ class Quantiles(Distribution):
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         below, above, start, stop, p, p_next = self._segment(y)
-        lower, upper = self._tails()
+        lower, upper = self._tails
         inside = p + (p_next - p) * _ratio(y - start, stop - start)
         under = self.levels[0] * _decay(y - self.values[:, 0], lower)
         over = 1 - (1 - self.levels[-1]) * _decay(self.values[:, -1] - y, upper)
@@ -171,7 +165,7 @@ class Quantiles(Distribution):
 
     def _sf(self, y: FloatArray) -> FloatArray:
         above = y >= self.values[:, -1]
-        over = (1 - self.levels[-1]) * _decay(self.values[:, -1] - y, self._tails()[1])
+        over = (1 - self.levels[-1]) * _decay(self.values[:, -1] - y, self._tails[1])
         return np.where(above, over, 1 - self._cdf(y))
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
@@ -179,7 +173,7 @@ class Quantiles(Distribution):
         if not np.isinf(score).any():
             return score
         # The logarithm of an exponential tail is finite even if the tail underflows.
-        (lower, upper), (low, high) = self._tails(), (self.values[:, 0], self.values[:, -1])
+        (lower, upper), (low, high) = self._tails, (self.values[:, 0], self.values[:, -1])
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             under = ndtri_exp(np.log(self.levels[0]) - np.maximum(low - y, 0.0) / lower)
             over = -ndtri_exp(np.log1p(-self.levels[-1]) - np.maximum(y - high, 0.0) / upper)
@@ -189,7 +183,7 @@ class Quantiles(Distribution):
     def _from_normal_score(self, score: FloatArray) -> FloatArray:
         if np.abs(score).max() < SATURATED:
             return super()._from_normal_score(score)
-        (lower, upper), (low, high) = self._tails(), (self.values[:, 0], self.values[:, -1])
+        (lower, upper), (low, high) = self._tails, (self.values[:, 0], self.values[:, -1])
         log_tail = log_ndtr(-np.abs(score))
         with np.errstate(invalid="ignore"):
             under = low + np.where(lower > 0, lower * (log_tail - np.log(self.levels[0])), 0.0)
@@ -208,6 +202,8 @@ class Quantiles(Distribution):
         share = (p - self.levels[right - 1]) / (self.levels[right] - self.levels[right - 1])
         # Rounding must not make the result larger than the next stored quantile.
         inside = np.where(share < 1, np.minimum(start + share * (stop - start), stop), stop)
+        if self.levels[0] <= p.min() and p.max() <= self.levels[-1]:
+            return inside
         return np.where(
             p < self.levels[0],
             self._lower_tail(p),
@@ -221,12 +217,12 @@ class Quantiles(Distribution):
         return np.where(q < 1 - self.levels[-1], self._upper_tail(q), self._ppf(1 - q))
 
     def _lower_tail(self, p: FloatArray) -> FloatArray:
-        lower = self._tails()[0]
+        lower = self._tails[0]
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.values[:, 0] + np.where(lower > 0, lower * np.log(p / self.levels[0]), 0.0)
 
     def _upper_tail(self, q: FloatArray) -> FloatArray:
-        upper = self._tails()[1]
+        upper = self._tails[1]
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.values[:, -1] - np.where(upper > 0, upper * np.log(q / (1 - self.levels[-1])), 0.0)
 
@@ -243,7 +239,7 @@ class Quantiles(Distribution):
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         below, above, start, stop, p, p_next = self._segment(y)
-        lower, upper = self._tails()
+        lower, upper = self._tails
         with np.errstate(divide="ignore"):
             inside = np.log((p_next - p) / (stop - start))
             under = np.log(self.levels[0] / lower) + (y - self.values[:, 0]) / lower
@@ -256,7 +252,7 @@ class Quantiles(Distribution):
 
     def _squared_integrals(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the integral of F^2 below y and the integral of (1 - F)^2 above y."""
-        v, (lower, upper), s = self.values, self._tails(), 1 - self.levels
+        v, (lower, upper), s = self.values, self._tails, 1 - self.levels
         below, above = linear_integrals(v, self.levels, s, y, mean_square_of_line)
         lower_tail = _tail_integrals(v[:, 0] - y, self.levels[0], lower)
         upper_tail = _tail_integrals(y - v[:, -1], s[-1], upper)
@@ -267,7 +263,7 @@ class Quantiles(Distribution):
 
     def _half_mean_difference(self) -> FloatArray:
         """Return E|X - X'| / 2 of two independent draws, which is the integral of F (1 - F)."""
-        p, (lower, upper), q = self.levels, self._tails(), 1 - self.levels[-1]
+        p, (lower, upper), q = self.levels, self._tails, 1 - self.levels[-1]
         # This is the mean of f (1 - f) for a linear function f.
         inside = (p[:-1] + p[1:]) / 2 - (p[:-1] ** 2 + p[:-1] * p[1:] + p[1:] ** 2) / 3
         total = np.diff(self.values, axis=1) @ inside

@@ -42,7 +42,7 @@ def points(leaf):
         leaf._isf(level)[0] for level in LEVELS[LEVELS < 0.5]
     ]
     if isinstance(leaf, Quantiles):
-        (lower,), (upper,) = leaf._tails()
+        (lower,), (upper,) = leaf._tails
         found += [*leaf.values[0], *(leaf.values[0, 0] - lower * FAR[FAR < 40])]
         found += [*(leaf.values[0, -1] + upper * FAR[FAR < 40])]
     elif isinstance(leaf, Empirical):

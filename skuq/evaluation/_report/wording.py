@@ -127,6 +127,18 @@ def percent(share: float) -> str:
     return f"{100 * share:.{decimals}f} %"
 
 
+def percent_unlike(share: float, other: float) -> str:
+    """Return a share in percent, with decimals if it would otherwise look equal to another share."""
+    text = percent(share)
+    if text != percent(other):
+        return text
+    for decimals in (1, 2, 3):
+        text = f"{100 * share:.{decimals}f} %"
+        if text != f"{100 * other:.{decimals}f} %":
+            break
+    return text
+
+
 def unit_of(spec: MetricSpec) -> str:
     if spec.units == "log":
         return "nats"
@@ -219,14 +231,17 @@ def class_headline_words(inside: float, claimed: float, variance: float, n: floa
     """Return the summary from the means of `set_mass_rows`."""
     chance = _half_width_of(variance, n, 0.95)
     word = _verdict(inside, claimed, chance)
-    predicted = f"with a predicted probability of {percent(claimed)}"
-    words = f"{word}: the sets contain {percent(inside)} of the labels, {predicted}"
+    share = percent(inside) if word == "calibrated" else percent_unlike(inside, claimed)
+    words = (
+        f"{word}: the sets contain {share} of the labels, with a predicted probability of {percent(claimed)}"
+    )
     return Headline(words, inside, claimed, math.nan, word)
 
 
 def coverage_words(inside: float, nominal: float, chance: float) -> str:
     word = _verdict(inside, nominal, chance)
-    return f"{word}: the {percent(nominal)} intervals contain {percent(inside)} of the targets"
+    share = percent(inside) if word == "calibrated" else percent_unlike(inside, nominal)
+    return f"{word}: the {percent(nominal)} intervals contain {share} of the targets"
 
 
 def _verdict(inside: float, claimed: float, chance: float) -> str:

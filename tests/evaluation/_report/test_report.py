@@ -139,6 +139,16 @@ def test_the_words_give_the_direction(truth, factor, word):
     assert "does not depend on the targets" in report.loc["sharpness", "reading"]
 
 
+def test_a_significant_difference_has_enough_decimals():
+    rng = np.random.default_rng(0)
+    y, one = rng.standard_normal(60_000), np.ones(60_000)
+    settings = {"metrics": ["picp"], "n_resamples": 0, "n_simulations": 0}
+    words = report_of(y, Normal(0 * y, 1.015 * one), **settings).attrs["summary"]["model"]
+    assert re.match(r"underconfident: the 90 % intervals contain 90\.\d % of the targets", words)
+    words = report_of(y, Normal(0 * y, one), **settings).attrs["summary"]["model"]
+    assert words.startswith("calibrated: the 90 % intervals contain 90 % of the targets")
+
+
 def test_bias_is_named(truth):
     y, dist = truth
     for shift, side in ((0.5, "high"), (-0.5, "low")):
