@@ -275,7 +275,10 @@ def _flatten(parts: Sequence[Distribution], order: IntArray) -> tuple[list[Distr
 def locate(parts: Sequence[Sized], order: IntArray) -> tuple[IntArray, IntArray]:
     total = sum(len(part) for part in parts)
     if order.ndim != 1 or order.size == 0 or order.dtype.kind not in "iu":
-        raise ValueError(f"`order` must be a non-empty 1-D array of row numbers, got {order!r}.")
+        raise ValueError(
+            f"`order` must be a non-empty 1-D array of row numbers, got shape {order.shape} and dtype "
+            f"{order.dtype}."
+        )
     if order.min() < 0 or order.max() >= total:
         raise ValueError(
             f"`order` must contain row numbers from 0 to {total - 1}, got {order.min()} to {order.max()}."

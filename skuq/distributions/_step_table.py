@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import as_float_array, check_finite, check_integer, check_probabilities
+from skuq._validation import (
+    as_float_array,
+    check_finite,
+    check_increasing,
+    check_integer,
+    check_probabilities,
+)
 
 _SEARCH_COST = 16
 """Time to search a value in the table, relative to the time to expand a value."""
@@ -57,10 +63,9 @@ class StepTable:
 
     def __init__(self, thresholds: ArrayLike, starts: ArrayLike, values: ArrayLike, n_cdfs: int) -> None:
         steps = check_finite(as_float_array(thresholds, "thresholds"), "thresholds")
-        if steps.ndim != 1 or steps.size == 0 or not (np.diff(steps) > 0).all():
-            raise ValueError(
-                f"`thresholds` must be a non-empty, strictly increasing 1-D array, got {thresholds!r}."
-            )
+        if steps.ndim != 1 or steps.size == 0:
+            raise ValueError(f"`thresholds` must be a non-empty 1-D array, got shape {steps.shape}.")
+        check_increasing(steps, "thresholds")
         if np.asarray(starts).dtype.kind not in "iu":
             raise TypeError(f"`starts` must hold integers, got {np.asarray(starts).dtype}.")
         first, level = np.array(starts, dtype=np.int64), np.array(check_probabilities(values, "values"))
@@ -118,8 +123,14 @@ class StepTable:
                 f"`cdfs` must have shape (n_cdfs, m) for m thresholds, got {dense.shape} and "
                 f"{np.size(thresholds)} thresholds."
             )
-        if (np.diff(dense, axis=1) < 0).any():
-            raise ValueError("`cdfs` must be increasing in each row.")
+        falls = (np.diff(dense, axis=1) < 0).any(axis=1)
+        if falls.any():
+            raise ValueError(
+                f"`cdfs` must not decrease in any row, got a decrease in row {np.argmax(falls)}."
+            )
+        if (dense[:, -1] != 1.0).any():
+            row = int(np.argmax(dense[:, -1] != 1.0))
+            raise ValueError(f"`cdfs` must be 1 in the last column, got {float(dense[row, -1])!r} at row {row}.")
         long = dense.T.ravel()
         starts = np.concatenate([[0], np.flatnonzero(np.diff(long)) + 1])
         return cls(thresholds, starts, long[starts], len(dense))

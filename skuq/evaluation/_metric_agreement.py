@@ -244,7 +244,8 @@ def _check_values(table: pd.DataFrame) -> FloatArray:
     if n_metrics < 2:
         raise ValueError(f"`reports` must have at least 2 metrics, one per column, got {n_metrics}.")
     if not table.columns.is_unique:
-        raise ValueError(f"`reports` must have different column names, got {list(table.columns)}.")
+        double = table.columns[table.columns.duplicated()][0]
+        raise ValueError(f"`reports` must have different column names, got {double!r} twice.")
     for name, column in table.items():
         if any(isinstance(each, str) for each in column):
             raise TypeError(

@@ -116,8 +116,9 @@ def check_class_labels(labels: ArrayLike) -> np.ndarray:
     known = _as_labels(labels, "labels")
     if known.ndim != 1 or not known.size:
         raise ValueError(f"`labels` must have shape (K,), one per column, got {known.shape}.")
-    if len(pd.unique(known)) < len(known):
-        raise ValueError(f"`labels` must be distinct, got {known.tolist()}.")
+    repeated = pd.Series(known).duplicated().to_numpy()
+    if repeated.any():
+        raise ValueError(f"`labels` must be distinct, got {known[repeated].tolist()[0]!r} twice.")
     return known
 
 
@@ -139,7 +140,8 @@ def check_class(label: Any, name: str, labels: np.ndarray) -> int:
 
 def _as_labels(values: Any, name: str) -> np.ndarray:
     if values is None:
-        raise ValueError(f"`{name}` must hold a class for each row, got None.")
+        place = "column" if name == "labels" else "row"
+        raise ValueError(f"`{name}` must hold a class for each {place}, got None.")
     return as_labels(values, name)
 
 

@@ -155,7 +155,10 @@ def _check_periods(periods: Mapping[Any, MetricAccumulator]) -> float:
             )
     found = sorted({accumulator.coverage for accumulator in periods.values()})
     if len(found) > 1:
-        raise ValueError(f"`periods` must have one nominal coverage, got {found[0]:g} and {found[1]:g}.")
+        raise ValueError(
+            f"`periods` must have one nominal coverage, got {found[0]:g} and {found[1]:g}. Create all "
+            "accumulators with the same coverage."
+        )
     return found[0]
 
 

@@ -110,13 +110,11 @@ class PendingForecasts:
                 f"`due` must have shape ({n},) or ({n}, h), with one row per forecast, got {times.shape}."
             )
         if self._n_horizons not in (None, n_horizons):
-            raise ValueError(
-                f"`due` must have {self._n_horizons or 'no'} columns, as in the first call, got shape "
-                f"{times.shape}."
-            )
-        labels = _labels(times.ravel(), "due")
-        names = _series(series, n)
+            first = f"(n, {self._n_horizons})" if self._n_horizons else "(n,)"
+            raise ValueError(f"`due` must have shape {first}, as in the first call, got {times.shape}.")
         width = max(n_horizons, 1)
+        labels = _labels(times.ravel(), "due", width)
+        names = _series(series, n)
         self._n_horizons, number = n_horizons, self._n_blocks
         self._blocks[number], self._n_outstanding[number] = block, n * width
         for position, time in enumerate(labels):
@@ -157,7 +155,9 @@ class PendingForecasts:
             raise ValueError(f"`y` must be a number or a 1-D array, finite or NaN, got {y!r}.")
         times = _labels(np.atleast_1d(np.asarray(time)), "time")
         if len(times) != len(values):
-            raise ValueError(f"`time` must have {len(values)} values, one per target, got {len(times)}.")
+            raise ValueError(
+                f"`time` must have shape ({len(values)},), one time per target, got ({len(times)},)."
+            )
         names = _series(series, len(values))
         width = max(self._n_horizons or 0, 1)
         found: dict[tuple[int, int], FloatArray] = {}
@@ -252,11 +252,14 @@ def _joined(parts: list[Any]) -> Any:
     return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
 
 
-def _labels(values: np.ndarray, name: str) -> list[Hashable]:
+def _labels(values: np.ndarray, name: str, width: int = 1) -> list[Hashable]:
     """Return the values as Python objects, such as timestamps. Raise an error for missing values."""
     index = pd.Index(values)
     if index.hasnans:
-        raise ValueError(f"`{name}` must have no missing values, got {values[int(np.argmax(index.isna()))]}.")
+        place = int(np.argmax(index.isna()))
+        raise ValueError(
+            f"`{name}` must have no missing values, got {values[place]} at row {place // width}."
+        )
     return list(index.tolist())
 
 
@@ -267,5 +270,5 @@ def _series(series: Any, n: int) -> list[Hashable]:
     if names.ndim == 0:
         return _labels(np.atleast_1d(names), "series") * n
     if names.shape != (n,):
-        raise ValueError(f"`series` must be one label or have {n} labels, got shape {names.shape}.")
+        raise ValueError(f"`series` must be one label or have shape ({n},), got {names.shape}.")
     return _labels(names, "series")

@@ -74,7 +74,7 @@ def test_rows_of_two_tables_are_concatenated():
     [
         (
             lambda: StepTable([1.0, 1.0], [0], [1.0], 1),
-            "`thresholds` must be a non-empty, strictly",
+            "`thresholds` must be strictly increasing",
         ),
         (lambda: StepTable([], [0], [1.0], 1), "`thresholds` must be a non-empty"),
         (
@@ -89,7 +89,14 @@ def test_rows_of_two_tables_are_concatenated():
         ),
         (lambda: StepTable([1.0], [0], [1.0], 0), "`n_cdfs` must be at least 1"),
         (lambda: StepTable([1.0], [0, 5], [1.0, 1.0], 1), "`starts` must be below"),
-        (lambda: StepTable.from_cdfs([1.0, 2.0], [[0.5, 0.2]]), "`cdfs` must be increasing"),
+        (
+            lambda: StepTable.from_cdfs([1.0, 2.0], [[0.5, 0.2]]),
+            "`cdfs` must not decrease in any row, got .* row 0",
+        ),
+        (
+            lambda: StepTable.from_cdfs([1.0, 2.0], [[0.5, 1.0], [0.2, 0.9]]),
+            "`cdfs` must be 1 in the last column, got 0.9.* at row 1",
+        ),
         (lambda: StepTable.from_cdfs([1.0], [[0.5, 1.0]]), "`cdfs` must have shape"),
         (lambda: SharedSteps(TABLE, [0.0, 2.1]), r"`position` must lie in \[0, 2\].*got 2.1 at row 1"),
         (lambda: SharedSteps(TABLE, [[0.0]]), "`position` must have shape"),

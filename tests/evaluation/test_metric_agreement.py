@@ -243,7 +243,7 @@ GOOD = pd.DataFrame({"crps": [1.0, 2.0, 3.0], "nll": [1.0, 3.0, 2.0]})
         (GOOD.iloc[:0], {}, ValueError, "`reports` must have at least 3 rows.*got 0"),
         (pd.DataFrame(), {}, ValueError, "`reports` must have at least 3 rows.*got 0"),
         ([GOOD], {}, TypeError, "or a mapping from names to results of uncertainty_report, got list"),
-        (GOOD.set_axis(["crps", "crps"], axis=1), {}, ValueError, "`reports` must have different column"),
+        (GOOD.set_axis(["crps", "crps"], axis=1), {}, ValueError, "different column names, got 'crps' twice"),
         (GOOD.to_numpy(), {}, TypeError, "`reports` must be a DataFrame.*ndarray"),
         ({"a": 1.0}, {}, TypeError, "`reports` must be a DataFrame, or a mapping"),
         ({}, {}, TypeError, "`reports` must be a DataFrame, or a mapping"),

@@ -164,7 +164,7 @@ PROBA = np.full((4, 2), 0.5)
         ([0, 0, 0, 0], PROBA, {}, "`labels` must be given if .* all 2 classes.*classes_"),
         ([0, 1, 2, 1], PROBA, {}, "got None and a `y_true` with 3 classes"),
         ([0, 1, 0, 1], PROBA, {"labels": [0, 1, 2]}, r"`labels` must have shape \(2,\), one per column"),
-        ([0, 1, 0, 1], PROBA, {"labels": [1, 1]}, r"`labels` must be distinct, got \[1, 1\]"),
+        ([0, 1, 0, 1], PROBA, {"labels": [1, 1]}, "`labels` must be distinct, got 1 twice"),
         ([0, 1, None, 1], PROBA, {}, "`y_true` must not have missing values, got 1"),
         ([0.0, 1.0, np.nan, 1.0], PROBA, {}, "`y_true` must not have missing values, got 1"),
         (None, PROBA, {}, "`y_true` must hold a class for each row, got None"),

@@ -224,7 +224,7 @@ def test_periods_without_what_the_table_needs_raise(periods, error, message):
 def test_periods_of_several_coverages_and_wrong_rates_raise():
     rng = np.random.default_rng(11)
     periods = {coverage: period(50, rng, coverage=coverage) for coverage in (0.9, 0.8)}
-    with pytest.raises(ValueError, match=r"one nominal coverage, got 0\.8 and 0\.9"):
+    with pytest.raises(ValueError, match=r"one nominal coverage, got 0\.8 and 0\.9\. Create all"):
         calibration_drift(periods)
     with pytest.raises(ValueError, match="`false_alarm` must lie strictly between 0 and 1"):
         calibration_drift({0.9: periods[0.9]}, false_alarm=0.0)

@@ -109,9 +109,19 @@ def test_bad_input_changes_nothing():
     for rows, options, error, words in (
         ([[1.0]], {"due": [1, 2]}, ValueError, r"must have shape \(1,\) or \(1, h\), .* got \(2,\)"),
         ([[1.0]], {"due": 1}, ValueError, r"got \(\)"),
-        ([[1.0]], {"due": [[1, 2]]}, ValueError, "must have no columns"),
-        ([[1.0]], {"due": [NAN]}, ValueError, "no missing values"),
-        ([[1.0]], {"due": [1], "series": ["a", "b"]}, ValueError, "`series` must be one label or have 1"),
+        (
+            [[1.0]],
+            {"due": [[1, 2]]},
+            ValueError,
+            r"must have shape \(n,\), as in the first call, got \(1, 2\)",
+        ),
+        ([[1.0]], {"due": [NAN]}, ValueError, "no missing values, got nan at row 0"),
+        (
+            [[1.0]],
+            {"due": [1], "series": ["a", "b"]},
+            ValueError,
+            r"`series` must be one label or have shape \(1,\), got \(2,\)",
+        ),
         (1.0, {"due": [1]}, ValueError, "at least one dimension"),
         (frame, {"due": [1]}, TypeError, "same kind in all calls, got DataFrame after ndarray"),
     ):
@@ -120,8 +130,8 @@ def test_bad_input_changes_nothing():
     for y, options, words in (
         (np.inf, {"time": 1}, "finite or NaN, got inf"),
         ([[1.0]], {"time": 1}, "a number or a 1-D array"),
-        ([1.0, 2.0], {"time": 1}, "`time` must have 2 values"),
-        (1.0, {"time": 1, "series": ["a", "b"]}, "1 labels"),
+        ([1.0, 2.0], {"time": 1}, r"`time` must have shape \(2,\), one time per target, got \(1,\)"),
+        (1.0, {"time": 1, "series": ["a", "b"]}, r"shape \(1,\)"),
     ):
         with pytest.raises(ValueError, match=words):
             pending.observe(y, **options)

@@ -146,7 +146,7 @@ def test_metrics_that_need_all_rows_or_other_forecasts(metrics, options, message
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (None, "`labels` must hold a class for each row, got None"),
+        (None, "`labels` must hold a class for each column, got None"),
         ([], r"`labels` must have shape \(K,\)"),
         ([[0, 1]], r"`labels` must have shape \(K,\)"),
         (["a", "a"], "`labels` must be distinct"),
