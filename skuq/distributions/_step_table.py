@@ -130,7 +130,9 @@ class StepTable:
             )
         if (dense[:, -1] != 1.0).any():
             row = int(np.argmax(dense[:, -1] != 1.0))
-            raise ValueError(f"`cdfs` must be 1 in the last column, got {float(dense[row, -1])!r} at row {row}.")
+            raise ValueError(
+                f"`cdfs` must be 1 in the last column, got {float(dense[row, -1])!r} at row {row}."
+            )
         long = dense.T.ravel()
         starts = np.concatenate([[0], np.flatnonzero(np.diff(long)) + 1])
         return cls(thresholds, starts, long[starts], len(dense))
