@@ -97,7 +97,7 @@ def test_the_page_states_the_size_of_the_installed_package():
     ("model", "fits", "sentence"),
     [
         (KNeighborsRegressor(), {8, 9}, "fits most models eight or nine times instead of once"),
-        (RandomForestRegressor(random_state=0), {1}, "A forest with 100 trees is fitted once"),
+        (RandomForestRegressor(random_state=0), {1}, "A forest with 50 trees or more is fitted once"),
         (GradientBoostingRegressor(loss="quantile", n_estimators=5), {12}, "a quantile loss twelve times"),
     ],
     ids=["most models", "forest", "quantile loss"],

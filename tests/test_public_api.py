@@ -168,7 +168,7 @@ def test_types_and_run_time_have_the_same_names():
 
 
 def test_connections_to_other_packages_are_loaded_on_their_first_use():
-    folder = ROOT / "skuq" / "integrations"
+    folder = Path(skuq.integrations.__file__).parent
     assert set(skuq.integrations._PACKAGES) == {path.parent.name for path in folder.glob("*/__init__.py")}
     code = "import skuq; print(skuq.integrations.skore.__name__)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

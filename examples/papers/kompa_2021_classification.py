@@ -372,7 +372,7 @@ def tables(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "coverage, mean size": beside_paper(ours, theirs, ("test", "rotation", "translation", "r")),
         "coverage at degrees of rotation": figure_5(frame, "rotation"),
         "coverage at pixels of translation": figure_5(frame, "translation"),
-        "coverage minus claimed probability": at_splits(frame, splits, ["excess"], 3),
+        "coverage minus predicted probability": at_splits(frame, splits, ["excess"], 3),
         "coverage, mean size of conformal sets": at_splits(
             frame, splits, ["conformal coverage", "conformal size"], 2
         ),

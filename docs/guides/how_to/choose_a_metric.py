@@ -52,7 +52,8 @@ dist
 #     * - a published set of intervals
 #       - ``neg_wis``
 #     * - a comparison over data sets
-#       - select by ``neg_crps``, report ``crpss`` or ``msll``
+#       - select by ``neg_crps``, report :func:`~skuq.metrics.crps_skill_score` or
+#         :func:`~skuq.metrics.mean_standardized_log_loss`
 #
 # :func:`~skuq.metrics.get_scorer` returns a scorer for scikit-learn. Scorers of
 # losses have the prefix ``neg_``, so that larger is better:
@@ -74,7 +75,7 @@ scores.round(3)
 # Metrics with a required argument have no predefined scorer.
 # :func:`~skuq.metrics.make_scorer` creates a scorer for such a metric. This code
 # creates scorers for the pinball loss of the 95 % quantile and for the CRPS skill
-# score, which is the relative reduction of the CRPS compared with climatology:
+# score, which is the relative reduction of the CRPS compared with :term:`climatology`:
 
 from skuq.metrics import make_scorer
 
@@ -87,6 +88,10 @@ print("crpss", round(skill(model, X_test, y_test), 3))
 # 2. Checking calibration: a calibration metric, with its null value
 # ------------------------------------------------------------------
 #
+# A calibration error is positive even for a calibrated model, because the number of rows
+# is finite. Compare it with its *null value*, the value for a calibrated model: see
+# section 4.
+#
 # .. list-table::
 #     :header-rows: 1
 #     :widths: 50 50
@@ -98,7 +103,8 @@ print("crpss", round(skill(model, X_test, y_test), 3))
 #     * - all probabilities are calibrated on average
 #       - :func:`~skuq.metrics.mean_absolute_calibration_error`
 #     * - predicted standard deviations match the errors
-#       - :func:`~skuq.metrics.reliability_table`, then ENCE
+#       - :func:`~skuq.metrics.reliability_table`, then
+#         :func:`~skuq.metrics.expected_normalized_calibration_error` (ENCE)
 #     * - coverage within each customer, or over the range of a feature
 #       - :func:`~skuq.metrics.conditional_coverage`
 #     * - coverage everywhere in X, without groups
@@ -163,8 +169,9 @@ display = PredictionBandDisplay.from_estimator(
 # --------------------------
 #
 # Each row of the report shows the value of a metric, an interval, the value that a
-# calibrated model with the same predictions would have, and an interpretation. Without
-# ``metrics``, the report shows all metrics of skuq.
+# calibrated model with the same predictions would have, and an interpretation.
+# ``metrics`` is a list of abbreviations from :doc:`/reference/metrics`. Without
+# ``metrics``, the report shows all metrics that the forecast supports.
 
 from skuq.evaluation import uncertainty_report
 

@@ -86,8 +86,8 @@ print("difference", round(test.difference, 3), "p-value", round(test.p_value, 3)
 # ------------------------------------
 #
 # A p-value is not an effect size. The skill score is the relative reduction of the CRPS
-# compared with climatology. The following code computes the skill score with a 95 %
-# interval:
+# compared with :term:`climatology`. The following code computes the skill score with a
+# 95 % interval:
 
 from skuq.evaluation import bootstrap_interval
 

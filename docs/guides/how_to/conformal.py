@@ -145,6 +145,10 @@ pd.DataFrame(by_shop).round(2)
 # calibration set contains about 150 shops, and with sets of this size the coverage for
 # shops has a standard deviation of 0.02. The new rows add sampling error to the
 # coverage in the table.
+#
+# If a group has fewer than ``min_group_size`` calibration rows, or if a new row
+# belongs to an unknown group, skuq raises an error. With ``rare_groups="pool"``, such a
+# group uses the scores of all groups instead, and its coverage is not guaranteed.
 
 fig, ax = plt.subplots(figsize=(5, 3.4), layout="constrained")
 for name, marker in {"together": "o", "by group": "s"}.items():
@@ -184,10 +188,6 @@ for name, each in {"together": model, "by basis": overlapping}.items():
 pd.DataFrame(by_group).round(2)
 
 # %%
-# If a group has fewer than ``min_group_size`` calibration rows, or if a new row
-# belongs to an unknown group, skuq raises an error. With ``rare_groups="pool"``, such a
-# group uses the scores of all groups instead, and its coverage is not guaranteed.
-#
 # Fitted models
 # -------------
 #

@@ -4,12 +4,13 @@ Train networks
 
 This page trains networks that predict distributions: the default ensemble, custom
 modules, joint training and search. The estimators of :mod:`skuq.neural` require the
-extra ``torch``: ``pip install "skuq[torch]"``. All of them except
-:class:`~skuq.neural.ProbabilisticNet` standardize X and y internally, keep the
-weights of the best epoch, and calibrate. The calibration rows are held out or, in an
-ensemble, out of bag: a row is *out of bag* for a network if it is not in the bootstrap
-sample that trains the network. :doc:`/explanation/networks` explains the methods and
-their limitations.
+extra ``torch`` (:doc:`/install`). All regressors except
+:class:`~skuq.neural.ProbabilisticNet` standardize X and y internally, and calibrate.
+The calibration rows are held out or, in an ensemble, out of bag: a row is *out of bag*
+for a network if it is not in the bootstrap sample that trains the network. The
+parameter ``keep_best`` selects whether a model keeps the weights of the best epoch or
+of the last epoch. :doc:`/explanation/networks` explains the methods and their
+limitations.
 
 In the data on this page, y depends on the first of four features. The noise is three
 times as large for rows with a positive second feature.
@@ -417,10 +418,12 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 # Speed
 # -----
 #
-# * The default ``max_epochs="auto"`` means 8000 steps, but at most 200 epochs. The
-#   training of an ensemble or of one probabilistic network can end earlier, as soon as
-#   the number of epochs is twice the best epoch. For dropout, variational inference,
-#   Laplace and SWA, "auto" means 6000 steps, but at most 1000 epochs.
+# * For a deep ensemble and one probabilistic network, the default ``max_epochs="auto"``
+#   means 8000 steps, but at most 200 epochs. The training can end earlier, as soon as the
+#   number of epochs is twice the best epoch. If the forecasts are still improving after
+#   200 epochs, a second training of at most 1000 epochs replaces the first. For dropout,
+#   variational inference, Laplace and SWA, "auto" means 6000 steps, but at most 1000
+#   epochs.
 # * Use larger batches: ``batch_size=128, learning_rate=0.016``. Both values are twice
 #   the defaults of the deep ensemble. With 5 members, a fit then takes 24 % less CPU
 #   time than with the defaults, and the CRPS is 3 % lower. With 20 members, a fit

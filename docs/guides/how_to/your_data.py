@@ -75,7 +75,7 @@ by_row.predict_interval(X[:3], 0.9).round(2)
 #
 # Rows of one patient, machine or house are dependent. If new rows belong to new
 # groups, all rows of a group must be in the same fold. Otherwise, the intervals are
-# too narrow. Pass ``groups`` to every wrapper that uses cross-fitting.
+# too narrow. Pass ``groups`` to ``fit`` of every wrapper that fits models on folds.
 
 from sklearn.model_selection import GroupKFold
 

@@ -56,8 +56,7 @@ X_train, X_test, y_train, y_test = train_test_split(
 print(X_train.shape, X_test.shape)
 
 # %%
-# ``fit`` and ``predict`` work as in scikit-learn. ``predict`` returns the prediction
-# of the forest.
+# ``fit`` and ``predict`` work as in scikit-learn:
 
 model.fit(X_train, y_train)
 model.predict(X_test[:3]).round(2)
@@ -112,9 +111,17 @@ dist.cdf(1.0)[:3].round(2)
 # predict distributions, so the selected method fits a second model to the size of the
 # forest's errors. Errors on training rows are too small, so the method uses
 # *out-of-fold* errors: each row is predicted by a forest that was fitted without that
-# row.
+# row. For a forest with 50 trees or more, another method is selected, which fits the
+# forest only once (:doc:`/how-to/choose_a_method`).
 
 model.method_
+
+# %%
+# The forests of the folds also predict new rows: here, ``predict`` returns their mean.
+# The mean of several forests has smaller errors than one forest, but it differs slightly
+# from the prediction of a forest that is fitted to all rows. If you need the prediction
+# of one forest, pass ``method_params={"location": "refit"}``
+# (:doc:`/explanation/out-of-sample-calibration`).
 
 # %%
 # Plot the intervals
@@ -156,7 +163,7 @@ round(crps, 3)
 
 # %%
 # The CRPS of a point prediction is its absolute error. You can therefore compare the
-# CRPS of the model with the mean absolute error of the forest:
+# CRPS of the model with the mean absolute error of its point predictions:
 
 from sklearn.metrics import mean_absolute_error
 
@@ -292,6 +299,8 @@ round(crps_loss(y_test, best), 3)
 # the pool is recalibrated. ``MixtureRegressor`` accepts a DataFrame with strings, dates
 # and missing values. The networks require torch and skorch. If these packages are not
 # installed, the pool consists of boosting and the forest, and skuq issues a warning.
+# Boosting is more accurate with LightGBM. The extras ``torch`` and ``lightgbm`` install
+# all of these packages.
 
 from skuq.regressors import MixtureRegressor
 
