@@ -36,8 +36,8 @@ the class in the first column:
     * - :class:`~skuq.regressors.ForestDistributionRegressor`
       - the estimator is a random forest, or bagged trees, with 50 trees or more. The
         distribution has any shape, is calibrated on out-of-bag rows, and separates the
-        epistemic uncertainty (the uncertainty of the function, which more rows reduce)
-        from the noise. A row is out of bag for a tree if the tree was not trained on it
+        noise from epistemic uncertainty (the uncertainty of the function, which more
+        rows reduce). A row is out of bag for a tree if the tree was not trained on it
       - one fit
     * - :class:`~skuq.regressors.BootstrapRegressor`
       - you need the epistemic uncertainty separately from the noise
