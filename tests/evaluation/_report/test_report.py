@@ -143,7 +143,7 @@ def test_a_significant_difference_has_enough_decimals():
     rng = np.random.default_rng(0)
     y, one = rng.standard_normal(60_000), np.ones(60_000)
     settings = {"metrics": ["picp"], "n_resamples": 0, "n_simulations": 0}
-    words = report_of(y, Normal(0 * y, 1.015 * one), **settings).attrs["summary"]["model"]
+    words = report_of(y, Normal(0 * y, 1.011 * one), **settings).attrs["summary"]["model"]
     assert re.match(r"underconfident: the 90 % intervals contain 90\.\d % of the targets", words)
     words = report_of(y, Normal(0 * y, one), **settings).attrs["summary"]["model"]
     assert words.startswith("calibrated: the 90 % intervals contain 90 % of the targets")
