@@ -37,16 +37,21 @@ export MPLBACKEND := Agg
 # One process per core and one thread per process: more threads would wait for each other. Each process runs a share of
 # the test files, so that fixtures are created once. A process without work takes tests from the others.
 PYTEST := -m pytest -n logical --dist worksteal
-check coverage docs test test-automl test-foundation test-minimum test-newest: export OMP_NUM_THREADS := 1
-check coverage docs test test-automl test-foundation test-minimum test-newest: export OPENBLAS_NUM_THREADS := 1
+check coverage docs test%: export OMP_NUM_THREADS := 1
+check coverage docs test%: export OPENBLAS_NUM_THREADS := 1
+# All tests but those that take minutes or need a GPU.
+ALL := -m 'not slow and not gpu'
 
 .PHONY: help demo test check lint format docs coverage bench bench-tables bench-compare \
-	test-automl test-foundation test-minimum test-newest release-check pin-actions clean
+	test-docs test-laws test-all test-automl test-foundation test-minimum test-newest release-check pin-actions clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo          run the quick start on real data and save its plots"
-	@echo "make test          run all tests, doctests and examples"
+	@echo "make test          run the tests and doctests of a commit, in some minutes"
+	@echo "make test-docs     run pages, examples, papers, type checkers, packages and benchmarks"
+	@echo "make test-laws     run studies of many seeds and rare settings"
+	@echo "make test-all      run all three"
 	@echo "make check         lint and one quick test of every module, in under a minute"
 	@echo "make test-automl   run the tests of AutoML tools, in a separate environment"
 	@echo "make test-foundation run the tests of TabPFN and TabICL with random weights, in a separate environment"
@@ -68,10 +73,16 @@ demo: $(VENV)/.installed-demo
 	@echo "The plots are in the folder plots"
 
 test: $(VENV)/.installed-test
-	$(BIN)/python $(PYTEST) $(ARGS)
+	$(BIN)/python $(PYTEST) --durations=20 $(ARGS)
+
+test-docs test-laws: test-%: $(VENV)/.installed-test
+	$(BIN)/python $(PYTEST) --durations=20 -m $* $(ARGS)
+
+test-all: $(VENV)/.installed-test
+	$(BIN)/python $(PYTEST) --durations=20 $(ALL) $(ARGS)
 
 coverage: $(VENV)/.installed-test
-	$(BIN)/python $(PYTEST) --cov --cov-report=term $(ARGS)
+	$(BIN)/python $(PYTEST) --cov --cov-report=term $(ALL) $(ARGS)
 
 check: lint $(VENV)/.installed-test
 	$(BIN)/python $(PYTEST) $(QUICK) $(ARGS)

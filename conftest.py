@@ -10,6 +10,8 @@ import pytest
 # Pictures are drawn without a screen.
 os.environ["MPLBACKEND"] = "Agg"
 
+pytest_plugins = ["tests.processor_time"]
+
 # Doctests that need an optional package which is not there cannot even be collected.
 collect_ignore = [] if find_spec("gpytorch") else ["skuq/regressors/_sparse_gaussian_process.py"]
 collect_ignore += [

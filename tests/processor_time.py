@@ -1,0 +1,125 @@
+"""A limit on the processor time of each test in the default tier.
+
+The time of a test includes its own fixtures and its child processes. It excludes fixtures that several tests share. A
+test above the limit fails by its name. Processor time, unlike wall time, does not grow while a test waits for a busy
+processor.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+LIMIT = 1.0
+"""Seconds of processor time for one test."""
+
+EXCEPTIONS: dict[str, str] = {}
+"""Tests without a limit, by the end of their name without parameters, and the reason."""
+
+TIERS = ("docs", "laws", "slow", "gpu")
+"""Markers of the tests that are not in the default tier."""
+
+REFERENCE = 0.0137
+"""Seconds of `_reference_work` on the machine for which `LIMIT` was set."""
+
+
+def _reference_work() -> float:
+    start = time.process_time()
+    sum(number * number for number in range(300_000))
+    return time.process_time() - start
+
+
+class ProcessorTime:
+    """Hooks of pytest that measure each test."""
+
+    def __init__(self) -> None:
+        self.start = self.wall = 0.0
+        self.shared = 0.0  # of the shared fixtures that the present test was the first to request
+        self.nested = 0  # shared fixtures that are being set up
+        self.children: dict[
+            int, float
+        ] = {}  # processor time at their last measurement, by process identifier
+
+    def now(self) -> float:
+        """Return the processor time of this process and of its children that have ended."""
+        return sum(os.times()[:4])
+
+    def of_running_children(self) -> float:
+        """Return the processor time of running children since the last call."""
+        before, self.children = self.children, {}
+        for child in psutil.Process().children(recursive=True):
+            try:
+                used = child.cpu_times()
+            except psutil.Error:
+                continue
+            self.children[child.pid] = used.user + used.system
+        return sum(used - before.get(pid, 0.0) for pid, used in self.children.items())
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
+        if fixturedef.scope == "function":
+            return (yield)
+        start = self.now()
+        self.nested += 1
+        try:
+            return (yield)
+        finally:
+            self.nested -= 1
+            if not self.nested:
+                self.shared += self.now() - start
+
+    def pytest_runtest_logstart(self) -> None:
+        self.start, self.wall, self.shared = self.now(), time.monotonic(), 0.0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
+        report = yield
+        if report.when != "teardown":
+            return report
+        used = self.now() - self.start - self.shared
+        if time.monotonic() - self.wall > LIMIT / 4:  # a shorter test has no child process of consequence
+            used += self.of_running_children()
+        report.user_properties.append(("processor_time", used))
+        name = item.nodeid.partition("[")[0]
+        limited = not any(item.get_closest_marker(tier) for tier in TIERS) and not any(
+            name.endswith(exception) for exception in EXCEPTIONS
+        )
+        # A slow machine gets more time. The speed is measured now because other processes change it.
+        if (
+            limited
+            and used > LIMIT
+            and used > LIMIT * (slower := min(_reference_work() for _ in range(5)) / REFERENCE)
+        ):
+            report.outcome = "failed"
+            report.longrepr = (
+                f"{used:.2f} s of processor time; the limit is {LIMIT * max(1.0, slower):.2f} s.\n"
+                "Use less data or a fitted model that tests share, or mark the test `laws` or `docs`."
+            )
+        return report
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure the tests of this process."""
+    config.pluginmanager.register(ProcessorTime())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print the processor time of all tests, and with --durations the tests that used most of it."""
+    times = [
+        (dict(report.user_properties)["processor_time"], report.nodeid)
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "teardown" and "processor_time" in dict(report.user_properties)
+    ]
+    if shown := config.getoption("durations"):
+        terminalreporter.section(f"slowest {shown} tests by processor time")
+        for used, name in sorted(times, reverse=True)[:shown]:
+            terminalreporter.write_line(f"{used:7.2f} s  {name}")
+    terminalreporter.write_line(
+        f"Processor time of {len(times)} tests without shared fixtures: {sum(used for used, _ in times):.0f} s"
+    )
