@@ -37,8 +37,8 @@ export MPLBACKEND := Agg
 # One process per core and one thread per process: more threads would wait for each other. Each process runs a share of
 # the test files, so that fixtures are created once. A process without work takes tests from the others.
 PYTEST := -m pytest -n logical --dist worksteal
-check coverage docs test%: export OMP_NUM_THREADS := 1
-check coverage docs test%: export OPENBLAS_NUM_THREADS := 1
+check coverage docs test test-%: export OMP_NUM_THREADS := 1
+check coverage docs test test-%: export OPENBLAS_NUM_THREADS := 1
 # All tests but those that take minutes or need a GPU.
 ALL := -m 'not slow and not gpu'
 
