@@ -9,10 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from skuq._typing import BoolArray, FloatArray
+from skuq._typing import BoolArray, FloatArray, IntArray
 
 ROUNDING = 1e-12
 """Relative tolerance for sums. The relative error of a sum of a million terms is about 1e-13."""
+
+EQUAL = 2.0**-45
+"""Values are equal if they differ by at most this share of the largest value.
+
+The predictions of one model differ by some units in the last place between processors. A million random numbers
+differ by more.
+"""
 
 LEVEL_ROUNDING = 2.0**-51
 """Rounding error of 1 - p. It is four units in the last place of numbers slightly below 1."""
@@ -34,10 +41,28 @@ def count_above(falling: FloatArray, limit: float, *, total: float = 1.0, closed
     return int(np.searchsorted(-falling, -limit - slack, side="left"))
 
 
-def last_of_ties(rising: FloatArray, scale: float | FloatArray) -> BoolArray:
-    last = np.ones(rising.size, dtype=np.bool_)  # The last value has no successor.
-    np.greater(np.diff(rising), ROUNDING * np.asarray(scale), out=last[:-1])
+def equal_step(values: FloatArray) -> FloatArray:
+    """Return the largest difference of two values that are equal up to rounding, along the last axis."""
+    size = np.where(np.isfinite(values), np.abs(values), 0.0)
+    return np.asarray(EQUAL * size.max(axis=-1, keepdims=True))
+
+
+def last_of_ties(rising: FloatArray, step: float | FloatArray) -> BoolArray:
+    """Return a mask of increasing values that is False if the next value is larger by at most ``step``."""
+    last = np.ones(rising.shape, dtype=np.bool_)  # The last value has no successor.
+    with np.errstate(invalid="ignore"):  # Infinite values are equal.
+        np.greater(np.diff(rising), step, out=last[..., :-1])
     return last
+
+
+def distinct(values: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the increasing values that differ by more than rounding, and the place of each value in them."""
+    order = np.argsort(values)
+    rising = values[order]
+    last = last_of_ties(rising, equal_step(values))
+    place = np.empty(values.shape, dtype=np.intp)
+    place[order] = np.cumsum(last) - last
+    return rising[last], place
 
 
 def level_rounding(p: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skuq._rounding import last_of_ties
+from skuq._rounding import ROUNDING, last_of_ties
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import (
     as_float_array,
@@ -291,9 +291,7 @@ def _ranks(values: FloatArray, direction: Direction) -> IntArray:
     order = np.argsort(goodness, kind="stable")
     rising = goodness[order]
     size = np.minimum(np.abs(rising[:-1]), np.abs(rising[1:])) + abs(target)
-    # The difference of two infinite values is NaN, and these values are tied.
-    with np.errstate(invalid="ignore"):
-        steps = last_of_ties(rising, size)[:-1]
+    steps = last_of_ties(rising, ROUNDING * size)[:-1]
     ranks = np.zeros(values.size, dtype=np.intp)
     ranks[order[1:]] = np.cumsum(steps)
     return ranks

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import isotonic_regression
 
+from skuq._rounding import distinct
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import StepTable
 
@@ -61,9 +62,9 @@ class _Fit:
 
 
 def isotonic_cdfs(x: FloatArray, y: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, StepTable]:
-    """Return the distinct values of x in increasing order, and the fitted cdf of y at each of them."""
+    """Return the values of x that differ by more than rounding, in increasing order, and the fitted cdf of y at each of them."""
     weight = np.ones(len(y)) if weight is None else weight
-    knots, knot = np.unique(x, return_inverse=True)
+    knots, knot = distinct(x)
     order = np.argsort(y, kind="stable")
     knot, weight = knot[order], weight[order]
     thresholds, rows = np.unique(y[order], return_index=True)

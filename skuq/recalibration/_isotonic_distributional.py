@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from skuq._rounding import equal_step
 from skuq._typing import FloatArray
 from skuq._validation import check_finite, check_option
 from skuq.distributions import Distribution, SharedSteps
@@ -94,8 +95,12 @@ class IsotonicDistributionalRecalibrator(BaseRecalibrator):
         self.predictions_, self.table_ = isotonic_cdfs(self._order(dist), y, weight)
 
     def _transform(self, dist: Distribution) -> SharedSteps:
-        knots = self.predictions_
-        return SharedSteps(self.table_, np.interp(self._order(dist), knots, np.arange(float(len(knots)))))
+        knots, prediction = self.predictions_, self._order(dist)
+        position = np.interp(prediction, knots, np.arange(float(len(knots))))
+        # A prediction that differs from a knot by rounding alone has the cdf of this knot, not a mixture.
+        nearest = np.rint(position)
+        at_knot = np.abs(prediction - knots[nearest.astype(np.intp)]) <= equal_step(knots)
+        return SharedSteps(self.table_, np.where(at_knot, nearest, position))
 
     def _order(self, dist: Distribution) -> FloatArray:
         by = check_option(self.by, "by", ("mean", "median"))

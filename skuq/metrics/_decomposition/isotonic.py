@@ -17,13 +17,6 @@ _LARGEST_WHOLE = 2.0**53
 """Sums of whole numbers are exact up to this value."""
 
 
-def ends_of_ties(ordered: FloatArray) -> BoolArray:
-    """Return a mask (s, n) of sorted forecasts that is True for the last of several equal forecasts."""
-    last = np.ones(ordered.shape, dtype=np.bool_)
-    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=last[:, :-1])
-    return last
-
-
 def isotonic_means(values: FloatArray, last: BoolArray, weight: FloatArray | None) -> FloatArray:
     """Return the increasing function of the forecast that minimizes the weighted squared error."""
     sections, n = values.shape

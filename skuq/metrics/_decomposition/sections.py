@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import xlog1py, xlogy
 
+from skuq._rounding import equal_step, last_of_ties
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._weights import weighted
-from skuq.metrics._decomposition.isotonic import ends_of_ties, isotonic_means, isotonic_quantile_ranks
+from skuq.metrics._decomposition.isotonic import isotonic_means, isotonic_quantile_ranks
 
 BLOCK = 2**17
 """An array of one block has at most this number of entries, so that a block fits into the cache."""
@@ -51,7 +52,8 @@ class Sections(ABC):
 
     @cached_property
     def last(self) -> BoolArray:
-        return ends_of_ties(self.ordered)
+        """Mask of sorted forecasts, shape (k, n), that is True for the last of several equal forecasts."""
+        return last_of_ties(self.ordered, equal_step(self.ordered))
 
     def parts(self, y: Any, weight: FloatArray | None = None) -> FloatArray:
         """Return miscalibration, discrimination and uncertainty of each section, shape (r, k, 3)."""

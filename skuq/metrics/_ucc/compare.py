@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from skuq._rounding import last_of_ties
+from skuq._rounding import ROUNDING, last_of_ties
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_option
 from skuq.metrics._ucc.curve import WIDTH_AXES, UncertaintyCharacteristicsCurve
@@ -126,7 +126,7 @@ def compare_characteristics_curves(
 
 def _miss_rates(curves: list[UncertaintyCharacteristicsCurve]) -> FloatArray:
     rates = np.unique(np.concatenate([[0.0, 1.0], *(curve.miss_rate for curve in curves)]))
-    return np.asarray(rates[last_of_ties(rates, 1.0)][::-1])
+    return np.asarray(rates[last_of_ties(rates, ROUNDING)][::-1])
 
 
 def _lengths(levels: FloatArray) -> FloatArray:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skuq._rounding import last_of_ties
+from skuq._rounding import ROUNDING, last_of_ties
 from skuq._typing import FloatArray, IntArray
 
 SIDES = ("nearest", "active")
@@ -115,7 +115,7 @@ def _trace(
 def _without_ties(path: Path) -> Path:
     """Return one corner per distinct scale. Of several equal scales, the last is kept (lemma 1)."""
     t = path.parameter
-    last = last_of_ties(t, t[1:])
+    last = last_of_ties(t, ROUNDING * t[1:])
     if last.all():
         return path
     t, bandwidth, miss_rate, excess, deficit = (column[last] for column in path[:5])
@@ -134,7 +134,7 @@ def bias_path(
     ends = [-active] if lower is upper else [-lower, -upper]
     turns, other, turn_share = _turns(error, active, lower, upper, share) if side == "nearest" else _NO_TURNS
     t = np.unique(np.concatenate([[first], critical, *ends, turns]))
-    t = t[last_of_ties(t, max(-first, float(t[-1])))]
+    t = t[last_of_ties(t, ROUNDING * max(-first, float(t[-1])))]
     del ends  # This frees the memory of an array of n numbers.
     # The excess of a covered target is (b + z) - |e|, a hinge function with its kink at the critical bias.
     excess = hinge_sum(t, critical, share)

@@ -6,12 +6,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
 from sklearn.isotonic import IsotonicRegression
 
-from skuq.metrics._decomposition.isotonic import ends_of_ties, isotonic_means, isotonic_quantile_ranks
+from skuq._rounding import last_of_ties
+from skuq.metrics._decomposition.isotonic import isotonic_means, isotonic_quantile_ranks
 
 
 def sections(rng, s, n):
     forecast = np.sort(rng.integers(0, 5, size=(s, n)), axis=1).astype(float)
-    return ends_of_ties(forecast), forecast, rng.integers(0, 6, size=(s, n)).astype(float)
+    return last_of_ties(forecast, 0.0), forecast, rng.integers(0, 6, size=(s, n)).astype(float)
 
 
 def smallest_loss(x, y, weight, level):
@@ -66,7 +67,7 @@ def test_rows_of_weight_zero_change_nothing():
     last, x, y = sections(rng, 1, 40)
     keep = rng.random(40) < 0.5
     weight = keep.astype(float)[np.newaxis]
-    few = ends_of_ties(x[:, keep])
+    few = last_of_ties(x[:, keep], 0.0)
     assert_allclose(
         isotonic_means(y, last, weight)[:, keep], isotonic_means(y[:, keep], few, None), atol=1e-12
     )
