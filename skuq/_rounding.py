@@ -17,8 +17,8 @@ ROUNDING = 1e-12
 EQUAL = 2.0**-45
 """Values are equal if they differ by at most this share of the largest value.
 
-The predictions of one model differ by some units in the last place between processors. A million random numbers
-differ by more.
+The predictions of one model differ by some units in the last place between processors. A million random
+numbers differ by more.
 """
 
 LEVEL_ROUNDING = 2.0**-51

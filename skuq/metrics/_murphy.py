@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from skuq._rounding import equal_step, last_of_ties
 from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._units import unit_of
 from skuq._validation import as_float_array, check_finite, check_number, check_option, check_single_coverage
@@ -204,9 +205,12 @@ def _read_point(functional: str, level: float, threshold: float | None) -> _Poin
 
 def _thresholds(thetas: ArrayLike | None, values: list[FloatArray]) -> tuple[FloatArray, BoolArray]:
     if thetas is None:
-        points = np.unique(np.concatenate(values))
+        points = np.sort(np.concatenate(values))
         points = points[np.isfinite(points)]
-        return np.repeat(points, 2), np.tile([False, True], points.size)
+        # The curve has one jump at values that are equal up to rounding, from the smallest to the largest.
+        last = last_of_ties(points, equal_step(points))
+        jumps = np.column_stack([points[np.append(True, last[:-1])], points[last]])
+        return jumps.ravel(), np.tile([False, True], len(jumps))
     grid = np.atleast_1d(check_finite(as_float_array(thetas, "thetas"), "thetas"))
     if grid.ndim != 1 or not grid.size:
         raise ValueError(f"`thetas` must be a number or a non-empty 1-D array, got shape {grid.shape}.")

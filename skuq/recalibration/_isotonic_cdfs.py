@@ -62,7 +62,7 @@ class _Fit:
 
 
 def isotonic_cdfs(x: FloatArray, y: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, StepTable]:
-    """Return the values of x that differ by more than rounding, in increasing order, and the fitted cdf of y at each of them."""
+    """Return the increasing values of x that differ by more than rounding, and the fitted cdfs of y there."""
     weight = np.ones(len(y)) if weight is None else weight
     knots, knot = distinct(x)
     order = np.argsort(y, kind="stable")
