@@ -36,7 +36,7 @@ export MPLBACKEND := Agg
 
 # One process per core and one thread per process: more threads would wait for each other. Each process runs a share of
 # the test files, so that fixtures are created once. A process without work takes tests from the others.
-PYTEST := -m pytest -n logical --dist worksteal
+PYTEST := -m pytest -n logical --dist worksteal --durations=20
 check coverage docs test test-%: export OMP_NUM_THREADS := 1
 check coverage docs test test-%: export OPENBLAS_NUM_THREADS := 1
 # All tests but those that take minutes or need a GPU.
@@ -73,13 +73,13 @@ demo: $(VENV)/.installed-demo
 	@echo "The plots are in the folder plots"
 
 test: $(VENV)/.installed-test
-	$(BIN)/python $(PYTEST) --durations=20 $(ARGS)
+	$(BIN)/python $(PYTEST) $(ARGS)
 
 test-docs test-laws: test-%: $(VENV)/.installed-test
-	$(BIN)/python $(PYTEST) --durations=20 -m $* $(ARGS)
+	$(BIN)/python $(PYTEST) -m $* $(ARGS)
 
 test-all: $(VENV)/.installed-test
-	$(BIN)/python $(PYTEST) --durations=20 $(ALL) $(ARGS)
+	$(BIN)/python $(PYTEST) $(ALL) $(ARGS)
 
 coverage: $(VENV)/.installed-test
 	$(BIN)/python $(PYTEST) --cov --cov-report=term $(ALL) $(ARGS)

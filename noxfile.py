@@ -12,7 +12,7 @@ nox.options.reuse_existing_virtualenvs = True
 
 # Test tools for the environments without related packages and networks, as in the Makefile.
 TOOLS = ["pytest", "pytest-timeout", "pytest-xdist", "psutil", "hypothesis", "mpmath"]
-PYTEST = ["-m", "pytest", "-n", "logical", "--dist", "worksteal"]
+PYTEST = ["-m", "pytest", "-n", "logical", "--dist", "worksteal", "--durations=20"]
 QUICK = ["tests/test_architecture.py", "tests/test_public_api.py", "skuq"]
 THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
 NIGHTLY = "https://pypi.anaconda.org/scientific-python-nightly-wheels/simple"
@@ -36,9 +36,16 @@ def check(session: nox.Session) -> None:
 
 @nox.session
 def test(session: nox.Session) -> None:
-    """Run all tests, doctests and examples."""
+    """Run the tests and doctests of a commit."""
     session.install("-c", "constraints.txt", "-e", ".[test]")
     session.run("python", *PYTEST, *session.posargs, env=THREADS)
+
+
+@nox.session(name="test-all")
+def test_all(session: nox.Session) -> None:
+    """Run all tests: also pages, examples, papers, and studies of many seeds."""
+    session.install("-c", "constraints.txt", "-e", ".[test]")
+    session.run("python", *PYTEST, "-m", "not slow and not gpu", *session.posargs, env=THREADS)
 
 
 @nox.session
