@@ -2,8 +2,8 @@
 
 ``python .ci/mutants.py`` draws 40 places with a fixed seed, changes each of them, and runs the tests of the
 same package with a limit of 120 seconds. It then runs the whole default tier once with all changes that
-survived, and each failing test with each of these changes. The results are written to ``.ci/mutants.csv``. The
-script works in a copy of the repository, so the working tree is not changed.
+survived, and each failing test with each of these changes. The results are in ``.ci/mutants.csv``. The script
+works in a copy of the repository, so the working tree is not changed.
 """
 
 from __future__ import annotations
