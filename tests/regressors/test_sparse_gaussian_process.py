@@ -54,6 +54,12 @@ def fitted(kernel_name, X, y, n_inducing_points, *, weight=None, max_iter=30, ji
     return kernel, collapsed_posterior(kernel, X, y, weight, optimum, jitter)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def first_fit():
+    """Fit once: the first fit of a process loads parts of gpytorch, whose time belongs to no test."""
+    fitted("rbf", *world(), 9, max_iter=2)
+
+
 def exact_process(kernel_name, kernel, posterior, X, y):
     """Return scikit-learn's process with the hyperparameters of a fitted one."""
     scale = kernel.base_kernel.lengthscale.detach().numpy().ravel()
