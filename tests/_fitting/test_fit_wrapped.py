@@ -101,10 +101,20 @@ WRAPPERS = {
 }
 
 
+COMPOSED = ("bootstrap, noise that varies", "forest as scale", "recalibrated", "pipeline", "search")
+
+
 # A column is the target that a wrapper could flatten.
 @pytest.mark.parametrize(
     ("wrapper", "flat"),
-    [*((wrapper, False) for wrapper in WRAPPERS), ("residual", True), ("bootstrap", True), ("cv+", True)],
+    [
+        *((wrapper, False) for wrapper in ("residual", "bootstrap", "split conformal", "cv+")),
+        *(pytest.param(wrapper, False, marks=pytest.mark.laws) for wrapper in COMPOSED),
+        *(
+            pytest.param(wrapper, True, marks=pytest.mark.laws)
+            for wrapper in ("residual", "bootstrap", "cv+")
+        ),
+    ],
 )
 def test_a_network_learns_what_it_learns_alone(wrapper, flat, wave):
     X, y = wave

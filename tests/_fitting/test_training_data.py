@@ -212,7 +212,7 @@ STACKED = StackingRegressor([("ridge", Ridge()), ("neighbors", KNeighborsRegress
         lambda estimator: UncertaintyRegressor(estimator, cv=2),
         lambda estimator: BootstrapRegressor(estimator, 3),
         ConformalRegressor,
-        lambda estimator: CrossConformalRegressor(estimator, cv=2),
+        pytest.param(lambda estimator: CrossConformalRegressor(estimator, cv=2), marks=pytest.mark.laws),
         lambda estimator: ResidualRegressor(Ridge(), scale_estimator=estimator, cv=2),
     ],
     ids=["uncertainty", "bootstrap", "split", "cv+", "scale"],

@@ -69,7 +69,14 @@ def mean_coverage(method, n, n_sets=12):
 @pytest.mark.parametrize("n", [12, pytest.param(20, marks=pytest.mark.laws)])
 @pytest.mark.parametrize(
     "method",
-    ["forest", "residual", "residual, low", "residual, normal", pytest.param("pool", marks=pytest.mark.laws)],
+    [
+        "forest",
+        "residual",
+        *(
+            pytest.param(name, marks=pytest.mark.laws)
+            for name in ("residual, low", "residual, normal", "pool")
+        ),
+    ],
 )
 def test_intervals_cover_after_training_on_few_rows(method, n):
     assert 0.87 <= mean_coverage(method, n) <= 0.95

@@ -334,6 +334,7 @@ def test_a_column_without_variance_plays_no_part():
     )
 
 
+@pytest.mark.laws
 @pytest.mark.parametrize("kernel", SKLEARN)
 def test_duplicated_rows(kernel):
     X, y = heteroscedastic_world(10)
@@ -502,6 +503,7 @@ def test_pickle_of_a_kernel_of_gpytorch():
     assert len(pickle.dumps(model)) < 30_000  # no training rows
 
 
+@pytest.mark.laws
 def test_in_searches_and_recalibration():
     X, y = heteroscedastic_world(90)
     model = SparseGaussianProcessRegressor(5, random_state=0, max_iter=5, cv=3)

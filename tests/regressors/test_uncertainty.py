@@ -280,10 +280,8 @@ def test_recalibrated_with_weights_groups_jobs_routing_and_pickle(estimator):
         assert np.array_equal(routed.predict_interval(X), one)
 
 
-@pytest.mark.parametrize(
-    "loss",
-    ["RMSEWithUncertainty", pytest.param("MultiQuantile:alpha=0.05,0.5,0.95", marks=pytest.mark.laws)],
-)
+@pytest.mark.laws
+@pytest.mark.parametrize("loss", ["RMSEWithUncertainty", "MultiQuantile:alpha=0.05,0.5,0.95"])
 def test_catboost_with_a_distribution_of_its_own(loss):
     package = pytest.importorskip("catboost")
     X, y = heteroscedastic_world(500)
