@@ -106,7 +106,7 @@ def test_sdist_runs_its_own_tests(sdist):
         "tests/test_architecture.py::test_the_tree_is_really_read",
         "tests/test_benchmarks.py::test_both_sides_of_a_line_agree",
         "tests/test_benchmarks.py::test_the_table_of_few_rows_has_a_row_for_each_method",
-        "tests/_fitting/test_columns.py",
+        "tests/_fitting/test_target_units.py",
     ]
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     run(sys.executable, "-m", "pytest", *options, *tests, cwd=sdist, PYTHONPATH="")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from sklearn.base import MultiOutputMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor
@@ -20,6 +21,7 @@ from skuq.regressors import (
     MultiQuantileRegressor,
     RecalibratedRegressor,
     ResidualRegressor,
+    SparseGaussianProcessRegressor,
     UncertaintyRegressor,
 )
 from tests.regressors.worlds import linear_world
@@ -58,9 +60,8 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("model", "tasks"), CASES, ids=lambda case: type(case).__name__)
-@pytest.mark.parametrize("caller", ["fit", "fit_transform"])
-def test_every_task_is_reported(model, tasks, caller):
+def begun_tasks(model, X, y, caller):
+    """Return a fitted copy of the model and the names of its tasks, each of which has ended."""
     callback = pytest.importorskip("sklearn.callback")
     begun, ended = [], []
 
@@ -80,42 +81,58 @@ def test_every_task_is_reported(model, tasks, caller):
             ended.append("teardown")
 
     assert isinstance(Recorder(), callback.FitCallback)
+    model = clone(model).set_callbacks(Recorder())
+    getattr(model, caller)(X, y)
+    assert ended[-1] == "teardown"
+    assert sorted(ended[:-1]) == sorted(begun)
+    assert not hasattr(model, "_callback_fit_ctx")
+    return model, begun
+
+
+@pytest.mark.parametrize(("model", "tasks"), CASES, ids=lambda case: type(case).__name__)
+@pytest.mark.parametrize("caller", ["fit", "fit_transform"])
+def test_every_task_is_reported(model, tasks, caller):
     X, y = linear_world(40)
     if isinstance(model, MultiOutputMixin):
         y = np.column_stack([y, X[:, 0] - y])
         caller = caller if hasattr(model, caller) else "fit"
-    model = clone(model).set_callbacks(Recorder())
     if caller == "fit_transform" and isinstance(model, BootstrapRegressor):
-        model.set_params(n_estimators=30)
+        model = clone(model).set_params(n_estimators=30)
         tasks = ["fit", *["member"] * 30]
     if caller == "fit_transform" and isinstance(model, ConformalRegressor | CrossConformalRegressor):
         tasks = [tasks[0], *["fold"] * (model.cv or 5), *tasks[1:]]
     if caller == "fit_transform" and getattr(model, "cv", 5) == FREE:
         tasks = [tasks[0], *["fold"] * FREE, *tasks[1:]]
-    getattr(model, caller)(X, y)
-    assert begun == tasks
-    assert ended[-1] == "teardown"
-    assert sorted(ended[:-1]) == sorted(begun)
-    assert not hasattr(model, "_callback_fit_ctx")
+    with parallel_config("threading"):
+        assert begun_tasks(model, X, y, caller)[1] == tasks
 
 
-def test_the_folds_of_members_are_subtasks(capsys):
+def test_every_evaluation_of_the_bound_of_a_sparse_gaussian_process_is_reported():
+    pytest.importorskip("gpytorch")
+    model = SparseGaussianProcessRegressor(5, max_iter=4, cv=3, random_state=0)
+    model, begun = begun_tasks(model, *linear_world(30), "fit_transform")
+    assert begun[:4] == ["fit", "fold", "fold", "fold"]
+    assert set(begun[4:]) == {"evaluation"}
+    assert len(begun[4:]) >= model.n_iter_
+
+
+@pytest.fixture
+def progress_bar():
     callback = pytest.importorskip("sklearn.callback")
     pytest.importorskip("rich")
-    model = MixtureRegressor(POOL).set_callbacks(callback.ProgressBar(max_propagation_depth=None))
-    model.fit(*linear_world(40))
+    return callback.ProgressBar(max_propagation_depth=None)
+
+
+def test_the_folds_of_members_are_subtasks(progress_bar, capsys):
+    MixtureRegressor(POOL).set_callbacks(progress_bar).fit(*linear_world(40))
     shown = capsys.readouterr().out
     assert "residual" in shown
     assert "ResidualRegressor - fit" in shown
 
 
-def test_a_progress_bar_works_in_a_search(capsys):
-    callback = pytest.importorskip("sklearn.callback")
-    pytest.importorskip("rich")
-    X, y = linear_world(40)
+def test_a_progress_bar_works_in_a_search(progress_bar, capsys):
     search = GridSearchCV(ResidualRegressor(LinearRegression(), cv=2), {"shape": ["normal"]}, cv=2)
-    search.set_callbacks(callback.ProgressBar(max_propagation_depth=None))
-    search.fit(X, y)
+    search.set_callbacks(progress_bar).fit(*linear_world(40))
     assert "ResidualRegressor" in capsys.readouterr().out
 
 

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-from skuq._fitting import table_encoder as encoding_module
+from skuq._fitting.columns import ScaleFeatures
 from skuq._fitting.table_encoder import (
     ENCODINGS,
     MAX_CODES,
@@ -52,37 +52,32 @@ def array(encoded):
     return np.asarray(encoded, dtype=float)
 
 
-@pytest.mark.parametrize("name", list(COLUMNS))
-def test_types_of_columns(name):
-    kind = "number" if name in NUMBERS else "date" if name in DATES else "words"
-    kind = "empty" if name in EMPTY else kind
-    assert TableEncoder().fit(FRAME[[name]].assign(other=1)).kinds_ == [kind, "number"]
+def test_types_of_columns(subtests):
+    for name in COLUMNS:
+        kind = "number" if name in NUMBERS else "date" if name in DATES else "words"
+        kind = "empty" if name in EMPTY else kind
+        with subtests.test(msg=name):
+            assert TableEncoder().fit(FRAME[[name]].assign(other=1)).kinds_ == [kind, "number"]
 
 
 @each_encoding
 def test_rows_are_encoded_one_by_one(encoding):
     encoder = encoder_for(FRAME, encoding)
     encoded = array(encoder.transform(FRAME))
+    assert len(encoded) == N
     rows = RNG.permutation(N)[:7]
     np.testing.assert_array_equal(array(encoder.transform(FRAME.iloc[rows])), encoded[rows])
-    loaded = pickle.loads(pickle.dumps(encoder))
-    np.testing.assert_array_equal(array(loaded.transform(FRAME)), encoded)
-    np.testing.assert_array_equal(array(clone(encoder).fit(FRAME).transform(FRAME)), encoded)
-    assert len(encoder.transform(FRAME)) == N
+    for same in (pickle.loads(pickle.dumps(encoder)), clone(encoder).fit(FRAME)):
+        np.testing.assert_array_equal(array(same.transform(FRAME)), encoded)
 
 
 @each_encoding
-def test_other_containers_are_encoded_alike(encoding):
+def test_other_containers_and_equal_words_are_encoded_alike(encoding):
     table = FRAME[["number", "word", "gaps"]]
     expected = array(TableEncoder(encoding).fit_transform(table))
     for other in (table.to_numpy(dtype=object), table.to_numpy(dtype=object).tolist()):
         np.testing.assert_array_equal(array(TableEncoder(encoding).fit_transform(other)), expected)
-
-
-@each_encoding
-def test_equal_words_have_equal_codes_and_others_have_not(encoding):
-    table = FRAME[["word"]]
-    encoded = array(TableEncoder(encoding).fit_transform(table))
+    encoded = array(TableEncoder(encoding).fit_transform(FRAME[["word"]]))
     same = FRAME["word"].to_numpy()[:, np.newaxis] == FRAME["word"].to_numpy()
     np.testing.assert_array_equal((encoded[:, np.newaxis] == encoded).all(axis=2), same)
 
@@ -107,17 +102,13 @@ def test_indicators_of_missing_numbers():
     np.testing.assert_array_equal(encoded, [[1, 1, 0], [4, 2, 1], [5, 3, 0], [4, 4, 0]])
 
 
-@pytest.mark.parametrize(("encoding", "most"), [("codes", MAX_CODES), ("categories", MAX_CODES)])
-def test_rare_words_share_a_code(encoding, most):
-    words = np.repeat([f"w{k}" for k in range(600)], 1 + np.arange(600) % 3)
-    encoded = array(TableEncoder(encoding).fit_transform(pd.DataFrame({"a": words})))
-    assert len(np.unique(encoded)) == most
-    assert encoded.max() <= most
-
-
-def test_rare_words_share_an_indicator():
-    words = [f"w{k}" for k in range(600)]
-    assert TableEncoder("numbers").fit_transform(pd.DataFrame({"a": words})).shape == (600, MAX_INDICATORS)
+def test_rare_words_share_a_code_or_an_indicator():
+    words = pd.DataFrame({"a": np.repeat([f"w{k}" for k in range(600)], 1 + np.arange(600) % 3)})
+    for encoding in ("codes", "categories"):
+        encoded = array(TableEncoder(encoding).fit_transform(words))
+        assert len(np.unique(encoded)) == MAX_CODES
+        assert encoded.max() <= MAX_CODES
+    assert TableEncoder("numbers").fit_transform(words).shape == (1200, MAX_INDICATORS)
 
 
 def test_categories_are_of_the_type_category_under_plain_names():
@@ -187,21 +178,30 @@ def test_integral_floats_are_the_categories_of_equal_integers(encoding, dtype):
 
 
 @each_encoding
-@pytest.mark.parametrize("value", [[1, 2], {"a": 1}, {1}])
-def test_an_error_names_a_column_of_lists(encoding, value):
-    table = FRAME[["number"]].assign(parts=[value] * N)
-    name = type(value).__name__
-    with pytest.raises(TypeError, match=f"got {name} in the column 'parts'. Divide"):
-        TableEncoder(encoding).fit(table)
+def test_an_error_names_a_column_of_lists(encoding):
+    for value in ([1, 2], {"a": 1}, {1}):
+        table = FRAME[["number"]].assign(parts=[value] * N)
+        with pytest.raises(TypeError, match=f"got {type(value).__name__} in the column 'parts'. Divide"):
+            TableEncoder(encoding).fit(table)
+
+
+@pytest.mark.parametrize("start", [None, pd.Timestamp("2024-01-01")], ids=["durations", "dates"])
+@pytest.mark.parametrize("trained", [[0, 1, 3], [0, 1, 2, 3]], ids=["complete", "gaps"])
+def test_scale_features_of_missing_durations_and_dates_are_missing_numbers(start, trained):
+    hours = np.array([3.0, 1.0, np.nan, 7.0])
+    times = pd.to_timedelta(hours, unit="h")
+    table = pd.DataFrame({"a": times if start is None else start + times})
+    found = ScaleFeatures.from_columns(table.iloc[trained])(table, np.zeros(4))[:, 0]
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(hours))
+    assert np.argsort(found).tolist() == np.argsort(hours).tolist()
 
 
 @each_encoding
 @pytest.mark.parametrize("gaps", [False, True])
-def test_a_table_of_numbers_is_encoded_in_one_pass(encoding, gaps, monkeypatch):
+def test_an_array_is_encoded_as_the_columns_of_a_table(encoding, gaps):
     values = np.where(gaps & (np.arange(5) == 1), np.nan, RNG.normal(size=(20, 5)))
     table = pd.DataFrame(values).add_prefix("x").assign(word="a")
     expected = array(TableEncoder(encoding).fit_transform(table))
-    monkeypatch.setattr(encoding_module, "numbers_of", None)  # no column is read by itself
     encoder = TableEncoder(encoding).fit(values)
     assert encoder.kinds_ == ["empty" if gaps and j == 1 else "number" for j in range(5)]
     np.testing.assert_array_equal(array(encoder.transform(values)), expected[:, : 5 - gaps])

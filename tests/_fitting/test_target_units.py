@@ -24,56 +24,44 @@ def factor(estimator, y):
     return wrapped.func(np.ones(1))[0] if isinstance(wrapped, TransformedTargetRegressor) else 1.0
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
+def test_the_target_has_a_size_near_one():
+    for estimator in (
         DecisionTreeRegressor(),
         BaggingRegressor(),
         BaggingRegressor(DecisionTreeRegressor()),
         make_pipeline(StandardScaler(), DecisionTreeRegressor()),
         GridSearchCV(DecisionTreeRegressor(), {"max_depth": [1, 2]}),
         MLPRegressor(),
-    ],
-)
-def test_the_target_has_a_size_near_one(estimator):
-    for exponent in (-600, -40, 600):
-        y = np.ldexp(Y, exponent)
-        assert 0.5 <= np.abs(y * factor(estimator, y)).max() <= 4
-    assert factor(estimator, Y) == 1.0
+    ):
+        for exponent in (-600, -40, 600):
+            y = np.ldexp(Y, exponent)
+            assert 0.5 <= np.abs(y * factor(estimator, y)).max() <= 4
+        assert factor(estimator, Y) == 1.0
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
+def test_estimators_without_tolerances_are_left_alone():
+    for estimator in (
         Ridge(),
         KNeighborsRegressor(),
         BaggingRegressor(Ridge()),
         DecisionTreeRegressor(min_impurity_decrease=1e-30),
         HistGradientBoostingRegressor(),
-    ],
-)
-def test_estimators_without_tolerances_are_left_alone(estimator):
-    y = np.ldexp(Y, -40)
-    assert in_target_units(estimator, y) is estimator
+    ):
+        assert in_target_units(estimator, np.ldexp(Y, -40)) is estimator
 
 
-def test_boosting_that_stops_early_is_in_units_of_the_standard_deviation():
-    early = HistGradientBoostingRegressor(early_stopping=True)
+def test_the_unit_depends_on_the_estimator():
+    early = HistGradientBoostingRegressor(early_stopping=True)  # the unit is the standard deviation
     assert factor(early, Y) == factor(early, Y * 8) * 8
     many = np.tile(Y / 64, 100)  # 10 100 rows, above which it stops early by default
     assert factor(HistGradientBoostingRegressor(), many) > 32
     assert factor(HistGradientBoostingRegressor(early_stopping=False), many) == 1.0
-
-
-def test_a_network_learns_the_offset_too():
-    assert factor(MLPRegressor(), 1.5 + 4e-4 * Y) == 1.0
-    assert factor(DecisionTreeRegressor(), 1.5 + 4e-4 * Y) > 1000
-
-
-@pytest.mark.parametrize("constant", [0.0, 0.1, -7.7e-30, 1e250])
-@pytest.mark.parametrize("estimator", [MLPRegressor(), DecisionTreeRegressor()])
-def test_a_constant_has_no_unit(estimator, constant):
-    assert in_target_units(estimator, np.full(50, constant)) is estimator
+    network, tree = MLPRegressor(), DecisionTreeRegressor()
+    assert factor(network, 1.5 + 4e-4 * Y) == 1.0  # a network learns the offset too
+    assert factor(tree, 1.5 + 4e-4 * Y) > 1000
+    for constant in (0.0, 0.1, -7.7e-30, 1e250):
+        for estimator in (network, tree):
+            assert in_target_units(estimator, np.full(50, constant)) is estimator
 
 
 @pytest.mark.parametrize("estimator", [Ridge(), LinearRegression(), Lasso(), DecisionTreeRegressor()])

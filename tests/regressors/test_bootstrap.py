@@ -87,78 +87,46 @@ def test_fit_transform_predicts_by_the_out_of_bag_members():
     assert dist.df.max() < 40
 
 
-def test_members_draw_as_many_rows_with_replacement():
-    X, y = numbered_world(200)
-    model = BootstrapRegressor(RecordingRegressor(), 30, random_state=0).fit(X, y)
-    assert all(len(member.rows_) == 200 for member in model.estimators_)
-    share = np.mean([len(np.unique(member.rows_)) / 200 for member in model.estimators_])
-    assert share == pytest.approx(1 - np.exp(-1), abs=0.01)
-
-
 def test_no_noise_is_the_plain_spread_of_members():
-    X, y = numbered_world(60)
-    model = BootstrapRegressor(RecordingRegressor(), 40, noise=None, random_state=0).fit(X, y)
-    dist = model.predict_dist(X)
+    X, y = numbered_world(30)
+    model = BootstrapRegressor(RecordingRegressor(), 60, noise=None, random_state=0)
+    out_of_bag, dist = model.fit_transform(X, y), model.predict_dist(X)
     members = np.column_stack([member.predict(X) for member in model.estimators_])
     assert isinstance(dist, Empirical)
     assert np.allclose(
         dist.quantile([0.025, 0.975]), np.quantile(members, [0.025, 0.975], axis=1, method="inverted_cdf").T
     )
     assert np.allclose(dist.mean(), members.mean(axis=1))
+    for j, predictions in enumerate(members):
+        unseen = predictions[[j not in member.rows_ for member in model.estimators_]]
+        assert out_of_bag[j].mean() == pytest.approx(np.mean(unseen))
+        assert out_of_bag[j].ppf(0.01) == pytest.approx(min(unseen))
     with pytest.raises(NoDensityError):
         dist.logpdf(y)
     with pytest.raises(NoDecompositionError):
         dist.aleatoric()
 
 
-def test_no_noise_out_of_bag_members_by_hand():
-    X, y = numbered_world(30)
-    model = BootstrapRegressor(RecordingRegressor(), 60, noise=None, random_state=0)
-    dist = model.fit_transform(X, y)
-    for j in range(30):
-        unseen = [member.predict(X[[j]])[0] for member in model.estimators_ if j not in member.rows_]
-        assert dist[j].mean() == pytest.approx(np.mean(unseen))
-        assert dist[j].ppf(0.01) == pytest.approx(min(unseen))
-
-
-def test_heteroscedastic_noise_follows_x_at_the_level_of_equation_9():
+@pytest.mark.parametrize("estimator", [None, GradientBoostingRegressor(max_depth=2, n_estimators=30)])
+def test_heteroscedastic_noise_follows_x_at_the_level_of_equation_9(estimator):
     X, y = heteroscedastic_world(600)
     tree = DecisionTreeRegressor(min_samples_leaf=10)
-    model = BootstrapRegressor(tree, 25, noise="heteroscedastic", random_state=0).fit(X, y)
     same = BootstrapRegressor(tree, 25, random_state=0).fit(X, y)
-    assert model.noise_scale_ == same.noise_scale_
-    probe = np.zeros((2, 3))
-    probe[1, 0] = 1.9
-    quiet, loud = model.predict_dist(probe).aleatoric().scale
-    assert loud > 1.8 * quiet
-    assert 0 < model.noise_model_.slope <= 1
-    assert np.sqrt(np.mean(model.predict_dist(X).aleatoric().scale ** 2)) == pytest.approx(
-        same.noise_scale_, rel=0.2
-    )
-
-
-def test_heteroscedastic_noise_with_its_own_estimator():
-    X, y = heteroscedastic_world(400)
-    tree = DecisionTreeRegressor(min_samples_leaf=10)
-    noise_estimator = GradientBoostingRegressor(max_depth=2, n_estimators=30)
-    model = BootstrapRegressor(
-        tree, 20, noise="heteroscedastic", noise_estimator=noise_estimator, random_state=0
-    )
+    model = clone(same).set_params(noise="heteroscedastic", noise_estimator=estimator)
     dist = model.fit_transform(X, y)
-    loud = np.abs(X[:, 0]) > 1.5
-    quiet = np.abs(X[:, 0]) < 0.5
-    assert dist.aleatoric().scale[loud].mean() > 1.3 * dist.aleatoric().scale[quiet].mean()
+    assert model.noise_scale_ == same.noise_scale_
+    assert 0 < model.noise_model_.slope <= 1
+    scale = model.predict_dist(X).aleatoric().scale
+    assert np.sqrt(np.mean(scale**2)) == pytest.approx(same.noise_scale_, rel=0.2)
+    quiet, loud = model.predict_dist([[0.0, 0, 0], [1.9, 0, 0]]).aleatoric().scale
+    assert loud > 1.8 * quiet
+    quiet, loud = (dist.aleatoric().scale[rows] for rows in (np.abs(X[:, 0]) < 0.5, np.abs(X[:, 0]) > 1.5))
+    assert loud.mean() > 1.3 * quiet.mean()
+    X, y = linear_world(400)  # noise that does not vary is left alone
+    model.set_params(estimator=DecisionTreeRegressor()).fit(X, y)
+    scale = model.predict_dist(X).aleatoric().scale
+    assert estimator is not None or scale.std() < 0.15 * scale.mean()
 
-
-def test_noise_that_does_not_vary_is_left_alone():
-    X, y = linear_world(400)
-    tree = DecisionTreeRegressor()
-    model = BootstrapRegressor(tree, 25, noise="heteroscedastic", random_state=0).fit(X, y)
-    noise = model.predict_dist(X).aleatoric().scale
-    assert noise.std() < 0.15 * noise.mean()
-
-
-# -------------------------------------------------------------------- ensembles with own members
 
 ENSEMBLES = [
     RandomForestRegressor(40, min_samples_leaf=3),
@@ -170,17 +138,13 @@ ENSEMBLES = [
 
 def own_members(ensemble, X):
     features = getattr(ensemble, "estimators_features_", [slice(None)] * len(ensemble.estimators_))
-    return np.column_stack(
-        [
-            member.predict(X[:, columns])
-            for member, columns in zip(ensemble.estimators_, features, strict=True)
-        ]
-    )
+    members = zip(ensemble.estimators_, features, strict=True)
+    return np.column_stack([member.predict(X[:, columns]) for member, columns in members])
 
 
 @pytest.mark.parametrize("ensemble", ENSEMBLES, ids=lambda ensemble: type(ensemble).__name__)
 def test_a_forest_is_fitted_once_and_its_members_used(ensemble):
-    X, y = heteroscedastic_world(150)
+    X, y = heteroscedastic_world(60)
     model = BootstrapRegressor(ensemble, random_state=0)
     oob = model.fit_transform(X, y)
     assert model.estimators_ == []
@@ -199,13 +163,6 @@ def test_a_forest_is_fitted_once_and_its_members_used(ensemble):
     assert np.allclose(dist.loc, model.model_.predict(X))
     assert np.allclose(dist.scale**2, members.var(axis=1, ddof=1) + model.noise_scale_**2)
     assert np.all(dist.df == 40)
-
-
-def test_the_out_of_bag_rows_agree_with_the_forest_itself():
-    X, y = heteroscedastic_world(150)
-    forest = RandomForestRegressor(60, oob_score=True, random_state=0)
-    dist = BootstrapRegressor(forest).fit_transform(X, y)
-    assert np.allclose(dist.loc, forest.fit(X, y).oob_prediction_)
 
 
 def test_a_forest_without_bootstrap_is_cross_fitted():
@@ -244,22 +201,15 @@ def test_rows_that_too_few_members_left_out_get_a_second_opinion(child, noise):
 def test_a_finished_forest_learns_its_noise_from_new_rows():
     X, y = heteroscedastic_world(400)
     forest = RandomForestRegressor(30, min_samples_leaf=5, random_state=0).fit(X[:200], y[:200])
-    for frozen in (
-        FrozenEstimator(forest),
-        FrozenEstimator(make_pipeline(StandardScaler(), forest).fit(X[:200], y[:200])),
-    ):
-        inner = frozen.estimator[-1] if hasattr(frozen.estimator, "steps") else frozen.estimator
-        inner_X = frozen.estimator[:-1].transform(X) if hasattr(frozen.estimator, "steps") else X
-        model = BootstrapRegressor(frozen).fit(X[200:], y[200:])
-        members = own_members(inner, inner_X[200:])
+    pipeline = make_pipeline(StandardScaler(), forest).fit(X[:200], y[:200])
+    for finished, inner_X in ((forest, X), (pipeline, pipeline[:-1].transform(X))):
+        model = BootstrapRegressor(FrozenEstimator(finished)).fit(X[200:], y[200:])
+        members = own_members(forest, inner_X[200:])
         excess = np.maximum((y[200:] - members.mean(axis=1)) ** 2 - members.var(axis=1, ddof=1), 0)
         assert model.noise_scale_**2 == pytest.approx(excess.mean())
-        assert np.allclose(model.predict(X), own_members(inner, inner_X).mean(axis=1))
+        assert np.allclose(model.predict(X), own_members(forest, inner_X).mean(axis=1))
     with pytest.raises(NotFittedError):
         BootstrapRegressor(FrozenEstimator(RandomForestRegressor())).fit(X, y)
-
-
-# --------------------------------------------------------------------------------------- weights
 
 
 def test_weights_are_repetitions_for_any_estimator():
@@ -281,35 +231,31 @@ def test_weights_are_repetitions_for_any_estimator():
 def test_weighted_noise_is_the_noise_of_repeated_rows():
     X, y = linear_world(300)
     weight = np.random.default_rng(0).integers(1, 4, size=300)
-    repeated = np.repeat(np.arange(300), weight)
-    weighted = BootstrapRegressor(LinearRegression(), 100, random_state=0).fit(X, y, sample_weight=weight)
-    spelled = BootstrapRegressor(LinearRegression(), 100, random_state=0).fit(X[repeated], y[repeated])
-    assert weighted.noise_scale_ == pytest.approx(spelled.noise_scale_, rel=0.03)
-    one, other = (model.predict_dist(X).epistemic().scale.mean() for model in (weighted, spelled))
+    rows = np.repeat(np.arange(300), weight)
+    model = BootstrapRegressor(LinearRegression(), 100, random_state=0)
+    weighted = clone(model).fit(X, y, sample_weight=weight)
+    repeated = clone(model).fit(X[rows], y[rows])
+    assert weighted.noise_scale_ == pytest.approx(repeated.noise_scale_, rel=0.03)
+    one, other = (model.predict_dist(X).epistemic().scale.mean() for model in (weighted, repeated))
     assert one == pytest.approx(other, rel=0.1)
-
-
-def test_relative_weights_raise():
-    X, y = linear_world(30)
-    with pytest.raises(ValueError, match="counts repetitions"):
-        BootstrapRegressor(LinearRegression(), 5).fit(X, y, sample_weight=np.full(30, 0.01))
-
-
-# ------------------------------------------------------------------------------------- bad input
+    weight = np.r_[np.zeros(6), np.full(6, 20.0)]  # the others are hardly ever out of bag
+    model.set_params(n_estimators=5).fit(X[:12], y[:12], sample_weight=weight)
+    assert 0 < model.noise_scale_ < np.inf
 
 
 def test_bad_parameters():
     X, y = linear_world(30)
-    with pytest.raises(ValueError, match="`noise` must be one of"):
-        BootstrapRegressor(LinearRegression(), noise="gaussian").fit(X, y)
-    with pytest.raises(ValueError, match="`n_estimators` must be at least 2"):
-        BootstrapRegressor(LinearRegression(), 1).fit(X, y)
-    with pytest.raises(TypeError, match="`n_estimators` must be an integer"):
-        BootstrapRegressor(LinearRegression(), 2.5).fit(X, y)
-    with pytest.raises(ValueError, match="at least two members, got one"):
-        BootstrapRegressor(RandomForestRegressor(1)).fit(X, y)
-    with pytest.raises(ValueError, match="GroupKFold"):
-        BootstrapRegressor(LinearRegression(), 5).fit(X, y, groups=np.arange(30))
+    line = LinearRegression()
+    for model, options, error, message in (
+        (BootstrapRegressor(line, noise="gaussian"), {}, ValueError, "`noise` must be one of"),
+        (BootstrapRegressor(line, 1), {}, ValueError, "`n_estimators` must be at least 2"),
+        (BootstrapRegressor(line, 2.5), {}, TypeError, "`n_estimators` must be an integer"),
+        (BootstrapRegressor(RandomForestRegressor(1)), {}, ValueError, "at least two members, got one"),
+        (BootstrapRegressor(line, 5), {"groups": np.arange(30)}, ValueError, "GroupKFold"),
+        (BootstrapRegressor(line, 5), {"sample_weight": y * 0 + 0.01}, ValueError, "counts repetitions"),
+    ):
+        with pytest.raises(error, match=message):
+            model.fit(X, y, **options)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -332,19 +278,8 @@ def test_units_of_any_size(noise, unit):
     X = rng.normal(size=(60, 2))
     y = X[:, 0] + (1 + np.abs(X[:, 1])) * rng.normal(size=60)
     model = BootstrapRegressor(LinearRegression(), 10, noise=noise, random_state=0)
-    plain, scaled = (
-        (clone(model).fit(X, c * y).predict_dist(X), clone(model).fit_transform(X, c * y))
-        for c in (1.0, unit)
-    )
-    for before, after in zip(plain, scaled, strict=True):
+    for predict in (lambda c: model.fit(X, c * y).predict_dist(X), lambda c: model.fit_transform(X, c * y)):
+        before, after = predict(1.0), predict(unit)
         for number in ("mean", "std", "interval"):
             expected = getattr(before, number)()
             np.testing.assert_allclose(getattr(after, number)() / unit, expected, rtol=1e-9, atol=1e-9)
-
-
-def test_out_of_bag_rows_without_weight_do_not_count():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(12, 2)), rng.normal(size=12)
-    weight = np.r_[np.zeros(6), np.full(6, 20.0)]  # the others are hardly ever out of bag
-    model = BootstrapRegressor(LinearRegression(), 5, random_state=0).fit(X, y, sample_weight=weight)
-    assert 0 < model.noise_scale_ < np.inf

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, clone
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
@@ -17,8 +16,6 @@ from skuq.regressors import (
 )
 from tests.regressors.split_models import COVERAGES, SPLIT
 from tests.regressors.worlds import linear_world
-
-# ------------------------------------------------------------------------------------------------- Mondrian
 
 
 def kinds(X):
@@ -45,39 +42,24 @@ def test_each_group_is_calibrated_by_itself(finished, method, symmetric):
 def test_groups_by_the_name_of_a_column():
     X, y = linear_world(200)
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=kinds(X))
-    numbers = make_pipeline(Columns(["a", "b", "c"]), LinearRegression())
-    named = ConformalRegressor(numbers, group_by="kind", random_state=0).fit(frame, y)
+    numbers = make_column_transformer(("passthrough", ["a", "b", "c"]))
+    named = make_pipeline(numbers, LinearRegression())
+    named = ConformalRegressor(named, group_by="kind", random_state=0).fit(frame, y)
     called = ConformalRegressor(LinearRegression(), group_by=kinds, random_state=0).fit(X, y)
     assert np.allclose(named.predict_interval(frame), called.predict_interval(X))
-    columns = pd.DataFrame(X)
-    by_number = ConformalRegressor(make_pipeline(Columns([0, 1, 2]), Ridge()), group_by=1)
     with pytest.raises(ValueError, match="min_group_size"):  # every value of a real column is a group
-        by_number.fit(columns, y)
-
-
-class Columns(BaseEstimator):
-    """Takes columns of a frame as an array."""
-
-    def __init__(self, names):
-        self.names = names
-
-    def fit(self, X, y=None):
-        self.fitted_ = True
-        return self
-
-    def transform(self, X):
-        return X[self.names].to_numpy()
+        ConformalRegressor(Ridge(), group_by=1).fit(pd.DataFrame(X), y)
 
 
 def test_a_column_needs_a_data_frame_that_has_it():
     X, y = linear_world(80)
-    with pytest.raises(
-        TypeError, match=r"`X` must be a DataFrame if `group_by` is a column name \('kind'\), got ndarray"
+    words = r"`X` must be a DataFrame if `group_by` is a column name \('kind'\), got ndarray"
+    for rows, error, message in (
+        (X, TypeError, words),
+        (pd.DataFrame(X, columns=["a", "b", "c"]), ValueError, r"column of X, got 'kind'"),
     ):
-        ConformalRegressor(Ridge(), group_by="kind").fit(X, y)
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    with pytest.raises(ValueError, match=r"column of X, got 'kind'"):
-        ConformalRegressor(Ridge(), group_by="kind").fit(frame, y)
+        with pytest.raises(error, match=message):
+            ConformalRegressor(Ridge(), group_by="kind").fit(rows, y)
 
 
 def test_a_column_behind_other_steps_as_the_error_advises():
@@ -120,38 +102,26 @@ def test_rare_and_unseen_groups_raise_or_are_pooled(finished):
 
 def test_an_unseen_group_is_named_with_its_row(finished):
     model, X, y, X_new = finished["split"]
-
-    def group_by(rows):
-        return np.where(rows[:, 0] > 100, 7, 3)
-
     strange = X_new.copy()
     strange[4] = 200
-    regressor = ConformalRegressor(model, group_by=group_by).fit(X, y)
+    regressor = ConformalRegressor(model, group_by=lambda rows: np.where(rows[:, 0] > 100, 7, 3)).fit(X, y)
     with pytest.raises(ValueError, match=r"label 7 at row 4 with 0"):
         regressor.predict_interval(strange)
     with pytest.raises(ValueError, match="label 7 at row 4"):
         regressor.predict_dist(strange)
-    pooled = clone(regressor).set_params(rare_groups="pool").fit(X, y)
-    assert np.array_equal(
-        pooled.predict_interval(strange), ConformalRegressor(model).fit(X, y).predict_interval(strange)
-    )
+    pooled = regressor.set_params(rare_groups="pool").fit(X, y).predict_interval(strange)
+    assert np.array_equal(pooled, ConformalRegressor(model).fit(X, y).predict_interval(strange))
 
 
-@pytest.mark.parametrize(
-    ("labels", "error", "words"),
-    [
-        (lambda X: ["a"] * (len(X) - 1), ValueError, "one label per row"),
-        (lambda X: np.full(len(X), np.nan), ValueError, "label for every row"),
-        (lambda X: np.zeros((len(X), 2)), ValueError, "one label per row"),
-    ],
-)
-def test_bad_labels(finished, labels, error, words):
+def test_bad_labels(finished):
     model, X, y, _ = finished["split"]
-    with pytest.raises(error, match=words):
-        ConformalRegressor(model, group_by=labels).fit(X, y)
-
-
-# ------------------------------------------------------------------------------------------ covariate shift
+    for labels, words in (
+        (["a"] * (len(X) - 1), "one label per row"),
+        (np.full(len(X), np.nan), "label for every row"),
+        (np.zeros((len(X), 2)), "one label per row"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            ConformalRegressor(model, group_by=lambda X, labels=labels: labels).fit(X, y)
 
 
 def ratio(X):
@@ -190,22 +160,9 @@ def test_density_ratio_by_brute_force(finished, method, symmetric):
             reach = [quantile(side, 0.9, row) for side in (below, above)]
         wanted = [new_low[row] - new_scale[row] * reach[0], new_high[row] + new_scale[row] * reach[1]]
         assert bounds[row] == pytest.approx(wanted, abs=1e-10)
-
-
-@pytest.mark.parametrize("method", SPLIT)
-def test_density_ratio_matters_up_to_a_constant(finished, method):
-    model, X, y, X_new = finished[method]
-    one = ConformalRegressor(model, method, density_ratio=ratio).fit(X, y)
-    other = ConformalRegressor(model, method, density_ratio=lambda X: 1000 * ratio(X)).fit(X, y)
-    assert np.allclose(one.predict_interval(X_new, 0.8), other.predict_interval(X_new, 0.8))
-    flat = ConformalRegressor(model, method, density_ratio=lambda X: np.full(len(X), 2.0)).fit(X, y)
-    plain = ConformalRegressor(model, method).fit(X, y)
-    assert np.array_equal(flat.predict_interval(X_new), plain.predict_interval(X_new))
-    assert not np.allclose(one.predict_interval(X_new, 0.8), plain.predict_interval(X_new, 0.8))
-    dist = one.predict_dist(X_new)
+    dist = regressor.predict_dist(X_new)
     assert len(dist) == len(X_new)
-    if method != "cqr":
-        assert np.array_equal(dist.interval(0.8), one.predict_interval(X_new, 0.8))
+    assert method == "cqr" or np.array_equal(dist.interval(0.8), bounds)
 
 
 def test_rows_of_zero_density_do_not_calibrate_but_cannot_be_predicted(finished):
@@ -224,10 +181,7 @@ def test_rows_of_zero_density_do_not_calibrate_but_cannot_be_predicted(finished)
     [
         (lambda X: -np.ones(len(X)), ValueError, "non-negative, got -1.0 at row 0"),
         (lambda X: np.where(np.arange(len(X)) == 2, np.nan, 1.0), ValueError, "finite, got nan at row 2"),
-        (lambda X: np.where(np.arange(len(X)) == 2, np.inf, 1.0), ValueError, "finite, got inf at row 2"),
-        (lambda X: np.ones(3), ValueError, "must have 200 rows"),
         (lambda X: np.ones((len(X), 1)), ValueError, r"shape \(200,\)"),
-        (lambda X: ["a"] * len(X), TypeError, "real numbers"),
         (lambda X: np.zeros(len(X)), ValueError, "must be positive for at least one"),
         (np.ones(200), TypeError, "callable"),
     ],

@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, QuantileRegressor, Ridge
 from sklearn.tree import DecisionTreeRegressor
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
@@ -37,26 +37,29 @@ OUT_OF_SAMPLE = dict.fromkeys(
     ("check_transformer_general", "check_transformer_data_not_an_array"),
     "fit_transform predicts by models that are not trained on the row, transform by the final one",
 )
+WEIGHTS = "check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"
 RESAMPLED = dict.fromkeys(
-    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
-    "rows are drawn by their weights, so that weights equal repetition in distribution, not in each draw",
+    WEIGHTS, "rows are drawn by their weights, so that weights equal repetition in distribution only"
 )
 HELD_OUT = dict.fromkeys(
-    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
-    "rows are held out at random or one at a time; the check passes folds as `cv`, which is refused",
+    WEIGHTS, "rows are held out at random or one at a time; the check passes folds as `cv`, which is refused"
 )
 COUNTED = dict.fromkeys(
-    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
-    "the boosting in the scale model counts the rows of its leaves, not their weights",
+    WEIGHTS, "the boosting in the scale model counts the rows of its leaves, not their weights"
 )
-BINNED = dict.fromkeys(
-    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
-    "LightGBM bins the features by the number of rows, not by their weights",
-)
+BINNED = dict.fromkeys(WEIGHTS, "LightGBM bins the features by the number of rows, not by their weights")
 OBSERVED = dict.fromkeys(
     ("check_estimators_partial_fit_n_features", "check_n_features_in_after_fitting"),
     "partial_fit observes a fitted model and is no way to begin; test_adaptive.py has its checks",
 )
+
+
+CONTAINERS = {  # Other checks use one container of each kind.
+    "check_estimator_sparse_matrix",
+    "check_regressor_data_not_an_array",
+    "check_sample_weight_equivalence_on_sparse_data",
+    "check_transformer_data_not_an_array",
+}
 
 
 class HurdleOfMiddleValue(HurdleRegressor):
@@ -108,17 +111,9 @@ if find_spec("gpytorch"):
     CASES.append((SparseGaussianProcessRegressor(5, max_iter=8, cv=2, random_state=0), OUT_OF_SAMPLE))
 
 # Other settings fit and predict in another way. The checks of parameters, tags and input are not repeated
-# for them.
+# for them. test_base.py has laws of further settings.
 SETTINGS = [
-    (BootstrapRegressor(LinearRegression(), 10, random_state=0), RESAMPLED),
     (BootstrapRegressor(RandomForestRegressor(5), random_state=0), RESAMPLED),
-    (BootstrapRegressor(DecisionTreeRegressor(), 12, noise="heteroscedastic", random_state=0), RESAMPLED),
-    (ResidualRegressor(LinearRegression(), random_state=0), {}),
-    (FunctionalRegressor(LeastSquaresRegressor(), "median"), {}),
-    (
-        RecalibratedRegressor(LeastSquaresRegressor(), IsotonicRecalibrator(), ensemble=True, random_state=0),
-        {},
-    ),
     (
         MixtureRegressor(
             [("ols", LeastSquaresRegressor()), ("ridge", BayesianRidge())],
@@ -130,25 +125,10 @@ SETTINGS = [
         ),
         {},
     ),
-    (ConformalRegressor(BayesianRidge(), "normalized", symmetric=False, random_state=0), HELD_OUT),
-    (
-        ConformalRegressor(
-            MultiQuantileRegressor(QuantileRegressor(alpha=0), [0.1, 0.9]), "cqr", random_state=0
-        ),
-        HELD_OUT,
-    ),
     (CrossConformalRegressor(LinearRegression(), "jackknife+", random_state=0), HELD_OUT),
-    (CrossConformalRegressor(LinearRegression(), "jackknife+ab", random_state=0), {}),
-    (
-        MultiOutputUncertaintyRegressor(BayesianRidge(), dependence="gaussian", random_state=0),
-        {},
-    ),
-    (
-        ConformalRegionRegressor(BayesianRidge(), "ellipsoid", method="cv+", cv=2, random_state=0),
-        {},
-    ),
+    (MultiOutputUncertaintyRegressor(BayesianRidge(), dependence="gaussian", random_state=0), {}),
+    (ConformalRegionRegressor(BayesianRidge(), "ellipsoid", method="cv+", cv=2, random_state=0), {}),
     (UncertaintyRegressor(Ridge(), cv=3, random_state=0), COUNTED),
-    (UncertaintyRegressor(Ridge(), "conformal", random_state=0), HELD_OUT),
     (
         UncertaintyRegressor(
             QuantileRegressor(alpha=0),
@@ -171,18 +151,26 @@ if find_spec("lightgbm"):
     )
 
 
-def expected_failed_checks(estimator):
-    return next(failures for case, failures in CASES if case is estimator)
+def checks_of_classes():
+    """Yield all checks of each class, with those of further containers in the tier `laws`."""
+    for estimator, failures in CASES:
+        for case, check in estimator_checks_generator(estimator):
+            name = check.func.__name__
+            marks = [pytest.mark.laws] if name in CONTAINERS or name in failures else []
+            if name in failures:
+                marks.append(pytest.mark.xfail(reason=failures[name]))
+            yield pytest.param(case, check, marks=marks, id=f"{type(estimator).__name__}-{name}")
 
 
 @pytest.mark.filterwarnings("ignore:`y` holds integers from 0")  # the checks use classes as targets
 # The checks have too few rows for calibrated intervals.
 @few_rows
-@parametrize_with_checks([case for case, _ in CASES], expected_failed_checks=expected_failed_checks)
+@pytest.mark.parametrize(("estimator", "check"), checks_of_classes())
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.laws
 @pytest.mark.filterwarnings("ignore:`y` holds integers from 0")  # the checks use classes as targets
 @few_rows
 @pytest.mark.parametrize(("estimator", "check"), checks_of_settings(SETTINGS))

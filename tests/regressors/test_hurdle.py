@@ -8,13 +8,12 @@ from scipy import special
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
+from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from skuq.distributions import Hurdle, Normal
-from skuq.evaluation import uncertainty_report
 from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
 from skuq.metrics import crps_loss, get_scorer
 from skuq.prediction import predict_dist
@@ -48,12 +47,8 @@ def test_the_parts_are_the_classifier_and_the_truncated_regressor():
 
 @pytest.mark.parametrize("calibration", ["sigmoid", "isotonic"])
 def test_the_probabilities_are_calibrated(calibration):
-    model = HurdleRegressor(
-        make_pipeline(StandardScaler(), LogisticRegression(C=1e-3)),
-        REGRESSOR,
-        calibration=calibration,
-        random_state=0,
-    ).fit(X, Y)
+    classifier = make_pipeline(StandardScaler(), LogisticRegression(C=1e-3))
+    model = HurdleRegressor(classifier, REGRESSOR, calibration=calibration, random_state=0).fit(X, Y)
     assert isinstance(model.classifier_, CalibratedClassifierCV)
     assert len(model.classifier_.calibrated_classifiers_) == 5  # the mean of the models of the folds
     p = model.predict_dist(X).p
@@ -87,6 +82,7 @@ def test_counts_are_integers_on_their_side():
     assert real.predict_dist(X).ppf(0.9999).max() <= 6.0
 
 
+@pytest.mark.laws
 def test_it_is_better_than_a_regressor_of_all_rows():
     half = N // 2
     default = UncertaintyRegressor(LinearRegression(), random_state=0).fit(X[:half], Y[:half])
@@ -114,50 +110,33 @@ class NoWeights(LogisticRegression):
         return super().fit(X, y)
 
 
-def test_groups_go_to_the_splitter():
-    groups = np.arange(N) % 20
-    model = hurdle(cv=GroupKFold(4)).fit(X, Y, groups=groups)
-    folds = model.classifier_.cv
-    assert all(not set(groups[train]) & set(groups[test]) for train, test in folds)
+def test_groups_go_to_the_splitter_with_and_without_routing():
+    groups, weight = np.arange(N) % 20, np.ones(N)
+    plain = hurdle(cv=GroupKFold(4)).fit(X, Y, groups=groups)
+    assert all(not set(groups[train]) & set(groups[test]) for train, test in plain.classifier_.cv)
     with pytest.raises(ValueError, match="`groups` is given"):
         hurdle().fit(X, Y, groups=groups)
-
-
-def test_metadata_routing():
-    weight = np.ones(N)
     with sklearn.config_context(enable_metadata_routing=True):
-        model = HurdleRegressor(
-            LogisticRegression().set_fit_request(sample_weight=True),
-            BayesianRidge().set_fit_request(sample_weight=True),
-            cv=GroupKFold(4),
-            random_state=0,
-        )
-        model.fit(X, Y, sample_weight=weight, groups=np.arange(N) % 20)
-        plain = hurdle(cv=GroupKFold(4))
-        expected = plain.fit(X, Y, groups=np.arange(N) % 20).predict_dist(X)
-    assert_allclose(model.predict_dist(X).p, expected.p, rtol=1e-6)
+        parts = (clone(part).set_fit_request(sample_weight=True) for part in (CLASSIFIER, REGRESSOR))
+        routed = HurdleRegressor(*parts, cv=GroupKFold(4), random_state=0)
+        routed.fit(X, Y, sample_weight=weight, groups=groups)
+    assert_allclose(routed.predict_dist(X).p, plain.predict_dist(X).p, rtol=1e-6)
 
 
 def test_fit_transform_is_out_of_fold():
-    tree = HurdleRegressor(CLASSIFIER, ResidualRegressor(DecisionTreeRegressor()), random_state=0)
+    regressor = ResidualRegressor(DecisionTreeRegressor(), cv=2)
+    tree = HurdleRegressor(CLASSIFIER, regressor, cv=2, random_state=0)
     out_of_fold = tree.fit_transform(X, Y)
     assert len(out_of_fold) == N
     assert crps_loss(Y, out_of_fold) > crps_loss(Y, tree.predict_dist(X))
 
 
-def test_searches_pools_and_reports():
+def test_searches_and_pools():
     grid = {"classifier__C": [0.1, 1.0], "regressor": [REGRESSOR]}
-    search = GridSearchCV(hurdle(), grid, scoring=get_scorer("neg_crps"), cv=KFold(3), error_score="raise")
+    search = GridSearchCV(hurdle(), grid, scoring=get_scorer("neg_crps"), cv=2, error_score="raise")
     assert isinstance(predict_dist(search.fit(X, Y), X), Hurdle)
-    pool = MixtureRegressor([("hurdle", hurdle()), ("ridge", REGRESSOR)], cv=3, random_state=0).fit(X, Y)
+    pool = MixtureRegressor([("hurdle", hurdle()), ("ridge", REGRESSOR)], cv=2, random_state=0).fit(X, Y)
     assert pool.weights_[0] > 0.9
-    report = uncertainty_report(Y, predict_dist(search, X), n_resamples=20, n_simulations=5)
-    assert "CRPS" in str(report)
-
-
-def test_reproducible_and_clonable():
-    first, second = (clone(hurdle()).fit(X, Y).predict_dist(X) for _ in range(2))
-    assert_array_equal(first.ppf(0.8), second.ppf(0.8))
 
 
 def test_few_rows_of_one_kind_are_not_calibrated():
@@ -177,15 +156,9 @@ def test_few_rows_of_one_kind_are_not_calibrated():
         ({"y": np.zeros(N)}, ValueError, "`y` must differ from `at` = 0 in at least two rows, got 0 of 300"),
         ({"weight": Y > 0}, ValueError, f"none of {(Y > 0).sum()} rows of positive weight has this value"),
         ({"at": np.nan}, ValueError, "`at` must be finite, got nan"),
-        ({"at": "zero"}, TypeError, "`at` must be a number"),
         ({"calibration": "platt"}, ValueError, "`calibration` must be one of 'sigmoid', 'isotonic', None"),
-        (
-            {"classifier": LinearRegression()},
-            TypeError,
-            "`classifier` must be a classifier with `predict_proba`",
-        ),
+        ({"classifier": LinearRegression()}, TypeError, "must be a classifier with `predict_proba`"),
         ({"regressor": LinearRegression()}, NotProbabilisticError, "`regressor` must give a predictive"),
-        ({"y": np.where(np.arange(N) == 3, np.nan, Y)}, ValueError, "contains NaN.*row 3"),
         ({"support": "count"}, ValueError, "`y` must hold integers from 0 to inf"),
         ({"cv": 1}, ValueError, "`cv` must be at least 2"),
     ],

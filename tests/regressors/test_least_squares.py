@@ -20,59 +20,48 @@ def awkward_world(n=40, seed=0):
     return X, X @ [1.0, 1e-3, 100.0] + rng.normal(size=n)
 
 
-def intervals(result, X, coverage):
-    """Prediction and confidence intervals of statsmodels."""
-    frame = result.get_prediction(X).summary_frame(alpha=1 - coverage)
-    return frame[["obs_ci_lower", "obs_ci_upper"]], frame[["mean_ci_lower", "mean_ci_upper"]]
+@pytest.fixture(scope="module")
+def sm():
+    return pytest.importorskip("statsmodels.api")
+
+
+def assert_intervals(model, X, result, design, coverage):
+    """Compare prediction and confidence intervals with those of statsmodels."""
+    frame = result.get_prediction(design).summary_frame(alpha=1 - coverage)
+    for dist, kind in ((model.predict_dist(X), "obs"), (model.predict_dist(X).epistemic(), "mean")):
+        expected = frame[[f"{kind}_ci_lower", f"{kind}_ci_upper"]]
+        assert np.allclose(dist.interval(coverage), expected, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("world", [linear_world(40), awkward_world()], ids=["plain", "awkward"])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("coverage", COVERAGES)
-def test_intervals_equal_statsmodels(world, fit_intercept, coverage):
-    sm = pytest.importorskip("statsmodels.api")
+def test_intervals_equal_statsmodels(sm, world, fit_intercept, coverage):
     X, y = world
     design = sm.add_constant(X) if fit_intercept else X
-    prediction, confidence = intervals(sm.OLS(y, design).fit(), design, coverage)
     model = LeastSquaresRegressor(fit_intercept=fit_intercept).fit(X, y)
-    assert np.allclose(model.predict_interval(X, coverage), prediction, rtol=1e-10, atol=1e-10)
-    epistemic = model.predict_dist(X).epistemic().interval(coverage)
-    assert np.allclose(epistemic, confidence, rtol=1e-10, atol=1e-10)
+    assert_intervals(model, X, sm.OLS(y, design).fit(), design, coverage)
 
 
 @pytest.mark.parametrize("coverage", COVERAGES)
-def test_weights_that_sum_to_n_equal_statsmodels_wls(coverage):
-    sm = pytest.importorskip("statsmodels.api")
+def test_weights_that_sum_to_n_equal_statsmodels_wls(sm, coverage):
     X, y = linear_world(40)
     weight = np.random.default_rng(1).uniform(0.5, 2.0, size=40)
     weight *= 40 / weight.sum()
     design = sm.add_constant(X)
-    prediction, confidence = intervals(sm.WLS(y, design, weights=weight).fit(), design, coverage)
-    model = LeastSquaresRegressor().fit(X, y, sample_weight=weight)
     # statsmodels predicts a new row of weight 1, as skuq does
-    assert np.allclose(model.predict_interval(X, coverage), prediction, rtol=1e-10, atol=1e-10)
-    epistemic = model.predict_dist(X).epistemic().interval(coverage)
-    assert np.allclose(epistemic, confidence, rtol=1e-10, atol=1e-10)
+    expected = sm.WLS(y, design, weights=weight).fit()
+    assert_intervals(LeastSquaresRegressor().fit(X, y, sample_weight=weight), X, expected, design, coverage)
 
 
-def test_weights_count_repetitions_where_statsmodels_counts_rows():
-    sm = pytest.importorskip("statsmodels.api")
+def test_weights_count_repetitions_where_statsmodels_counts_rows(sm):
     X, y = linear_world(20)
     weight = np.random.default_rng(2).integers(0, 4, size=20)
     repeated = np.repeat(np.arange(20), weight)
     design = sm.add_constant(X)
-    prediction, _ = intervals(sm.OLS(y[repeated], design[repeated]).fit(), design, 0.9)
     model = LeastSquaresRegressor().fit(X, y, sample_weight=weight)
-    assert np.allclose(model.predict_interval(X), prediction, rtol=1e-10, atol=1e-10)
+    assert_intervals(model, X, sm.OLS(y[repeated], design[repeated]).fit(), design, 0.9)
     assert model.df_ == weight.sum() - 4
-    rows_only, _ = intervals(sm.WLS(y, design, weights=weight).fit(), design, 0.9)
-    assert not np.allclose(model.predict_interval(X), rows_only, rtol=1e-3)
-
-
-def test_relative_weights_raise_and_offer_the_repair():
-    X, y = linear_world(20)
-    with pytest.raises(ValueError, match=r"sample_weight \* len\(sample_weight\)"):
-        LeastSquaresRegressor().fit(X, y, sample_weight=np.full(20, 0.1))
 
 
 def test_the_distribution_is_student_t_with_both_scales():
@@ -111,9 +100,9 @@ def test_collinear_columns_lower_the_rank_not_the_precision():
 
 
 def test_more_columns_than_rows_raise():
-    rng = np.random.default_rng(0)
+    X = np.random.default_rng(0).normal(size=(10, 20))
     with pytest.raises(ValueError, match="at least 3 degrees of freedom, got 0"):
-        LeastSquaresRegressor().fit(rng.normal(size=(10, 20)), rng.normal(size=10))
+        LeastSquaresRegressor().fit(X, X[:, 0])
 
 
 @pytest.mark.parametrize("n", [4, 5, 6])
@@ -125,12 +114,9 @@ def test_fewer_than_three_degrees_of_freedom_raise(n):
             LeastSquaresRegressor().fit(X, y)
     else:
         assert LeastSquaresRegressor().fit(X, y).df_ == n - 2
-
-
-def test_leave_one_out_needs_one_more():
-    X = np.arange(5.0).reshape(-1, 1)
-    with pytest.raises(ValueError, match="at least 3 degrees of freedom without each row, got 2"):
-        LeastSquaresRegressor().fit_transform(X, X[:, 0] ** 2)
+    if n == 5:
+        with pytest.raises(ValueError, match="at least 3 degrees of freedom without each row, got 2"):
+            LeastSquaresRegressor().fit_transform(X, y)
 
 
 def test_a_row_of_leverage_one_has_no_leave_one_out_distribution():
@@ -161,17 +147,6 @@ def test_coverage_is_exact_in_small_samples():
         bounds = LeastSquaresRegressor().fit(X[:8], y[:8]).predict_interval(X[8:], 0.8)
         covered.append(np.mean((bounds[:, 0] <= y[8:]) & (y[8:] <= bounds[:, 1])))
     assert np.mean(covered) == pytest.approx(0.8, abs=0.03)
-
-
-def test_missing_and_sparse_input_raise():
-    from scipy import sparse
-
-    X, y = linear_world(20)
-    X[3, 1] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
-        LeastSquaresRegressor().fit(X, y)
-    with pytest.raises(TypeError, match=r"[Ss]parse"):
-        LeastSquaresRegressor().fit(sparse.csr_array(linear_world(20)[0]), y)
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e200])

@@ -1,4 +1,4 @@
-"""Joint distributions of several targets from one regressor per target."""
+"""Joint distributions of several targets from one regressor per target, and horizons as targets."""
 
 import pickle
 
@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import sklearn
 from joblib import parallel_config
+from numpy.testing import assert_array_equal
 from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
@@ -21,8 +22,11 @@ from sklearn.preprocessing import StandardScaler
 from skuq.distributions import CopulaJoint
 from skuq.metrics import crps_loss
 from skuq.model_selection import cross_val_predict_dist
+from skuq.monitoring import PendingForecasts
 from skuq.prediction import predict_dist, supports_dist
+from skuq.recalibration import OnlineRecalibrator
 from skuq.regressors import (
+    ConformalRegressor,
     ForestDistributionRegressor,
     LeastSquaresRegressor,
     MultiOutputUncertaintyRegressor,
@@ -62,43 +66,26 @@ def covered(bounds, y):
     return np.mean((bounds[:, 0] <= y) & (y <= bounds[:, 1]))
 
 
-# ------------------------------------------------------------------------------------- marginals and template
-
-
 @pytest.mark.parametrize("estimator", [LINEAR, FOREST, BY_TARGET], ids=["linear", "forest", "list"])
 def test_marginals_and_points_are_those_of_the_univariate_regressors(estimator):
     X, y = world(60)
-    joint = model(estimator).fit(X, y)
-    dist = joint.predict_dist(X[:7])
+    joint = model(estimator)
+    out_of_sample = joint.fit_transform(X, y)
+    dist, levels = joint.predict_dist(X[:7]), [0.1, 0.5]
+    assert isinstance(out_of_sample, CopulaJoint)
+    assert np.array_equal(out_of_sample.ranks, joint.ranks_)
     for j, one in enumerate(estimator if isinstance(estimator, list) else [estimator] * 3):
-        alone = clone(one).fit(X, y[:, j])
-        assert np.array_equal(
-            dist.marginal(j).quantile([0.1, 0.5]), alone.predict_dist(X[:7]).quantile([0.1, 0.5])
-        )
+        alone = clone(one)
+        own = alone.fit_transform(X, y[:, j])
+        assert np.array_equal(out_of_sample.marginal(j).mean(), own.mean())
+        # the template holds the ranks of out-of-sample forecasts, in-sample ones have another order
+        assert np.array_equal(joint.ranks_[:, j], (rankdata(own.pit(y[:, j])) - 0.5) / 60)
+        in_sample = joint.estimators_[j].predict_dist(X).pit(y[:, j])
+        assert not np.array_equal(rankdata(in_sample), rankdata(own.pit(y[:, j])))
+        assert np.array_equal(dist.marginal(j).quantile(levels), alone.predict_dist(X[:7]).quantile(levels))
         assert np.array_equal(joint.predict(X)[:, j], alone.predict(X))
         assert np.array_equal(joint.predict_interval(X, 0.8)[:, j], alone.predict_interval(X, 0.8))
-        assert np.array_equal(
-            joint.predict_quantiles(X, [0.2, 0.7])[:, j], alone.predict_quantiles(X, [0.2, 0.7])
-        )
-
-
-@pytest.mark.parametrize("estimator", [LINEAR, FOREST, BY_TARGET], ids=["linear", "forest", "list"])
-def test_the_template_holds_the_ranks_of_out_of_sample_forecasts(estimator):
-    # in-sample forecasts have another order
-    X, y = world(60)
-    joint = model(estimator).fit(X, y)
-    for j, one in enumerate(estimator if isinstance(estimator, list) else [estimator] * 3):
-        pit = clone(one).fit_transform(X, y[:, j]).pit(y[:, j])
-        assert np.array_equal(joint.ranks_[:, j], (rankdata(pit) - 0.5) / 60)
-        in_sample = joint.estimators_[j].predict_dist(X).pit(y[:, j])
-        assert not np.array_equal(rankdata(in_sample), rankdata(pit))
-
-
-def test_errors_of_overfitted_trees_are_measured_out_of_sample():
-    X, y = world(400, d=2)
-    fitted = model(UncertaintyRegressor(RandomForestRegressor(50), random_state=0)).fit(X, y)
-    assert fitted.correlation_[0, 1] > 0.6  # the errors of the mean reduce the correlation of the noise
-    assert fitted.estimators_[0].method_ == "forest"
+        assert np.array_equal(joint.predict_quantiles(X, levels)[:, j], alone.predict_quantiles(X, levels))
 
 
 @pytest.mark.parametrize("estimator", [Ridge(), BayesianRidge(), make_pipeline(StandardScaler(), Ridge())])
@@ -107,15 +94,9 @@ def test_other_regressors_are_wrapped(estimator):
     fitted = model(estimator).fit(X, y)
     assert all(isinstance(one, UncertaintyRegressor) for one in fitted.estimators_)
     assert fitted.predict_dist(X).shape == (40, 2)
-
-
-def test_all_targets_have_the_same_folds_without_random_state():
-    X, y = world(50, d=1)
-    fitted = MultiOutputUncertaintyRegressor(ResidualRegressor(Ridge())).fit(X, np.hstack([y, y]))
-    assert np.array_equal(fitted.ranks_[:, 0], fitted.ranks_[:, 1])
-
-
-# ------------------------------------------------------------------------------------- what the copula is for
+    # all targets have the same folds without `random_state`
+    same = MultiOutputUncertaintyRegressor(ResidualRegressor(Ridge())).fit(X, y[:, [0, 0]])
+    assert np.array_equal(same.ranks_[:, 0], same.ranks_[:, 1])
 
 
 @pytest.mark.parametrize("dependence", ["empirical", "gaussian"])
@@ -149,16 +130,6 @@ def test_a_known_target_improves_the_others():
     assert crps_loss(y[500:, 1], given) < 0.85 * crps_loss(y[500:, 1], dist.marginal(1))
 
 
-def test_independent_targets_lose_nothing():
-    X, y = world(1500, rho=0.0)
-    total = y[500:].sum(axis=1)
-    scores = [
-        crps_loss(total, model(dependence=kind).fit(X[:500], y[:500]).predict_dist(X[500:]).linear([1, 1, 1]))
-        for kind in ("empirical", "independent")
-    ]
-    assert scores[0] < 1.01 * scores[1]
-
-
 def test_conditional_dependence_varies_with_x():
     X, y = varying_world(1400)
     fitted = model(dependence="conditional").fit(X[:400], y[:400])
@@ -183,15 +154,6 @@ def test_conditional_is_empirical_behind_a_closed_gate():
     )
 
 
-def test_only_the_normal_copula_has_a_density():
-    X, y = world(60, d=2)
-    assert model(dependence="gaussian").fit(X, y).predict_dist(X).has_density
-    assert not model().fit(X, y).predict_dist(X).has_density
-
-
-# ------------------------------------------------------------------------------------- targets
-
-
 def test_names_come_from_a_data_frame():
     X, y = world(40, d=2)
     table = pd.DataFrame(y, columns=["load", "price"])
@@ -200,16 +162,10 @@ def test_names_come_from_a_data_frame():
     dist = fitted.predict_dist(X)
     assert np.array_equal(dist.marginal("price").mean(), dist.marginal(1).mean())
     assert model().fit(X, y).target_names_ is None
-
-
-def test_one_column_is_one_target():
-    X, y = world(40, d=1)
-    fitted = model().fit(X, y)
-    assert fitted.n_outputs_ == 1
-    assert fitted.predict(X).shape == (40, 1)
-    assert np.array_equal(
-        fitted.predict_dist(X).marginal(0).std(), LINEAR.fit(X, y[:, 0]).predict_dist(X).std()
-    )
+    text = table.astype({"price": object})
+    text.loc[3, "price"] = "high"
+    with pytest.raises(TypeError, match=r"y\['price'\]"):
+        fitted.fit(X, text)
 
 
 @pytest.mark.parametrize(
@@ -228,35 +184,10 @@ def test_missing_targets_leave_rows_out_of_their_own_regressor(cv):
     pit = alone.fit_transform(X[known], y[known, 1]).pit(y[known, 1])
     assert np.array_equal(fitted.predict(X)[:, 1], alone.predict(X))
     assert np.array_equal(fitted.ranks_[:, 1], (rankdata(pit) - 0.5) / known.sum())
-    assert fitted.fit_transform(X, y).shape == (400, 2)
-
-
-def test_few_complete_rows_use_all_pairs():
-    X, y = world(300)
-    for j in range(3):
-        y[j * 80 : j * 80 + 80, j] = np.nan
-    fitted = model().fit(X, y)
-    assert len(fitted.ranks_) == 1024
-    assert fitted.correlation_[np.triu_indices(3, 1)] == pytest.approx(0.8, abs=0.1)
-
-
-def test_missing_values_of_nullable_columns():
-    X, y = world(300, d=2)
-    table = pd.DataFrame(y, columns=["a", "b"]).astype("Float64")
-    table.loc[:20, "b"] = pd.NA
-    y[:21, 1] = np.nan
-    assert np.array_equal(model().fit(X, table).ranks_, model().fit(X, y).ranks_)
-
-
-def test_counts_have_reproducible_ranks():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(100, 2))
-    y = rng.poisson(1.0, size=(100, 1)) + np.array([[0, 1]]) * rng.poisson(0.3, size=(100, 1))
-    first, second = (model(FOREST).fit(X, y.astype(float)).ranks_ for _ in range(2))
-    assert np.array_equal(first, second)
-
-
-# ------------------------------------------------------------------------------------- folds and metadata
+    out_of_fold = fitted.fit_transform(X, y).mean()  # a prediction where the target is missing
+    assert np.allclose(out_of_fold[~known, 1], fitted.predict_dist(X[~known]).mean()[:, 1])
+    nullable = pd.DataFrame(y, columns=["a", "b"]).astype("Float64")
+    assert np.array_equal(model(RESIDUAL, cv=cv).fit(X, nullable).ranks_, fitted.ranks_)
 
 
 def test_time_ordered_folds():
@@ -277,7 +208,11 @@ def test_groups_stay_together():
     pit = clone(RESIDUAL).set_params(cv=folds).fit_transform(X, y[:, 0]).pit(y[:, 0])
     assert np.array_equal(fitted.ranks_[:, 0], (rankdata(pit) - 0.5) / 60)
     own = clone(RESIDUAL).set_params(cv=GroupKFold(3))
-    assert np.array_equal(model(own).fit(X, y, groups=groups).ranks_, fitted.ranks_)
+    one = model(own).fit(X, y, groups=groups)
+    with parallel_config("threading"):
+        threads = pickle.loads(pickle.dumps(model(own, n_jobs=2).fit(X, y, groups=groups)))
+    assert np.array_equal(threads.ranks_, fitted.ranks_)
+    assert np.array_equal(threads.predict_interval(X), one.predict_interval(X))
 
 
 @pytest.mark.parametrize("estimator", [LINEAR, [LINEAR, RESIDUAL]], ids=["one", "list"])
@@ -308,48 +243,15 @@ def test_metadata_is_routed():
         assert predict_dist(search, X).shape == (60, 2)
 
 
-def test_results_do_not_depend_on_n_jobs():
-    X, y = world(60)
-    one = model(RESIDUAL).fit(X, y)
-    with parallel_config("threading"):
-        two = model(RESIDUAL, n_jobs=2).fit(X, y)
-    assert np.array_equal(one.ranks_, two.ranks_)
-    assert np.array_equal(one.predict_interval(X), two.predict_interval(X))
-
-
-def test_out_of_fold_joints():
-    X, y = world(60, d=2)
-    regressor = model()
-    dist = regressor.fit_transform(X, y)
-    assert isinstance(dist, CopulaJoint)
-    for j in range(2):
-        assert np.array_equal(dist.marginal(j).mean(), LINEAR.fit_transform(X, y[:, j]).mean())
-    assert np.array_equal(dist.ranks, regressor.ranks_)
-
-
-def test_out_of_fold_joints_of_missing_targets_are_predictions():
-    X, y = world(60, d=2)
-    y[:5, 1] = np.nan
-    regressor = model()
-    mean = regressor.fit_transform(X, y).mean()
-    assert np.allclose(mean[:5, 1], regressor.predict(X[:5])[:, 1])
-
-
-# ------------------------------------------------------------------------------------- containers
-
-
 def test_containers_of_scikit_learn():
     X, y = world(60, d=2)
     pipeline = make_pipeline(StandardScaler(), model())
     assert supports_dist(pipeline)
-    expected = (
-        model().fit(StandardScaler().fit_transform(X), y).predict_dist(StandardScaler().fit_transform(X))
-    )
-    fitted = pipeline.fit(X, y)
-    for container in (fitted, FrozenEstimator(fitted)):
-        assert np.allclose(predict_dist(container, X).std(), expected.std())
-    scaled = TransformedTargetRegressor(model(), transformer=StandardScaler()).fit(X, y)
-    assert np.allclose(predict_dist(scaled, X).std(), expected.std())
+    Z = StandardScaler().fit_transform(X)
+    expected = model().fit(Z, y).predict_dist(Z).std()
+    scaled = TransformedTargetRegressor(model(), transformer=StandardScaler())
+    for container in (pipeline.fit(X, y), FrozenEstimator(pipeline), scaled.fit(X, y)):
+        assert np.allclose(predict_dist(container, X).std(), expected)
 
 
 def test_cross_val_predict_dist():
@@ -363,23 +265,13 @@ def test_cross_val_predict_dist():
     assert cross_val_predict_dist(model(), X, y[:, :1], cv=splitter).shape == (60, 1)
 
 
-def test_pickled_and_cloned():
-    X, y = world(40, d=2)
-    fitted = model([LINEAR, Ridge()], dependence="gaussian").fit(X, y)
-    copy = pickle.loads(pickle.dumps(fitted))
-    assert np.array_equal(copy.predict_dist(X).std(), fitted.predict_dist(X).std())
-    assert clone(fitted).dependence == "gaussian"
-
-
 def test_score_is_the_mean_r2():
     X, y = world(40, d=2)
     fitted = model().fit(X, y)
-    assert fitted.score(X, y) == pytest.approx(
-        np.mean([LINEAR.fit(X, column).score(X, column) for column in y.T])
-    )
-
-
-# ------------------------------------------------------------------------------------- bad input
+    expected = [LINEAR.fit(X, column).score(X, column) for column in y.T]
+    assert fitted.score(X, y) == pytest.approx(np.mean(expected))
+    assert fitted.fit(X, y[:, :1]).n_outputs_ == 1  # one column is one target
+    assert np.array_equal(fitted.predict(X), LINEAR.fit(X, y[:, 0]).predict(X)[:, np.newaxis])
 
 
 def changed(y, row, column, value):
@@ -414,14 +306,6 @@ def test_bad_targets(change, message):
         model().fit(X, change(y))
 
 
-def test_text_in_a_column_is_named():
-    X, y = world(50, d=2)
-    table = pd.DataFrame(y, columns=["a", "b"]).astype({"b": object})
-    table.loc[3, "b"] = "high"
-    with pytest.raises(TypeError, match=r"y\['b'\]"):
-        model().fit(X, table)
-
-
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
@@ -442,28 +326,130 @@ def test_bad_parameters(params, error, message):
 
 
 def test_the_error_of_a_regressor_names_its_target():
-    X, y = world(8, d=2)
-    y[:6, 1] = np.nan
-    with pytest.raises(ValueError, match="degrees of freedom") as caught:
-        model().fit(X, pd.DataFrame(y, columns=["a", "b"]))
-    assert "Raised in the fit of column 'b' of `y`." in caught.value.__notes__
-
-
-def test_folds_without_two_values_of_a_target():
     X, y = world(60, d=2)
     y[:19, 1] = np.nan
+    with pytest.raises(ValueError, match="degrees of freedom") as caught:
+        model().fit(X[13:21], pd.DataFrame(y[13:21], columns=["a", "b"]))
+    assert "Raised in the fit of column 'b' of `y`." in caught.value.__notes__
     folds = PredefinedSplit(np.repeat([0, 1, 2], 20))
     with pytest.raises(ValueError, match="at least 2 values in the training rows and 2 in the test rows"):
         model(RESIDUAL, cv=folds).fit(X, y)
 
 
-def test_univariate_functions_refuse_joint_distributions():
-    X, y = world(40, d=2)
-    with pytest.raises(TypeError, match="marginal"):
-        crps_loss(y[:, 0], model().fit(X, y).predict_dist(X))
+N_SERIES, N_HORIZONS, N_FIT, N_NEW = 8, 12, 500, 250
 
 
-def test_linear_regression_is_no_longer_silent_about_several_targets():
-    X, y = world(40, d=2)
-    with pytest.raises(ValueError, match="one column"):
-        UncertaintyRegressor(LinearRegression()).fit(X, y)
+@pytest.fixture(scope="module")
+def series():
+    """Autoregressive series of order 2 with noise of Student's t distribution, shape (8, n)."""
+    noise = np.random.default_rng(0).standard_t(5, size=(N_SERIES, N_FIT + N_NEW))
+    y = np.zeros_like(noise)
+    for t in range(2, y.shape[1]):
+        y[:, t] = 0.6 * y[:, t - 1] + 0.2 * y[:, t - 2] + noise[:, t]
+    return y
+
+
+def lags(series, t):
+    return series[:, t - 2 : t + 1]
+
+
+@pytest.fixture(scope="module")
+def training(series):
+    """Lags and the next 12 values, in the order of time."""
+    times = range(2, N_FIT - N_HORIZONS)
+    X = np.concatenate([lags(series, t) for t in times])
+    return X, np.concatenate([series[:, t + 1 : t + 1 + N_HORIZONS] for t in times])
+
+
+def stream(model, series, n_horizons=N_HORIZONS, every=1):
+    """Yield the current rows and their next values, after the late targets are passed to ``partial_fit``."""
+    pending, names = PendingForecasts(), np.arange(N_SERIES)
+    for t in range(N_FIT, N_FIT + N_NEW - n_horizons):
+        rows, y = pending.observe(series[:, t], np.full(N_SERIES, t), names)
+        if rows is not None:
+            model.partial_fit(rows, y)
+        X = lags(series, t)
+        pending.add(X, t + np.tile(np.arange(1, n_horizons + 1), (N_SERIES, 1)), names)
+        if t % every == 0:
+            yield X, series[:, t + 1 : t + 1 + n_horizons]
+    assert len(pending) == N_SERIES * n_horizons * (n_horizons + 1) / 2
+
+
+@pytest.mark.laws
+def test_one_calibration_per_horizon(series, training):
+    """The coverage is .88 to .92 at each of 12 horizons; with one calibration for all, .84 to .99."""
+    conformal = ConformalRegressor(LinearRegression(), cv="last", adapt="dtaci")
+    model = MultiOutputUncertaintyRegressor(conformal, random_state=0).fit(*training)
+    model = pickle.loads(pickle.dumps(model))
+    points = MultiOutputRegressor(LinearRegression()).fit(*training)
+    pooled = np.quantile(np.abs(training[1] - points.predict(training[0])), 0.9)
+    inside, together = [], []
+    for X, y in stream(model, series):
+        bounds = model.predict_interval(X)
+        inside.append((bounds[..., 0] <= y) & (y <= bounds[..., 1]))
+        together.append(np.abs(y - points.predict(X)) <= pooled)
+    coverage = np.mean(inside, axis=(0, 1))
+    assert coverage.min() >= 0.88
+    assert coverage.max() <= 0.92
+    assert np.ptp(np.mean(together, axis=(0, 1))) > 0.1
+
+
+@pytest.mark.laws
+def test_the_distribution_of_a_path_and_its_sum(series, training):
+    """Marginals adapt, and the ranks of the calibration rows join them to a path."""
+    recalibrated = RecalibratedRegressor(
+        LeastSquaresRegressor(), OnlineRecalibrator(window=1000), cv=TimeSeriesSplit(3)
+    )
+    model = MultiOutputUncertaintyRegressor(recalibrated, random_state=0)
+    model.fit(training[0], training[1][:, :4])
+    inside, of_sum, independent = [], [], []
+    for X, y in stream(model, series, n_horizons=4, every=6):
+        joint = model.predict_dist(X)
+        bounds = joint.interval(0.9)
+        inside.append((bounds[..., 0] <= y) & (y <= bounds[..., 1]))
+        lower, upper = joint.linear(np.ones(4)).interval(0.9).T
+        of_sum.append((lower <= y.sum(axis=1)) & (y.sum(axis=1) <= upper))
+        half = 1.645 * np.sqrt((joint.std() ** 2).sum(axis=1))
+        independent.append(np.abs(y.sum(axis=1) - joint.mean().sum(axis=1)) <= half)
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.02)
+    assert np.mean(of_sum) == pytest.approx(0.9, abs=0.05)
+    assert np.mean(independent) < 0.75
+
+
+def test_each_target_gets_its_own_rows(training):
+    X, y = (part[:120] for part in training)
+    y = y[:, :3]
+    estimators = [FrozenEstimator(LinearRegression().fit(X, column)) for column in y.T]
+    model = MultiOutputUncertaintyRegressor([ConformalRegressor(one) for one in estimators]).fit(X, y)
+    late = y[:10].copy()
+    late[::2, 0] = late[:, 1] = np.nan
+    weight = np.arange(10) % 2 + 1.0
+    model.partial_fit(X[:10], late, sample_weight=weight)
+    wanted = [ConformalRegressor(one).fit(X, column) for one, column in zip(estimators, y.T, strict=True)]
+    wanted[0].partial_fit(X[1:10:2], y[1:10:2, 0], sample_weight=weight[1::2])
+    wanted[2].partial_fit(X[:10], y[:10, 2], sample_weight=weight)
+    expected = np.stack([one.predict_interval(X, 0.8) for one in wanted], axis=1)
+    assert_array_equal(model.predict_interval(X, 0.8), expected)
+
+
+def test_bad_rows_and_regressors_without_partial_fit(training):
+    X, y = (part[:120] for part in training)
+    frame = pd.DataFrame(y[:, :2], columns=["one", "two"])
+    plain = MultiOutputUncertaintyRegressor(LinearRegression(), random_state=0)
+    assert not hasattr(plain, "partial_fit")
+    model = MultiOutputUncertaintyRegressor(ConformalRegressor(LinearRegression(), cv="last")).fit(X, frame)
+    before = model.predict_interval(X)
+    infinite = frame.copy()
+    infinite.iloc[3, 1] = np.inf
+    for rows, targets, words in (
+        (X, y[:, :3], "must have 2 columns"),
+        (X, frame[["two", "one"]], r"must have the columns \['one', 'two'\], got \['two', 'one'\]"),
+        (X, infinite, "column 'two' at row 3"),
+        (X[:9], frame, "inconsistent"),
+        (X[:, :2], frame, "2 features"),
+        (X, frame["one"], r"shape \(n, d\)"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            model.partial_fit(rows, targets)
+    model.partial_fit(X, frame * np.nan)  # no target is known yet
+    assert_array_equal(model.predict_interval(X), before)

@@ -363,7 +363,9 @@ def test_the_mean_of_equal_models_has_their_errors():
 
 
 @pytest.mark.parametrize(("child", "tolerance"), [(KNeighborsRegressor(1), 0.05), (Ridge(), 0.01)])
-@pytest.mark.parametrize("n_folds", [3, 5, 10])
+@pytest.mark.parametrize(
+    "n_folds", [3, pytest.param(5, marks=pytest.mark.laws), pytest.param(10, marks=pytest.mark.laws)]
+)
 def test_the_factor_is_the_gain_by_averaging(child, tolerance, n_folds):
     """Errors of the mean of the folds' models on new rows, relative to the errors of one of them."""
     ratios, factors = [], []
@@ -428,7 +430,7 @@ def test_a_refit_in_time_order_can_only_be_warned_of():
     assert model.location_ == "refit"
 
 
-@pytest.mark.parametrize("exponent", [-27, 27])
+@pytest.mark.parametrize("exponent", [-27, pytest.param(27, marks=pytest.mark.laws)])
 @pytest.mark.parametrize(
     "child",
     [
@@ -571,6 +573,7 @@ def test_a_zero_inflated_target_is_better_forecast_than_by_the_points():
     assert crps_loss(y[600:], dist) < 0.8 * mean_absolute_error(y[600:], model.predict(X[600:]))
 
 
+@pytest.mark.laws
 def test_where_many_targets_are_zero_quantiles_by_boosting_are_better_than_one_shape():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2500, 3))
