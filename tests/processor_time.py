@@ -48,7 +48,7 @@ class ProcessorTime:
         return sum(os.times()[:4])
 
     def of_running_children(self) -> float:
-        """Return the processor time of running children since the last call."""
+        """Return the processor time of running children since the last call, as a correction of `now`."""
         before, self.children = self.children, {}
         for child in psutil.Process().children(recursive=True):
             try:
@@ -56,7 +56,10 @@ class ProcessorTime:
             except psutil.Error:
                 continue
             self.children[child.pid] = used.user + used.system
-        return sum(used - before.get(pid, 0.0) for pid, used in self.children.items())
+        running = sum(used - before.get(pid, 0.0) for pid, used in self.children.items())
+        # `now` includes all the time of a child that has ended, also the time of earlier tests.
+        ended = sum(used for pid, used in before.items() if pid not in self.children)
+        return running - ended
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
@@ -80,7 +83,7 @@ class ProcessorTime:
         if report.when != "teardown":
             return report
         used = self.now() - self.start - self.shared
-        if time.monotonic() - self.wall > LIMIT / 4:  # a shorter test has no child process of consequence
+        if used > LIMIT or time.monotonic() - self.wall > LIMIT / 4:  # child processes take some time
             used += self.of_running_children()
         report.user_properties.append(("processor_time", used))
         name = item.nodeid.partition("[")[0]
