@@ -114,6 +114,7 @@ def test_what_is_no_metric_is_refused_before_the_search(loss, also_logged, error
         metric(loss, *also_logged)
 
 
+@pytest.mark.laws
 def test_a_constraint_on_coverage_excludes_trials_however_small_their_loss():
     learners = {"linear": learner("enet", WRAP)}
     free, bound = metric("crps", "picp"), metric("crps", subject_to={"picp": ("<=", 0.93)})
@@ -199,6 +200,7 @@ def test_outside_of_the_main_thread_a_trial_is_finished():
     assert isinstance(one.estimator, UncertaintyRegressor)
 
 
+@pytest.mark.laws
 def test_an_ensemble_has_a_final_estimator_with_a_distribution():
     final = UncertaintyRegressor(RidgeCV(), effort="low", random_state=0)
     automl = searched(

@@ -12,6 +12,17 @@ from sklearn.base import clone
 collect_ignore = [] if find_spec("torch") else ["estimators.py"]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _torch_is_ready():
+    """Load what torch loads in the first training of a process, which takes seconds."""
+    if find_spec("torch") and find_spec("skorch"):
+        from skuq.neural import PNNRegressor
+
+        PNNRegressor((2,), max_epochs=1, calibration=None).fit(
+            np.arange(40.0).reshape(20, 2), np.arange(20.0)
+        )
+
+
 @pytest.fixture(scope="session")
 def sine():
     """A smooth mean and noise that grows with the first column's distance from 0."""

@@ -66,6 +66,7 @@ def accurate():
     return model.fit(*world(500, 1))
 
 
+@pytest.mark.laws
 def test_the_correlation_depends_on_x(accurate):
     X, y = world(300, 2)
     dist = accurate.predict_dist(X)
@@ -77,6 +78,7 @@ def test_the_correlation_depends_on_x(accurate):
     assert variogram_score_loss(y, dist, **options) < 0.9 * variogram_score_loss(y, independent, **options)
 
 
+@pytest.mark.laws
 def test_intervals_of_targets_and_of_their_sum_cover(accurate):
     X, y = world(2000, 2)
     total = y @ [8.0, 1.0]
@@ -272,8 +274,3 @@ def test_bad_targets_raise(table, change, message):
     X, y = table
     with pytest.raises(ValueError, match=message):
         ensemble().fit(X, change(y))
-
-
-def test_other_networks_name_the_estimator_for_several_targets(table):
-    with pytest.raises(ValueError, match="MultiOutputUncertaintyRegressor"):
-        PNNRegressor(**SMALL).fit(*table)

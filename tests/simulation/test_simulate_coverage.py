@@ -36,16 +36,12 @@ TRUTHS = {
 
 
 @pytest.mark.parametrize("truth", TRUTHS.values(), ids=list(TRUTHS))
-def test_the_truth_covers_exactly(truth):
+def test_coverage_at_a_row_is_exact_for_the_truth_and_that_of_sampled_targets(truth):
     process = KnownProcess(truth, uniform, n_train=5, n_test=30, random_state=0)
     result = study(Oracle(truth), process, coverage=[0.5, 0.9])
     assert_allclose(result.picf, np.broadcast_to([0.5, 0.9], (30, 2)), atol=1e-12)
     assert_allclose(result.brier_score(), 0, atol=1e-20)
     assert_allclose(result.bias, 0, atol=1e-12)
-
-
-@pytest.mark.parametrize("truth", TRUTHS.values(), ids=list(TRUTHS))
-def test_coverage_at_a_row_is_that_of_sampled_targets(truth):
     process = KnownProcess(truth, uniform, n_train=5, n_test=10, random_state=0)
     wrong = Oracle(lambda X: Normal(X[:, 0] + 0.2, 0.4))
     result = study(wrong, process, n_simulations=2, coverage=0.8)
@@ -103,6 +99,7 @@ def test_the_seed_of_training_leaves_the_data_alone():
     )
 
 
+@pytest.mark.laws
 def test_jobs_change_no_number():
     estimator = BootstrapRegressor(LinearRegression(), 10)
     one, two = (study(estimator, n_jobs=n_jobs) for n_jobs in (1, 2))

@@ -74,6 +74,7 @@ def program(tmp_path_factory):
     return SimpleNamespace(path=path, names=names, board=board)
 
 
+@pytest.mark.laws
 @pytest.mark.skipif(sys.platform == "win32", reason="needs the signals of POSIX")
 @pytest.mark.parametrize(
     ("kind", "number", "order"),
@@ -302,6 +303,7 @@ def test_an_interrupted_candidate_for_which_there_is_no_time_lets_base_models_be
     assert set(board["base"][board["state"] == "complete"]) == {"constant", "ridge", "weak"}
 
 
+@pytest.mark.laws
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_ends_by_sigterm_without_the_exception_of_the_search():
     program = (
