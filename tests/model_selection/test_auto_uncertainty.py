@@ -447,6 +447,12 @@ def test_a_kind_that_fails_is_tried_again_only_if_it_has_succeeded(engine):
     assert (board["state"] == "failed").sum() == 3
 
 
+@pytest.fixture(scope="session")
+def packages():
+    """Import the packages of all models of the default space, before a test whose time is limited."""
+    AutoUncertaintyRegressor().search_space()
+
+
 def small_default_space():
     """Return the default space with models that are fitted fast, one candidate of each."""
     space = AutoUncertaintyRegressor().search_space()
@@ -512,7 +518,7 @@ def test_a_table_of_words_dates_and_gaps_is_fitted_by_every_base_model_of_the_de
         ),
     ],
 )
-def test_the_winner_of_a_table_of_words_takes_the_table(base, recalibrator):
+def test_the_winner_of_a_table_of_words_takes_the_table(base, recalibrator, packages):
     table = pd.DataFrame({"x": X[:, 0], "word": np.where(X[:, 1] > 0, "red", "green")})
     entry = {**small_default_space()["estimators"][base]}
     space = {"estimators": {base: entry}, "recalibrators": {"only": recalibrator}}
@@ -585,7 +591,7 @@ def test_a_splitter_in_time_order_is_taken_by_fit_alone():
         auto(TINY, n_trials=1, cv=TimeSeriesSplit(3)).fit_transform(X, Y)
 
 
-def test_the_space_is_returned_to_be_changed_and_passed_again():
+def test_the_space_is_returned_to_be_changed_and_passed_again(packages):
     model = AutoUncertaintyRegressor()
     space = model.search_space()
     assert {"linear", "forest", "boosting"} <= set(space["estimators"])
@@ -696,7 +702,7 @@ def test_a_storage_that_cannot_be_used_raises_with_what_it_may_be(subtests):
         auto(TINY, storage="sqlite://", study_name=5).fit(X, Y)
 
 
-def test_tags_of_the_default_space_are_those_of_its_base_models():
+def test_tags_of_the_default_space_are_those_of_its_base_models(packages):
     model = AutoUncertaintyRegressor()
     assert get_tags(model) == get_tags(AutoUncertaintyRegressor(model.search_space()))
 

@@ -100,14 +100,14 @@ def test_groups_and_params_without_routing(grouped):
     np.testing.assert_allclose(dist.mean(), expected_means(groups, y, weight, GroupKFold(3)))
 
 
-def test_groups_and_params_with_routing(grouped):
+@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.laws)])
+def test_groups_and_params_with_routing(grouped, n_jobs):
     X, y, groups, weight = grouped
     with sklearn.config_context(enable_metadata_routing=True):
         model = Local().set_fit_request(sample_weight=True)
         params = {"groups": groups, "sample_weight": weight}
-        for n_jobs in (None, 2):
-            dist = cross_val_predict_dist(model, X, y, cv=GroupKFold(3), params=params, n_jobs=n_jobs)
-            np.testing.assert_allclose(dist.mean(), expected_means(groups, y, weight, GroupKFold(3)))
+        dist = cross_val_predict_dist(model, X, y, cv=GroupKFold(3), params=params, n_jobs=n_jobs)
+        np.testing.assert_allclose(dist.mean(), expected_means(groups, y, weight, GroupKFold(3)))
         with pytest.raises(ValueError, match="`groups` must be passed as `params="):
             cross_val_predict_dist(model, X, y, cv=GroupKFold(3), groups=groups)
         with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):

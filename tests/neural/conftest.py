@@ -13,14 +13,8 @@ collect_ignore = [] if find_spec("torch") else ["estimators.py"]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _torch_is_ready():
-    """Load what torch loads in the first training of a process, which takes seconds."""
-    if find_spec("torch") and find_spec("skorch"):
-        from skuq.neural import PNNRegressor
-
-        PNNRegressor((2,), max_epochs=1, calibration=None).fit(
-            np.arange(40.0).reshape(20, 2), np.arange(20.0)
-        )
+def _torch_is_ready(neural):
+    """Train once before the first test of a process."""
 
 
 @pytest.fixture(scope="session")

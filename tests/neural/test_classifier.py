@@ -8,9 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_blobs
-from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit, StratifiedKFold, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -22,7 +20,6 @@ pytest.importorskip("skorch")
 from torch import nn
 
 from skuq.classifiers import ConformalClassifier
-from skuq.evaluation import shift_curve
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import get_scorer
 from skuq.neural import (
@@ -404,16 +401,6 @@ def test_conformal_sets_of_networks_cover(digits):
         assert sets.sum(axis=1).mean() < 3
 
 
-def test_temperature_scaling(blobs):
-    pytest.importorskip("sklearn", minversion="1.8")
-    X, y = blobs
-    fitted = clone(MODELS["ensemble"]).fit(X[:80], y[:80])
-    scaled = CalibratedClassifierCV(FrozenEstimator(fitted), method="temperature").fit(X[80:], y[80:])
-    assert scaled.classes_.tolist() == ["a", "b", "c"]
-    losses = [log_loss(y[80:], each.predict_proba(X[80:])) for each in (scaled, fitted)]
-    assert losses[0] <= losses[1] + 1e-6
-
-
 @models(KINDS, ["ensemble"])
 def test_every_scorer_of_classes_searches(model, blobs):
     X, y = blobs
@@ -426,22 +413,6 @@ def test_every_scorer_of_classes_searches(model, blobs):
     grid = {f"{step}__learning_rate": [1e-4, 1e-2]}
     search = GridSearchCV(pipeline, grid, scoring=get_scorer("neg_ece"), cv=cv, error_score="raise")
     assert predict_set(search.fit(X, y), X).shape == (120, 3)
-
-
-def test_a_shift_curve(blobs):
-    X, y = blobs
-    curve = shift_curve(
-        clone(MODELS["ensemble"]),
-        X,
-        y,
-        shift=lambda X, severity, random_state: X + severity,
-        severities=[0.0, 3.0],
-        scoring=["set_coverage", "accuracy"],
-        cv=StratifiedKFold(2, shuffle=True, random_state=0),
-    )
-    accuracy = np.asarray(curve["accuracy"])
-    assert accuracy.shape == (2, 2)
-    assert accuracy[1].mean() < accuracy[0].mean()
 
 
 def test_a_classifier_has_no_distribution(blobs, fit_once):

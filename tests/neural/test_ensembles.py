@@ -135,40 +135,21 @@ def test_few_members_have_no_spread_to_calibrate_by(sine):
         assert np.isfinite(np.asarray(model.predict_dist(sine[0]))).all()
 
 
-def test_wibbekes_ensemble_is_a_setting(sine):
-    model = DeepEnsembleRegressor(
-        5,
-        loss="nll",
-        keep_best=False,
-        calibration=None,
-        max_epochs=10,
-        lr_schedule="constant",
-        **{**PLAIN, "learning_rate": 1e-3},
-        random_state=0,
-    ).fit(*sine)
-    assert isinstance(model.predict_dist(sine[0]), Normal)
-    assert model.best_epoch_ == len(model.history_) == 10
-    assert "valid_loss" not in model.history_[-1]
-
-
-def test_kompas_ensemble_is_a_setting(sine):
-    model = DeepEnsembleRegressor(
-        10,
-        loss="squared_error",
-        bootstrap=False,
-        keep_best=False,
-        calibration=None,
-        output="members",
-        max_epochs=10,
-        lr_schedule="constant",
-        **PLAIN,
-        random_state=0,
-    ).fit(*sine)
-    assert model.best_epoch_ == 10
-    dist = model.predict_dist(sine[0])
+def test_ensembles_of_the_literature_are_settings(sine):
+    common = {"keep_best": False, "calibration": None, "max_epochs": 10, "lr_schedule": "constant", **PLAIN}
+    wibbeke = DeepEnsembleRegressor(5, loss="nll", random_state=0, **{**common, "learning_rate": 1e-3})
+    kompa = DeepEnsembleRegressor(
+        10, loss="squared_error", bootstrap=False, output="members", random_state=0, **common
+    )
+    for model in (wibbeke, kompa):
+        model.fit(*sine)
+        assert model.best_epoch_ == len(model.history_) == 10
+        assert "valid_loss" not in model.history_[-1]
+    assert isinstance(wibbeke.predict_dist(sine[0]), Normal)
+    dist = kompa.predict_dist(sine[0])
     assert isinstance(dist, Empirical)
-    np.testing.assert_allclose(dist.members, np.sort(model.predict_members(sine[0]), axis=1))
-    np.testing.assert_array_equal(model.predict_members(sine[0], return_std=True)[1], 0.0)
+    np.testing.assert_allclose(dist.members, np.sort(kompa.predict_members(sine[0]), axis=1))
+    np.testing.assert_array_equal(kompa.predict_members(sine[0], return_std=True)[1], 0.0)
     with pytest.raises(NoDecompositionError):
         dist.epistemic()
 
@@ -186,11 +167,6 @@ def test_split_calibrates_by_the_rows_held_out(sine):
     other.fit(X, moved)
     np.testing.assert_array_equal(other.predict(X), model.predict(X))  # they teach nothing, not even units
     assert other.factor_ > 100 * model.factor_
-
-
-def test_another_score_may_select_the_epoch(sine):
-    model = ensemble(keep_best="crps").fit(*sine)
-    assert 0 < min(row["valid_loss"] for row in model.history_ if "valid_loss" in row) < 1
 
 
 # ------------------------------------------------------------------------------------- Heskes' bootstrap

@@ -82,22 +82,6 @@ def test_epochs_of_beta_nll_are_scored_by_the_likelihood():
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
-def test_a_loss_is_least_at_the_truth(loss):
-    """Propriety: no other mean or variance scores better on average than those of the data."""
-    y = torch.as_tensor(Normal(0.0, 1.0).quantile((np.arange(4000) + 0.5) / 4000)[0])
-    proper = loss.selection_score()
-
-    def score(loc, variance):
-        return float(proper.score(torch.full_like(y, loc), torch.full_like(y, variance), y).mean())
-
-    best = score(0.0, 1.0)
-    others = [score(0.2, 1.0), score(-0.2, 1.0)]
-    if loss.n_outputs == 2:
-        others += [score(0.0, 0.7), score(0.0, 1.4)]
-    assert best < min(others)
-
-
-@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 def test_gradients_are_finite_for_every_output(loss):
     for extreme in (-1e4, -50.0, 0.0, 50.0, 1e4):
         output = torch.full((3, loss.n_outputs), extreme, dtype=torch.float32, requires_grad=True)
@@ -106,19 +90,6 @@ def test_gradients_are_finite_for_every_output(loss):
 
 
 CLOSED_FORMS = [NLLLoss(), CRPSLoss(), CheckLoss(), CheckLoss(1), IntervalLoss(), IntervalLoss(7)]
-
-
-@pytest.mark.parametrize("loss", CLOSED_FORMS, ids=str)
-def test_the_gradient_is_the_slope_of_the_loss(loss):
-    generator = torch.Generator().manual_seed(0)
-    output = 2 * torch.randn(20, 2, dtype=torch.float64, generator=generator)
-    y = torch.randn(20, dtype=torch.float64, generator=generator)
-    _, gradient = loss.with_gradient(output, y)
-    for k in range(2):
-        step = torch.zeros(2, dtype=torch.float64)
-        step[k] = 1e-6
-        slope = (loss(output + step, y) - loss(output - step, y)) / 2e-6
-        torch.testing.assert_close(gradient[:, k], slope, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("loss", [CheckLoss(7), IntervalLoss(7)], ids=str)
@@ -259,12 +230,6 @@ def test_cross_entropy_and_its_gradient_are_those_of_torch_and_autograd(shape):
     torch.testing.assert_close(values.reshape(-1), by_torch)
 
 
-def test_the_gradient_lies_in_memory_as_the_backward_pass_reads_it():
-    output = torch.randn(2, 4, 7).permute(2, 0, 1)  # members, outputs, rows, as a stacked module has them
-    _, gradient = CrossEntropyLoss(4).with_gradient(output, torch.zeros(7, 2))
-    assert gradient.permute(1, 2, 0).is_contiguous()
-
-
 def test_logits_of_any_size_are_finite():
     output = torch.tensor([[1e4, -1e4], [-1e4, 1e4]])
     values, gradient = CrossEntropyLoss(2).with_gradient(output, torch.zeros(2))
@@ -283,12 +248,7 @@ def test_the_score_of_an_average_is_the_log_loss_of_mean_probabilities():
 
 
 def test_a_probability_of_zero_has_a_finite_score():
+    assert CrossEntropyLoss(3) == CrossEntropyLoss(3) != CrossEntropyLoss(2)  # fits of one training share it
+    assert CrossEntropyLoss(3).n_outputs == 3
     score = CrossEntropyLoss(2).score_average([torch.tensor([0.0]), torch.tensor([1.0])], torch.tensor([0.0]))
     assert 80 < float(score) < 100
-
-
-def test_losses_of_as_many_classes_are_equal():
-    """So that the fits of one training share it."""
-    assert CrossEntropyLoss(3) == CrossEntropyLoss(3)
-    assert CrossEntropyLoss(3) != CrossEntropyLoss(2)
-    assert CrossEntropyLoss(3).n_outputs == 3

@@ -71,11 +71,6 @@ def test_training_together_is_training_one_by_one(plan, sine):
         np.testing.assert_allclose(together[:, :, member], alone, rtol=0, atol=1e-8)
 
 
-def test_a_member_does_not_depend_on_how_many_there_are(plan, sine):
-    few, many = (outputs(train([plan(m)], EXACT)[0], sine[0]) for m in (2, 7))
-    np.testing.assert_allclose(few, many[:, :, :2], rtol=0, atol=1e-8)
-
-
 def test_a_member_does_not_depend_on_the_chunks(plan, sine, monkeypatch):
     whole = train([plan(5), plan(3, seed=1)], EXACT)
     monkeypatch.setattr("skuq.neural._training.trainer._members_at_once", lambda *_: 2)

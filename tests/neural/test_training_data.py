@@ -18,6 +18,7 @@ from skuq.neural._modules.seeds import MemberSeed
 from skuq.neural._training.holdout import hold_out
 from skuq.neural._training.plan import plan_folds
 from skuq.neural._training.scaling import Columns, Standardizer, table_of
+from tests.neural.epochs import keep_the_same
 
 QUICK = {"hidden_layer_sizes": (8,), "batch_size": 500, "random_state": 0}
 
@@ -52,22 +53,30 @@ def test_members_on_folds_are_calibrated_out_of_bag():
         model.set_params(bootstrap="fold").fit(X, y)
 
 
-@pytest.mark.laws
-def test_a_training_that_improves_until_its_end_is_repeated_with_more_epochs():
+@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.laws)])
+def test_a_training_that_improves_until_its_end_is_repeated_with_more_epochs(n_jobs):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(60, 1))
+    without_noise = X[:, 0] ** 3
+    plain = {**QUICK, "n_frequencies": 0, "input_scale": False, "learning_rate": 1e-4}
+    model = DeepEnsembleRegressor(2, **plain)
+    assert len(model.fit(X, without_noise).history_) == 1000
+    assert model.best_epoch_ > 200
+    if n_jobs:
+        again = DeepEnsembleRegressor(2, n_jobs=n_jobs, **plain).fit(X, without_noise)
+        np.testing.assert_array_equal(model.predict(X), again.predict(X))
+
+
+def test_a_training_that_ends_with_its_epochs_is_not_repeated():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(60, 1))
     without_noise, noise = X[:, 0] ** 3, rng.normal(size=60)
-    model = DeepEnsembleRegressor(2, learning_rate=1e-4, **QUICK)
-    assert len(model.fit(X, without_noise).history_) == 1000
-    assert model.best_epoch_ > 200
-    again = DeepEnsembleRegressor(2, learning_rate=1e-4, n_jobs=2, **QUICK).fit(X, without_noise)
-    np.testing.assert_array_equal(model.predict(X), again.predict(X))
-    model.set_params(learning_rate=0.03)
-    assert len(model.fit(X, noise).history_) == 40
-    model.set_params(max_epochs=30, learning_rate=1e-4)
+    model = DeepEnsembleRegressor(2, learning_rate=1e-4, max_epochs=30, **QUICK)
     assert len(model.fit(X, without_noise).history_) == 30
     model.set_params(max_epochs="auto", keep_best=False)
     assert len(model.fit(X, without_noise).history_) == 200
+    model.set_params(keep_best="auto", learning_rate=0.03)
+    assert len(model.fit(X, noise).history_) == 40
 
 
 @pytest.mark.parametrize("n_members", [1, 3])
@@ -96,7 +105,7 @@ def test_fits_that_end_at_different_epochs_are_those_trained_alone():
     n_epochs = []
     for fitted, part in zip(together, rows, strict=True):
         alone = clone(model).fit(both[part], np.concatenate(targets)[part])
-        assert fitted.best_epoch_ == alone.best_epoch_
+        assert keep_the_same(*[(each.best_epoch_, each.history_) for each in (fitted, alone)])
         assert len(fitted.history_) == len(alone.history_)
         np.testing.assert_allclose(fitted.predict(both), alone.predict(both), rtol=0, atol=1e-8)
         n_epochs.append(len(fitted.history_))

@@ -150,14 +150,6 @@ def test_the_closed_form_is_the_limit_of_samples():
     np.testing.assert_array_equal(np.asarray(analytic.predict_dist(X)), np.asarray(exact.predict_dist(X)))
 
 
-def test_networks_drawn_are_functions():
-    X, y = world(100, 0, 1)
-    model = VariationalRegressor(n_draws=7, **SMALL).fit(X, y)
-    members = model.predict_members(X)
-    assert members.shape == (100, 7)
-    np.testing.assert_allclose(model.predict_members(X[30:40]), members[30:40], rtol=1e-9)
-
-
 @pytest.mark.laws
 @pytest.mark.parametrize("last_layer", [False, True])
 def test_it_learns_mean_and_noise_and_is_uncertain_far_from_the_rows(last_layer):
@@ -171,10 +163,12 @@ def test_it_learns_mean_and_noise_and_is_uncertain_far_from_the_rows(last_layer)
     assert model.predict_dist([[6.0]]).epistemic().std()[0] > 2 * np.median(dist.epistemic().std())
 
 
-def test_epistemic_and_noise_make_up_the_whole():
+def test_networks_drawn_are_functions_and_noise_makes_up_the_whole():
     X, y = world(100, 0, 1)
-    raw = VariationalRegressor(calibration=None, **SMALL).fit(X, y)
-    dist = raw.predict_dist(X)
+    raw = VariationalRegressor(calibration=None, n_draws=7, **SMALL).fit(X, y)
+    members, dist = raw.predict_members(X), raw.predict_dist(X)
+    assert members.shape == (100, 7)
+    np.testing.assert_allclose(raw.predict_members(X[30:40]), members[30:40], rtol=1e-9)
     assert isinstance(dist, Normal)
     np.testing.assert_allclose(dist.aleatoric().std(), raw.noise_std_)
     np.testing.assert_allclose(dist.var(), dist.epistemic().var() + raw.noise_std_**2)

@@ -163,12 +163,8 @@ def test_a_listed_value_may_be_nan():
         assert space.encode(Candidate("one", "residual", {"alpha": value}))["one: alpha"] == position
 
 
-def test_the_default_space_of_networks_is_centered_on_their_default():
-    pytest.importorskip("torch")
-    pytest.importorskip("skorch")
-    from skuq.neural import DeepEnsembleRegressor
-
-    default = DeepEnsembleRegressor().get_params()
+def test_the_default_space_of_networks_is_centered_on_their_default(neural):
+    default = neural.DeepEnsembleRegressor().get_params()
     base = read_space(deferred_space(), random_folds=True).bases["deep_ensemble"]
     first = base.first("deep_ensemble", "native").params
     assert first == {name: default[name] for name in base.params}
