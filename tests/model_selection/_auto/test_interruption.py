@@ -61,9 +61,8 @@ def storage_of(kind, path):
 
 
 PROGRAM = """
-import signal, sys
+import sys
 from tests.model_selection._auto.test_interruption import X, Y, in_order, storage_of
-signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job ignores
 in_order(storage_of(sys.argv[1], sys.argv[2]), sys.argv[3]).fit(X, Y)
 """
 
@@ -73,7 +72,6 @@ in_order(storage_of(sys.argv[1], sys.argv[2]), sys.argv[3]).fit(X, Y)
 @pytest.mark.parametrize(
     ("kind", "number", "order"),
     [
-        ("sqlite", signal.SIGINT, "best constant ridge"),
         ("journal", signal.SIGTERM, "constant best ridge"),
         ("sqlite", signal.SIGKILL, "constant best ridge"),
     ],
