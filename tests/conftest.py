@@ -100,6 +100,17 @@ def few_rows() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def neural() -> Any:
+    """Return skuq.neural after a training, because torch loads much in the first one; skip without torch."""
+    pytest.importorskip("torch")
+    pytest.importorskip("skorch")
+    from skuq import neural
+
+    neural.PNNRegressor((2,), max_epochs=1, calibration=None).fit(np.zeros((20, 2)), np.arange(20.0))
+    return neural
+
+
 @pytest.fixture
 def browser() -> Iterator[Any]:
     """Start Chromium without a window."""

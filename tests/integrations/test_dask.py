@@ -178,6 +178,7 @@ def client():
         yield connected
 
 
+@pytest.mark.laws
 def test_a_search_and_metrics_survive_a_killed_worker(client, frame, whole):
     # Functions inside the test travel by value, so that workers need not import this file.
     def score(candidate):

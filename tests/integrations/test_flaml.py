@@ -59,7 +59,6 @@ def test_the_distribution_of_an_automl_is_that_of_its_model(automl):
     np.testing.assert_array_equal(predict_dist(automl.model, X).std(), own.std())
     assert supports_dist(automl)
     assert get_scorer("neg_crps")(automl, X, Y) == -crps_loss(Y, dist)
-    CalibrationCurveDisplay.from_estimator(automl, X, Y)
 
 
 def test_an_automl_without_a_model_is_not_fitted():
@@ -114,6 +113,7 @@ def test_what_is_no_metric_is_refused_before_the_search(loss, also_logged, error
         metric(loss, *also_logged)
 
 
+@pytest.mark.laws
 def test_a_constraint_on_coverage_excludes_trials_however_small_their_loss():
     learners = {"linear": learner("enet", WRAP)}
     free, bound = metric("crps", "picp"), metric("crps", subject_to={"picp": ("<=", 0.93)})
@@ -199,6 +199,7 @@ def test_outside_of_the_main_thread_a_trial_is_finished():
     assert isinstance(one.estimator, UncertaintyRegressor)
 
 
+@pytest.mark.laws
 def test_an_ensemble_has_a_final_estimator_with_a_distribution():
     final = UncertaintyRegressor(RidgeCV(), effort="low", random_state=0)
     automl = searched(
@@ -209,6 +210,7 @@ def test_an_ensemble_has_a_final_estimator_with_a_distribution():
     stacked = automl.model.transform(automl.preprocess(X))
     own = automl.model.final_estimator_.predict_dist(stacked)
     np.testing.assert_array_equal(predict_dist(automl, X).std(), own.std())
+    CalibrationCurveDisplay.from_estimator(automl, X, Y)
 
 
 def test_a_wrapper_that_is_not_callable_and_an_unknown_base_are_refused():

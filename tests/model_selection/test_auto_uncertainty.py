@@ -10,9 +10,9 @@ from itertools import cycle
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import loguniform, norm
+from scipy.stats import loguniform
 from sklearn import config_context
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import FitFailedWarning
@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skuq import get_scorer, predict_dist
+from skuq import predict_dist
 from skuq._fitting.training_data import read_training
 from skuq.distributions import Normal, concat
 from skuq.exceptions import ConstraintWarning
@@ -58,21 +58,25 @@ SPACE = {
     },
     "recalibrators": {"none": None, "isotonic": IsotonicRecalibrator()},
 }
+LINEAR = {"estimators": {name: SPACE["estimators"][name] for name in ("bayes", "ridge")}}
 WITHOUT_RIDGE = {"estimators": {name: SPACE["estimators"][name] for name in ("bayes", "forest")}}
 TINY = {"estimators": {"bayes": {"estimator": BayesianRidge(), "methods": ["native"]}}}
 needs_optuna = pytest.mark.skipif(_auto_candidates.import_optuna() is None, reason="needs Optuna")
 ENGINES = ["halving", pytest.param("optuna", marks=needs_optuna)]
+ONE_ENGINE = ["halving", pytest.param("optuna", marks=[needs_optuna, pytest.mark.laws])]
 
 
 def in_turn(*values):
-    """Return each value with one of the two engines in turn."""
+    """Return each value with one of the two engines in turn; all but the first have the marker laws."""
     return [
-        pytest.param(value, engine, marks=[needs_optuna] if engine == "optuna" else [])
-        for value, engine in zip(values, cycle(["optuna", "halving"]))
+        pytest.param(
+            value, engine, marks=[needs_optuna] * (engine == "optuna") + [pytest.mark.laws] * (k > 0)
+        )
+        for k, (value, engine) in enumerate(zip(values, cycle(["optuna", "halving"])))
     ]
 
 
-def auto(space=SPACE, **params):
+def auto(space=LINEAR, **params):
     params = {"n_trials": 6, "time_budget": None, "random_state": 0, **params}
     return AutoUncertaintyRegressor(space, **params)
 
@@ -91,6 +95,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.laws
 @pytest.mark.filterwarnings("ignore:`y` holds integers from 0")  # the checks use classes as targets
 @pytest.mark.parametrize(
     ("estimator", "check"), checks_of_settings([(auto(TINY, n_trials=2, engine="auto"), {})])
@@ -99,24 +104,24 @@ def test_scikit_learn_checks_of_the_default_engine(estimator, check):
     check(estimator)
 
 
+@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.laws)])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_an_integer_random_state_makes_everything_equal(engine):
-    first, second, parallel, other = (
-        auto(engine=engine, n_trials=5, **params).fit(X, Y)
-        for params in ({}, {}, {"n_jobs": 2}, {"random_state": 1})
+def test_an_integer_random_state_makes_everything_equal(engine, n_jobs):
+    storage = {"storage": "sqlite://"} if engine == "optuna" else {}  # a new one changes nothing
+    first, second, other = (
+        auto(engine=engine, n_trials=3, pool=False, **params).fit(X, Y)
+        for params in ({}, {"n_jobs": n_jobs, **storage}, {"random_state": 1})
     )
-    boards = [one.leaderboard_.drop(columns="seconds") for one in (first, second, parallel, other)]
+    boards = [one.leaderboard_.drop(columns="seconds") for one in (first, second, other)]
     pd.testing.assert_frame_equal(boards[0], boards[1], check_exact=True)
-    pd.testing.assert_frame_equal(boards[0], boards[2], check_exact=True)
-    assert not boards[0].equals(boards[3])
+    assert not boards[0].equals(boards[2])
     levels = [0.05, 0.5, 0.95]
     assert (first.predict_quantiles(X, levels) == second.predict_quantiles(X, levels)).all()
-    assert (first.predict_quantiles(X, levels) == parallel.predict_quantiles(X, levels)).all()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_leaderboard_has_every_candidate_and_the_winner_first(engine):
-    model = auto(engine=engine, n_trials=12, pool=False).fit(X, Y)
+    model = auto(SPACE, engine=engine, n_trials=12, pool=False).fit(X, Y)
     board = model.leaderboard_
     assert list(board.columns) == [
         *("base", "method", "recalibration", "crps", "standard_error", "coverage", "width", "seconds"),
@@ -158,11 +163,18 @@ def test_the_winner_is_fitted_to_all_rows():
     np.testing.assert_allclose(std, expected.predict(X, return_std=True)[1], rtol=1e-14)
 
 
-def test_predict_dist_goes_through_to_the_best_estimator():
-    model = make_pipeline(auto(n_trials=3)).fit(X, Y)
-    best = model[-1].best_estimator_
-    np.testing.assert_array_equal(predict_dist(model, X).mean(), predict_dist(best, X).mean())
-    np.testing.assert_array_equal(model.predict(X), best.predict(X))
+def test_it_goes_through_pipelines_clones_pickles_and_data_frames():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    chain = make_pipeline(clone(auto(n_trials=3))).fit(frame, Y)
+    model = chain[-1]
+    np.testing.assert_array_equal(
+        predict_dist(chain, frame).mean(), predict_dist(model.best_estimator_, frame).mean()
+    )
+    np.testing.assert_array_equal(chain.predict(frame), model.best_estimator_.predict(frame))
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    loaded = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(loaded.predict_interval(frame), model.predict_interval(frame))
+    pd.testing.assert_frame_equal(loaded.leaderboard_, model.leaderboard_)
 
 
 def test_a_pool_wins_where_its_members_err_differently():
@@ -217,9 +229,9 @@ def test_pools_and_recalibrators_of_a_single_fold_are_evaluated_on_rows_that_the
             fitted_to.append(list(y))
             return super().fit(X, y, sample_weight)
 
-    space = {"estimators": SPACE["estimators"], "recalibrators": {"own": Recording()}}
+    space = {"estimators": LINEAR["estimators"], "recalibrators": {"own": Recording()}}
     (_, test), *_ = folds = [(np.arange(100), np.arange(100, 160))]
-    model = auto(space, n_trials=3, cv=folds).fit(X, Y)
+    model = auto(space, n_trials=2, cv=folds).fit(X, Y)
     halves = [list(Y[test[30:]]), list(Y[test[:30]])]
     assert fitted_to[:-1] == halves * (model.leaderboard_["recalibration"] == "own").sum()
     assert fitted_to[-1] == list(Y[test])  # the winner's, in the end
@@ -245,39 +257,51 @@ def test_a_constant_target_is_predicted_exactly():
     np.testing.assert_allclose(model.predict_interval(X), 3.0, atol=1e-6)
 
 
+@pytest.mark.laws
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_constraint_on_coverage_decides_before_the_crps(engine):
-    free = auto(n_trials=6, pool=False, engine=engine).fit(X, Y).leaderboard_
+def test_a_constraint_on_coverage_decides(engine):
+    free = auto(SPACE, n_trials=6, pool=False, engine=engine).fit(X, Y).leaderboard_
     limit = float(free.loc[free["state"] == "complete", "coverage"].max())  # of all folds
-    constrained = auto(n_trials=6, pool=False, engine=engine, subject_to={"picp": (">=", limit)})
+    constrained = auto(SPACE, n_trials=6, pool=False, engine=engine, subject_to={"picp": (">=", limit)})
     board = constrained.fit(X, Y).leaderboard_
     assert board["coverage"].iloc[0] >= limit > free["coverage"].iloc[0]
-    with pytest.warns(ConstraintWarning, match=r"no complete candidate satisfies picp >= 0.999, mpiw <= 0.1"):
-        auto(n_trials=2, engine=engine, subject_to={"picp": (">=", 0.999), "mpiw": ("<=", 0.1)}).fit(X, Y)
 
 
+@pytest.mark.laws
 @pytest.mark.parametrize("engine", ENGINES)
 def test_candidates_that_satisfy_the_constraints_are_not_pruned_for_their_crps(engine):
     narrow = {"estimator": BayesianRidge(), "methods": ["native"], "params": {"tol": loguniform(1e-4, 1e-3)}}
     wide = {"estimator": DummyRegressor(), "methods": ["residual"]}
     space = {"estimators": {"narrow": narrow, "wide": {**wide, "params": {"strategy": ["mean", "median"]}}}}
     target = X[:, 0] + 0.5 * np.abs(X[:, 1])
-    free = auto(space, engine=engine, n_trials=2, pool=False).fit(X, target).leaderboard_
+    free = auto(space, engine=engine, n_trials=2, pool=False, cv=3).fit(X, target).leaderboard_
     between = float(free["width"].mean())
-    model = auto(space, engine=engine, n_trials=16, pool=False, subject_to={"mpiw": (">=", between)})
+    limit = {"mpiw": (">=", between)}
+    model = auto(space, engine=engine, n_trials=16, pool=False, cv=3, subject_to=limit)
     board = model.fit(X, target).leaderboard_
     assert (board.loc[board["base"] == "wide", "state"] == "complete").all()
     assert board["base"].iloc[0] == "wide"
     assert "pruned" in set(board.loc[board["base"] == "narrow", "state"])
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ONE_ENGINE)
 def test_no_candidate_is_fitted_twice_and_a_finite_space_ends_the_search(engine):
     grid = {"estimator": Ridge(), "params": {"alpha": [0.1, 1.0], "solver": ["auto", "svd"]}}
     space = {"estimators": {"ridge": {**grid, "methods": ["residual"]}, **TINY["estimators"]}}
     model = auto(space, engine=engine, n_trials=None, time_budget=1e4, pool=False).fit(X, Y)
     rows = model.leaderboard_[["base", "params"]].astype(str)
     assert len(rows) == len(rows.drop_duplicates()) == 5
+
+
+def test_a_constraint_decides_before_the_crps_and_warns_if_no_candidate_satisfies_it():
+    free = auto(n_trials=2, pool=False).fit(X, Y).leaderboard_
+    first, second = free["width"]
+    limit = {"mpiw": (">=" if first < second else "<=", (first + second) / 2)}
+    bound = auto(n_trials=2, pool=False, subject_to=limit).fit(X, Y).leaderboard_
+    assert bound["base"].tolist() == free["base"].tolist()[::-1]
+    limits = {"picp": (">=", 0.999), "mpiw": ("<=", 0.1)}
+    with pytest.warns(ConstraintWarning, match=r"no complete candidate satisfies picp >= 0.999, mpiw <= 0.1"):
+        auto(TINY, n_trials=1, subject_to=limits).fit(X, Y)
 
 
 def test_a_study_is_not_resumed_with_other_data_folds_estimators_or_constraints():
@@ -295,7 +319,9 @@ def test_a_study_is_not_resumed_with_other_data_folds_estimators_or_constraints(
     ]
     for space, params, rows, weights in cases:
         with pytest.raises(
-            ValueError, match="must be the name of a study with the same data, folds, space and constraints"
+            ValueError,
+            match="`study_name` must be the name of a study with the same data, folds, space and "
+            "constraints, but the stored study 'mine'",
         ):
             auto(space, **params, **options).fit(rows, Y, **weights)
 
@@ -319,21 +345,10 @@ def test_each_field_of_a_base_model_is_part_of_the_content_of_a_study():
     assert contents[0] == content_of(Space({"a": replace(base)}, {}), data, 3, ())
 
 
-def test_the_same_seed_in_new_storages_gives_the_same_candidates():
-    pytest.importorskip("optuna")
-    boards = [auto(n_trials=6, pool=False, storage="sqlite://").fit(X, Y).leaderboard_ for _ in range(2)]
-    pd.testing.assert_frame_equal(*(board.drop(columns="seconds") for board in boards))
-
-
 def test_candidates_that_came_too_late_are_the_first_when_a_study_is_resumed(monkeypatch):
     optuna = pytest.importorskip("optuna")
     monkeypatch.setattr(clock_module, "time", Time)
-    entry = {
-        "estimator": Slow(seconds=0.01),
-        "methods": ["conformal"],
-        "params": {"alpha": loguniform(0.1, 10)},
-    }
-    space = {"estimators": {f"model_{i}": entry for i in range(8)}}
+    space = conformal(**{f"model_{i}": Slow(seconds=0.01) for i in range(8)})
     options = {"storage": optuna.storages.InMemoryStorage(), "study_name": "mine", "pool": False}
     first = auto(space, n_trials=None, time_budget=15, **options).fit(X, Y).leaderboard_
     assert 0 < first["base"].nunique() < 8
@@ -354,8 +369,7 @@ def test_a_process_whose_candidates_are_all_worse_than_those_of_another_has_fore
                 started.append(True)
             return super().fit(X * (len(started) == 1), y, sample_weight)
 
-    entry = {"estimator": Shared(), "methods": ["conformal"], "params": {"alpha": loguniform(0.1, 10)}}
-    space = {"estimators": {"shared": entry}}
+    space = conformal(shared=Shared())
     board = auto(space, n_trials=1, **options).fit(X, Y).leaderboard_
     assert sorted(board["state"]) == ["complete", "stored", "stored"]
     assert board["crps"].iloc[0] > 1.5 * board["crps"].iloc[1]
@@ -383,29 +397,6 @@ def test_a_trial_that_fails_in_a_later_fold_is_stored_as_failed():
     assert states == ["COMPLETE", "FAIL"]
 
 
-class OverfitsCoverage(BaseEstimator, RegressorMixin):
-    """Remembers training rows, and knows nothing of others."""
-
-    def fit(self, X, y):
-        self.rows_ = {tuple(row): value for row, value in zip(X.tolist(), y, strict=True)}
-        self.n_features_in_ = X.shape[1]
-        return self
-
-    def predict(self, X):
-        return np.array([self.rows_.get(tuple(row), 0.0) for row in X.tolist()])
-
-
-def test_scores_are_those_of_unseen_rows():
-    rng = np.random.default_rng(2)
-    y = rng.normal(size=160)
-    space = {"estimators": {"memory": {"estimator": OverfitsCoverage()}, **TINY["estimators"]}}
-    model = auto(space, n_trials=2, pool=False).fit(X, y)
-    scores = model.leaderboard_.set_index("base")["crps"]
-    assert scores.min() > 0.9 * norm(0, 1).expect(np.abs) / np.sqrt(2)  # of pure noise
-    nested = -cross_val_score(model, X, y, scoring=get_scorer("neg_crps"), cv=4, error_score="raise")
-    assert nested.mean() > 0.9 * scores.min()
-
-
 def test_candidates_see_the_rows_of_their_folds_alone():
     seen = []
 
@@ -430,36 +421,43 @@ def test_candidates_that_fail_are_left_out_with_a_warning(engine):
         auto({"estimators": {"wrong": {"estimator": Ridge(alpha=-1.0)}}}, engine=engine, n_trials=2).fit(X, Y)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_kind_that_fails_is_not_tried_again(engine):
-    fits = []
+class FailsFor(Ridge):
+    """Fails with a solver."""
 
-    class Fails(Ridge):
-        def fit(self, X, y, sample_weight=None):
-            fits.append(self.alpha)
-            raise ValueError("not for these data")
+    fits = 0
 
+    def fit(self, X, y, sample_weight=None):
+        if self.solver == "svd":
+            FailsFor.fits += 1
+            raise ValueError("not with svd")
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize("engine", ONE_ENGINE)
+def test_a_kind_that_fails_is_tried_again_only_if_it_has_succeeded(engine):
     params = {"params": {"alpha": loguniform(0.1, 10)}, "methods": ["conformal"]}
-    space = {"fails": {"estimator": Fails(), **params}, "ridge": {"estimator": Ridge(), **params}}
+    space = {
+        "fails": {"estimator": FailsFor(solver="svd"), **params},
+        "ridge": {"estimator": Ridge(), **params},
+    }
+    FailsFor.fits = 0
     with pytest.warns(FitFailedWarning, match="1 of 12 candidates failed"):
         board = auto({"estimators": space}, engine=engine, n_trials=12).fit(X, Y).leaderboard_
-    assert len(fits) == 1
-    assert (board["base"] == "fails").sum() == 1
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_kind_that_fails_with_some_parameters_is_tried_with_others(engine):
-    class FailsForSome(Ridge):
-        def fit(self, X, y, sample_weight=None):
-            if self.solver == "svd":
-                raise ValueError("not with svd")
-            return super().fit(X, y, sample_weight)
-
-    params = {"solver": ["auto", "svd"], "alpha": [0.1, 1.0, 10.0]}
-    space = {"ridge": {"estimator": FailsForSome(), "params": params, "methods": ["conformal"]}}
+    assert FailsFor.fits == (board["base"] == "fails").sum() == 1
+    some = {"params": {"solver": ["auto", "svd"], "alpha": [0.1, 1.0, 10.0]}, "methods": ["conformal"]}
     with pytest.warns(FitFailedWarning, match="3 of 6 candidates failed"):
-        board = auto({"estimators": space}, engine=engine, n_trials=20).fit(X, Y).leaderboard_
+        board = (
+            auto({"estimators": {"ridge": {"estimator": FailsFor(), **some}}}, engine=engine, n_trials=20)
+            .fit(X, Y)
+            .leaderboard_
+        )
     assert (board["state"] == "failed").sum() == 3
+
+
+@pytest.fixture(scope="session")
+def packages():
+    """Import the packages of all models of the default space, before a test whose time is limited."""
+    AutoUncertaintyRegressor().search_space()
 
 
 def small_default_space():
@@ -481,6 +479,7 @@ def small_default_space():
     return space
 
 
+@pytest.mark.laws
 @pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
 def test_a_table_of_words_dates_and_gaps_is_fitted_by_every_base_model_of_the_default_space():
     rng = np.random.default_rng(0)
@@ -497,11 +496,14 @@ def test_a_table_of_words_dates_and_gaps_is_fitted_by_every_base_model_of_the_de
     y = X[:, 0] + 2.0 * (table["a: [word]"] == "red") + 0.1 * rng.normal(size=160)
     space = small_default_space()
     n = len(space["estimators"])
-    model = AutoUncertaintyRegressor(space, time_budget=None, n_trials=n, random_state=0).fit(table, y)
-    board = model.leaderboard_
-    assert (board["state"] == "complete").all()
-    assert set(board["base"]) == {*space["estimators"], "pool"}
-    assert board["crps"].iloc[0] < 0.3 * y.std()
+    for rows, target, bound in ((X, Y, 0.3), (table, y, 0.3 * y.std())):
+        model = AutoUncertaintyRegressor(space, time_budget=None, n_trials=n, random_state=0).fit(
+            rows, target
+        )
+        board = model.leaderboard_
+        assert (board["state"] == "complete").all()
+        assert set(board["base"]) == {*space["estimators"], "pool"}
+        assert board["crps"].iloc[0] < bound
     new = table.assign(category=None, number=np.nan, date=pd.NaT)
     new["a: [word]"] = "violet"
     assert np.isfinite(model.predict_interval(new)).all()
@@ -509,9 +511,21 @@ def test_a_table_of_words_dates_and_gaps_is_fitted_by_every_base_model_of_the_de
     np.testing.assert_array_equal(loaded.predict(table[:9]), model.predict(table)[:9])
 
 
-@pytest.mark.parametrize("base", ["linear", "boosting", "forest"])
-@pytest.mark.parametrize("recalibrator", [None, IsotonicRecalibrator()])
-def test_the_winner_of_a_table_of_words_takes_the_table(base, recalibrator):
+@pytest.mark.parametrize(
+    ("base", "recalibrator"),
+    [
+        ("linear", IsotonicRecalibrator()),
+        *(
+            pytest.param(base, recalibrator, marks=pytest.mark.laws)
+            for base, recalibrator in (
+                ("linear", None),
+                ("boosting", IsotonicRecalibrator()),
+                ("forest", None),
+            )
+        ),
+    ],
+)
+def test_the_winner_of_a_table_of_words_takes_the_table(base, recalibrator, packages):
     table = pd.DataFrame({"x": X[:, 0], "word": np.where(X[:, 1] > 0, "red", "green")})
     entry = {**small_default_space()["estimators"][base]}
     space = {"estimators": {base: entry}, "recalibrators": {"only": recalibrator}}
@@ -566,11 +580,13 @@ def test_weights_are_repetitions_for_the_scores_too():
         auto(TINY).fit(X, Y, sample_weight=weight / 10)
 
 
-def test_groups_go_to_the_splitter_and_stay_together():
+@pytest.mark.parametrize("space", [TINY, pytest.param(WITHOUT_RIDGE, marks=pytest.mark.laws)])
+def test_groups_go_to_the_splitter_and_stay_together(space):
     groups = np.repeat(np.arange(40), 4)
-    model = auto(WITHOUT_RIDGE, n_trials=3, cv=GroupKFold(3)).fit(X, Y, groups=groups)
+    model = auto(space, n_trials=3, cv=GroupKFold(3)).fit(X, Y, groups=groups)
     assert set(model.leaderboard_["state"]) <= {"complete", "pruned"}
-    assert not model.leaderboard_.loc[model.leaderboard_["base"] == "forest", "crps"].isna().any()
+    assert set(model.leaderboard_["base"]) >= set(space["estimators"])
+    assert not model.leaderboard_["crps"].isna().any()
     with pytest.raises(ValueError, match="`groups` is given"):
         auto().fit(X, Y, groups=groups)
 
@@ -582,16 +598,7 @@ def test_a_splitter_in_time_order_is_taken_by_fit_alone():
         auto(TINY, n_trials=1, cv=TimeSeriesSplit(3)).fit_transform(X, Y)
 
 
-def test_it_can_be_pickled_cloned_and_fitted_to_data_frames():
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    model = clone(auto(n_trials=3)).fit(frame, Y)
-    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
-    loaded = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(loaded.predict_interval(frame), model.predict_interval(frame))
-    pd.testing.assert_frame_equal(loaded.leaderboard_, model.leaderboard_)
-
-
-def test_the_space_is_returned_to_be_changed_and_passed_again():
+def test_the_space_is_returned_to_be_changed_and_passed_again(packages):
     model = AutoUncertaintyRegressor()
     space = model.search_space()
     assert {"linear", "forest", "boosting"} <= set(space["estimators"])
@@ -606,47 +613,26 @@ def test_the_space_is_returned_to_be_changed_and_passed_again():
     }
 
 
-@pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
-def test_every_base_model_of_the_default_space_can_be_fitted():
-    space = small_default_space()
-    n = len(space["estimators"])
-    model = AutoUncertaintyRegressor(space, time_budget=None, n_trials=n, random_state=0).fit(X, Y)
-    assert set(model.leaderboard_["base"]) == {*space["estimators"], "pool"}
-    assert (model.leaderboard_["state"] == "complete").all()
-    assert model.leaderboard_["crps"].iloc[0] < 0.3
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_resumed_or_shared_search(engine, tmp_path):
-    if engine == "halving":
-        with pytest.raises(ValueError, match="`storage` and `study_name` need Optuna"):
-            auto(engine=engine, storage="sqlite://").fit(X, Y)
-        return
+def test_a_resumed_or_shared_search(tmp_path):
+    with pytest.raises(ValueError, match="`storage` and `study_name` need Optuna"):
+        auto(engine="halving", storage="sqlite://").fit(X, Y)
+    pytest.importorskip("optuna")
     options = {"storage": f"sqlite:///{tmp_path}/trials.db", "study_name": "mine", "pool": False}
-    first = auto(n_trials=5, **options).fit(X, Y)
-    second = auto(n_trials=5, **options).fit(X, Y)
-    best = first.leaderboard_.iloc[0]
-    again = second.leaderboard_
-    assert (again["state"] == "stored").sum() == 5
-    assert again["crps"].iloc[0] <= best["crps"] + 1e-12  # the best is fitted again, on the same folds
+    first = auto(n_trials=3, **options).fit(X, Y)
+    again = auto(n_trials=3, **options).fit(X, Y).leaderboard_
+    assert (again["state"] == "stored").sum() == 3
+    assert (
+        again["crps"].iloc[0] <= first.leaderboard_["crps"].iloc[0] + 1e-12
+    )  # fitted again, on the same folds
     assert again["state"].iloc[0] == "complete"
-    with pytest.raises(
-        ValueError,
-        match="a study with the same data, folds, space and constraints, but the stored study 'mine'",
-    ):
-        auto(n_trials=1, **options).fit(X, Y + 1)
-    with pytest.raises(
-        ValueError, match="`study_name` must be the name of a study with the same data, folds, space"
-    ):
-        auto(TINY, n_trials=1, **options).fit(X, Y)
 
 
 def test_without_optuna_it_is_successive_halving(monkeypatch):
     for module in (_auto_candidates, _default_estimators):
         monkeypatch.setattr(module, "find_spec", lambda name: None)
     pd.testing.assert_frame_equal(
-        auto().fit(X, Y).leaderboard_.drop(columns="seconds"),
-        auto(engine="halving").fit(X, Y).leaderboard_.drop(columns="seconds"),
+        auto(n_trials=3).fit(X, Y).leaderboard_.drop(columns="seconds"),
+        auto(n_trials=3, engine="halving").fit(X, Y).leaderboard_.drop(columns="seconds"),
     )
     with pytest.raises(ImportError, match=r'"optuna" needs Optuna: pip install "skuq\[auto\]"'):
         auto(engine="optuna").fit(X, Y)
@@ -698,43 +684,49 @@ def test_parameters_are_checked(params, error, message):
         auto(TINY, **params).fit(X, Y)
 
 
-@pytest.mark.parametrize(
-    ("storage", "error", "reason"),
-    [
-        ("foo", ValueError, "cannot be opened: Could not parse"),
-        ("", ValueError, "cannot be opened: Could not parse"),
-        ("no_such_database://x", ValueError, "cannot be opened: "),
-        ("sqlite:////no/such/folder/trials.db", ValueError, "cannot be opened: .*unable to open"),
-        ("redis://localhost", ValueError, "cannot be opened: "),
-        (5, TypeError, "5"),
-        (["sqlite://"], TypeError, "'sqlite://'"),
-        ("no_such_database://user:secret@host", ValueError, r"user:\*\*\*@host"),
-    ],
-)
-def test_a_storage_that_cannot_be_used_raises_with_what_it_may_be(storage, error, reason):
+BAD_STORAGES = [
+    ("foo", ValueError, "cannot be opened: Could not parse"),
+    ("", ValueError, "cannot be opened: Could not parse"),
+    ("no_such_database://x", ValueError, "cannot be opened: "),
+    ("sqlite:////no/such/folder/trials.db", ValueError, "cannot be opened: .*unable to open"),
+    ("redis://localhost", ValueError, "cannot be opened: "),
+    (5, TypeError, "5"),
+    (["sqlite://"], TypeError, "'sqlite://'"),
+    ("no_such_database://user:secret@host", ValueError, r"user:\*\*\*@host"),
+]
+
+
+def test_a_storage_that_cannot_be_used_raises_with_what_it_may_be(subtests):
     pytest.importorskip("optuna")
     message = r"`storage` must be the URL of a database \('sqlite:///trials.db'\), a storage of Optuna "
-    with pytest.raises(error, match=f"{message}.* or None. Got .*{reason}"):
-        auto(TINY, storage=storage, study_name="mine").fit(X, Y)
-
-
-def test_a_study_name_that_is_no_string_raises():
-    pytest.importorskip("optuna")
+    for storage, error, reason in BAD_STORAGES:
+        with (
+            subtests.test(msg=f"{storage}"),
+            pytest.raises(error, match=f"{message}.* or None. Got .*{reason}"),
+        ):
+            auto(TINY, storage=storage, study_name="mine").fit(X, Y)
     with pytest.raises(TypeError, match="`study_name` must be a string or None, got 5"):
         auto(TINY, storage="sqlite://", study_name=5).fit(X, Y)
 
 
-def test_tags_of_the_default_space_are_those_of_its_base_models():
+def test_tags_of_the_default_space_are_those_of_its_base_models(packages):
     model = AutoUncertaintyRegressor()
     assert get_tags(model) == get_tags(AutoUncertaintyRegressor(model.search_space()))
 
 
-def test_importing_it_loads_none_of_the_optional_packages():
-    packages = {"torch", "skorch", "optuna", "lightgbm", "catboost", "ngboost", "skuq.neural"}
-    code = (
-        "from sklearn.utils import get_tags; from skuq.model_selection import AutoUncertaintyRegressor as A; "
-        f"get_tags(A()); import sys; sys.exit(' '.join({packages} & sys.modules.keys()) or None)"
-    )
+@pytest.mark.laws
+def test_a_new_process_imports_large_packages_only_when_it_needs_them():
+    large = {"torch", "skorch", "lightgbm", "catboost", "ngboost"}
+    code = f"""
+import sys, numpy as np, skuq, skuq.regressors, skuq.metrics, skuq.displays
+from sklearn.utils import get_tags
+from skuq.model_selection import AutoUncertaintyRegressor as A
+get_tags(A())
+first = {large | {"optuna", "skuq.neural"}} & sys.modules.keys()
+X = np.random.default_rng(0).normal(size=(90, 2))
+A(time_budget=1e-3).fit(X, X[:, 0])  # a short search
+sys.exit(' '.join(first | {large} & sys.modules.keys()) or None)
+"""
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -760,19 +752,21 @@ class Slow(Ridge):
         return super().fit(X, y, sample_weight)
 
 
+def conformal(**estimators):
+    """Return a space of estimators, with two decades of alpha."""
+    params = {"alpha": loguniform(0.1, 10.0)}
+    return {
+        "estimators": {
+            name: {"estimator": one, "methods": ["conformal"], "params": params}
+            for name, one in estimators.items()
+        }
+    }
+
+
 @pytest.mark.parametrize(("time_budget", "engine"), in_turn(20, 40, 60))
 def test_a_search_ends_in_time_with_its_last_fits(engine, time_budget, monkeypatch):
     monkeypatch.setattr(clock_module, "time", Time)
-    space = {
-        "estimators": {
-            name: {
-                "estimator": Slow(seconds=s),
-                "methods": ["conformal"],
-                "params": {"alpha": loguniform(0.1, 10.0)},
-            }
-            for name, s in (("fast", 0.001), ("middle", 0.01), ("slow", 0.05))
-        }
-    }
+    space = conformal(fast=Slow(seconds=0.001), middle=Slow(seconds=0.01), slow=Slow(seconds=0.05))
     start = Time.now
     model = auto(space, engine=engine, n_trials=None, time_budget=time_budget).fit(X, Y)
     took = Time.now - start
@@ -792,15 +786,23 @@ def test_processes_are_started_if_the_budget_is_not_short(time_budget, jobs, mon
 
     evaluation_run = evaluation.run_parallel
     monkeypatch.setattr(evaluation, "run_parallel", run)
-    auto(n_trials=4, time_budget=time_budget, n_jobs=2).fit(X, Y)
+    auto(n_trials=3, time_budget=time_budget, n_jobs=2).fit(X, Y)
     assert used == jobs
 
 
-def test_the_first_candidate_is_fitted_whatever_the_budget(monkeypatch):
+def test_what_is_too_slow_is_fitted_only_if_nothing_else_is_there(monkeypatch):
     monkeypatch.setattr(clock_module, "time", Time)
-    space = {"estimators": {"slow": {"estimator": Slow(seconds=1.0), "methods": ["conformal"]}}}
+    space = conformal(slow=Slow(seconds=1.0))
     model = auto(space, n_trials=None, time_budget=0.1).fit(X, Y)
     assert model.leaderboard_["state"].tolist() == ["complete"]  # what was never begun is in no row
+    monkeypatch.setattr(evaluation, "PROBE_ROWS", 20)
+    start = Time.now
+    space = conformal(fast=Slow(seconds=0.01), slow=Slow(seconds=1.0))  # found out to be slow on few rows
+    for entry in space["estimators"].values():
+        entry.pop("params")
+    model = auto(space, n_trials=None, time_budget=60).fit(X, Y)
+    assert Time.now - start <= 60
+    assert set(model.leaderboard_["base"]) == {"fast"}
 
 
 class Failing(Slow):
@@ -856,7 +858,7 @@ def test_budgets_are_kept_whatever_fits_take(engine, seed, monkeypatch):
     assert sum(model.time_spent_.values()) == pytest.approx(2 * took)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ONE_ENGINE)
 def test_the_first_candidate_is_one_that_ends_in_time(engine, monkeypatch):
     monkeypatch.setattr(clock_module, "time", Time)
     monkeypatch.setattr(evaluation, "PROBE_ROWS", 20)
@@ -924,16 +926,6 @@ def test_imports_in_a_search_without_a_time_budget_are_accounted_too(monkeypatch
     )
 
 
-def test_a_short_search_in_a_new_process_imports_no_large_package():
-    packages = {"torch", "skorch", "lightgbm", "catboost", "ngboost"}
-    code = (
-        "import sys, numpy as np; from skuq.model_selection import AutoUncertaintyRegressor as A; "
-        "X = np.random.default_rng(0).normal(size=(90, 2)); A(time_budget=1e-3).fit(X, X[:, 0]); "
-        f"sys.exit(' '.join({packages} & sys.modules.keys()) or None)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_a_package_that_cannot_be_imported_is_a_failed_candidate(monkeypatch):
     def make():
         raise ImportError("no such package")
@@ -952,27 +944,11 @@ def test_a_package_that_cannot_be_imported_is_a_failed_candidate(monkeypatch):
 @pytest.mark.parametrize(("seconds", "fits"), [(1e-6, 2), (1.0, 1)])
 def test_a_search_ends_where_every_candidate_fails(engine, seconds, fits, monkeypatch):
     monkeypatch.setattr(clock_module, "time", Time)
-    entry = {"estimator": Failing(seconds=seconds), "params": {"alpha": loguniform(0.1, 10)}}
-    space = {"estimators": {name: {**entry, "methods": ["conformal"]} for name in ("one", "other")}}
+    space = conformal(one=Failing(seconds=seconds), other=Failing(seconds=seconds))
     start = Time.now
     with pytest.raises(ValueError, match="the sun is too low"):
         auto(space, engine=engine, n_trials=None, time_budget=1).fit(X, Y)
     assert Time.now - start <= fits * seconds * len(Y)  # each base model once, or until the budget is spent
-
-
-def test_a_kind_that_is_too_slow_for_many_rows_is_found_out_on_few(monkeypatch):
-    monkeypatch.setattr(clock_module, "time", Time)
-    monkeypatch.setattr(evaluation, "PROBE_ROWS", 20)
-    space = {
-        "estimators": {
-            name: {"estimator": Slow(seconds=s), "methods": ["conformal"]}
-            for name, s in (("fast", 0.01), ("slow", 1.0))
-        }
-    }
-    start = Time.now
-    model = auto(space, n_trials=None, time_budget=60).fit(X, Y)
-    assert Time.now - start <= 60
-    assert set(model.leaderboard_["base"]) == {"fast"}
 
 
 def test_weights_are_used_with_metadata_routing_too():
@@ -992,4 +968,4 @@ def test_warnings_of_optuna_do_not_reach_the_user():
     pytest.importorskip("optuna")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        auto(n_trials=4, engine="optuna").fit(X, Y)
+        auto(n_trials=2, engine="optuna").fit(X, Y)

@@ -55,6 +55,9 @@ def test_equals_cross_val_predict(data):
     np.testing.assert_allclose(dist.mean(), cross_val_predict(model, X, y, cv=splitter))
     frame, series = pd.DataFrame(X, columns=list("abc")), pd.Series(y, index=np.arange(60) + 5)
     np.testing.assert_allclose(cross_val_predict_dist(model, frame, series, cv=splitter).mean(), dist.mean())
+    search = GridSearchCV(BayesianRidge(), {"alpha_1": [1e-6, 1.0]}, cv=3)
+    assert len(cross_val_predict_dist(search, X, y, cv=3)) == 60
+    assert np.isfinite(cross_val_predict_dist(BayesianRidge(), X, np.ones(60)).mean()).all()
 
 
 def test_default_folds_are_shuffled_and_the_same_at_every_call():
@@ -69,16 +72,11 @@ def test_default_folds_are_shuffled_and_the_same_at_every_call():
     np.testing.assert_array_equal(first.mean(), five.mean())
 
 
+@pytest.mark.laws
 def test_n_jobs_changes_nothing(data):
     X, y = data
     one, two = (cross_val_predict_dist(BayesianRidge(), X, y, n_jobs=n) for n in (1, 2))
     np.testing.assert_array_equal(one.std(), two.std())
-
-
-def test_search_inside(data):
-    X, y = data
-    search = GridSearchCV(BayesianRidge(), {"alpha_1": [1e-6, 1.0]}, cv=3)
-    assert len(cross_val_predict_dist(search, X, y, cv=3)) == 60
 
 
 @pytest.fixture
@@ -102,14 +100,14 @@ def test_groups_and_params_without_routing(grouped):
     np.testing.assert_allclose(dist.mean(), expected_means(groups, y, weight, GroupKFold(3)))
 
 
-def test_groups_and_params_with_routing(grouped):
+@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.laws)])
+def test_groups_and_params_with_routing(grouped, n_jobs):
     X, y, groups, weight = grouped
     with sklearn.config_context(enable_metadata_routing=True):
         model = Local().set_fit_request(sample_weight=True)
         params = {"groups": groups, "sample_weight": weight}
-        for n_jobs in (None, 2):
-            dist = cross_val_predict_dist(model, X, y, cv=GroupKFold(3), params=params, n_jobs=n_jobs)
-            np.testing.assert_allclose(dist.mean(), expected_means(groups, y, weight, GroupKFold(3)))
+        dist = cross_val_predict_dist(model, X, y, cv=GroupKFold(3), params=params, n_jobs=n_jobs)
+        np.testing.assert_allclose(dist.mean(), expected_means(groups, y, weight, GroupKFold(3)))
         with pytest.raises(ValueError, match="`groups` must be passed as `params="):
             cross_val_predict_dist(model, X, y, cv=GroupKFold(3), groups=groups)
         with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
@@ -124,18 +122,6 @@ def test_a_generator_of_folds_with_routing(data):
     with sklearn.config_context(enable_metadata_routing=True):
         dist = cross_val_predict_dist(BayesianRidge(), X, y, cv=iter(folds))
     np.testing.assert_allclose(dist.mean(), cross_val_predict_dist(BayesianRidge(), X, y, cv=KFold(3)).mean())
-
-
-def test_groups_that_nothing_uses(data):
-    X, y = data
-    with pytest.raises(ValueError, match="KFold does not use it"):
-        cross_val_predict_dist(BayesianRidge(), X, y, groups=np.zeros(60))
-
-
-def test_splitters_that_are_no_partition(data):
-    X, y = data
-    with pytest.raises(ValueError, match=r"every row exactly once.*RecalibratedRegressor"):
-        cross_val_predict_dist(BayesianRidge(), X, y, cv=TimeSeriesSplit(3))
 
 
 def test_tested_rows_of_a_time_series(data):
@@ -154,40 +140,39 @@ def test_tested_rows_are_ascending_and_may_repeat(data):
     dist, rows = cross_val_predict_dist(BayesianRidge(), X, y, cv=folds, return_rows=True)
     assert len(dist) == len(rows) == 49
     assert (np.diff(rows) >= 0).all()
-    with pytest.raises(ValueError, match="`return_rows` must be"):
-        cross_val_predict_dist(BayesianRidge(), X, y, return_rows="all")
-
-
-def test_not_probabilistic(data):
-    with pytest.raises(NotProbabilisticError, match="Ridge"):
-        cross_val_predict_dist(Ridge(), *data)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "error", "message"),
     [
-        (lambda y: y[:-1], "`y` must have 60 rows"),
-        (lambda y: np.column_stack([y, y]), "y should be a 1d array"),  # of the estimator
-        (lambda y: np.where(np.arange(60) == 3, np.nan, y), "`y` must be finite, got nan at row 3"),
-        (lambda y: np.where(np.arange(60) == 3, np.inf, y), "`y` must be finite, got inf at row 3"),
+        (lambda X, y: (X, y[:-1]), ValueError, "`y` must have 60 rows"),
+        (lambda X, y: (X, np.column_stack([y, y])), ValueError, "y should be a 1d array"),  # of the estimator
+        (
+            lambda X, y: (X, np.where(y == y[3], np.nan, y)),
+            ValueError,
+            "`y` must be finite, got nan at row 3",
+        ),
+        (
+            lambda X, y: (X, np.where(y == y[3], np.inf, y)),
+            ValueError,
+            "`y` must be finite, got inf at row 3",
+        ),
+        (lambda X, y: (X, np.full(60, "a")), TypeError, "`y` must hold real numbers"),
+        (lambda X, y: (X[:0], y[:0]), ValueError, "at least one row"),
+        (lambda X, y: (X[:1], y[:1]), ValueError, "at least one row per fold, got 1 rows for 5 folds"),
     ],
 )
-def test_bad_y(data, change, message):
-    X, y = data
-    with pytest.raises(ValueError, match=message):
-        cross_val_predict_dist(BayesianRidge(), X, change(y))
+def test_bad_rows(data, change, error, message):
+    with pytest.raises(error, match=message):
+        cross_val_predict_dist(BayesianRidge(), *change(*data))
 
 
-def test_strings_in_y(data):
-    X, _ = data
-    with pytest.raises(TypeError, match="`y` must hold real numbers"):
-        cross_val_predict_dist(BayesianRidge(), X, np.full(60, "a"))
-
-
-def test_empty_one_row_and_constant(data):
-    X, y = data
-    with pytest.raises(ValueError, match="at least one row"):
-        cross_val_predict_dist(BayesianRidge(), X[:0], y[:0])
-    with pytest.raises(ValueError, match="at least one row per fold, got 1 rows for 5 folds"):
-        cross_val_predict_dist(BayesianRidge(), X[:1], y[:1])
-    assert np.isfinite(cross_val_predict_dist(BayesianRidge(), X, np.ones(60)).mean()).all()
+def test_bad_arguments(data):
+    with pytest.raises(NotProbabilisticError, match="Ridge"):
+        cross_val_predict_dist(Ridge(), *data)
+    with pytest.raises(ValueError, match="`return_rows` must be"):
+        cross_val_predict_dist(BayesianRidge(), *data, return_rows="all")
+    with pytest.raises(ValueError, match="KFold does not use it"):
+        cross_val_predict_dist(BayesianRidge(), *data, groups=np.zeros(60))
+    with pytest.raises(ValueError, match=r"every row exactly once.*RecalibratedRegressor"):
+        cross_val_predict_dist(BayesianRidge(), *data, cv=TimeSeriesSplit(3))

@@ -32,40 +32,30 @@ CV = results(
 )
 
 
-def test_without_constraints_the_highest_score_wins():
-    assert refit_best("neg_crps")(CV) == 1
+def test_the_highest_score_of_those_that_satisfy_every_constraint_wins():
     assert refit_best("r2")(CV) == 3
-    assert refit_best("neg_crps", subject_to={})(CV) == 1
+    assert refit_best("neg_crps")(results(neg_crps=[-2, -1, -1])) == 1  # ties go to the first
     assert type(refit_best("neg_crps")(CV)) is int
+    for subject_to, winner in (
+        (None, 1),
+        ({}, 1),
+        ({"ence": ("<=", 0.1)}, 2),  # a limit on ENCE, not on its negative, which all would satisfy
+        ({"ence": ("<=", 0.09)}, 0),
+        ({"ence": ("<=", 0.1), "picp": (">=", 0.9)}, 0),
+        ({"ence": ["<=", 0.03]}, 3),
+    ):
+        assert refit_best("neg_crps", subject_to=subject_to)(CV) == winner
 
 
-def test_the_best_of_those_that_satisfy_every_constraint():
-    assert refit_best("neg_crps", subject_to={"ence": ("<=", 0.1)})(CV) == 2
-    assert refit_best("neg_crps", subject_to={"ence": ("<=", 0.09)})(CV) == 0
-    assert refit_best("neg_crps", subject_to={"ence": ("<=", 0.1), "picp": (">=", 0.9)})(CV) == 0
-    assert refit_best("neg_crps", subject_to={"ence": ["<=", 0.03]})(CV) == 3
-
-
-def test_constraints_are_in_the_metrics_own_units():
-    # 0.1 is a limit on ENCE, not on its negative, which every candidate would satisfy
-    assert refit_best("neg_crps", subject_to={"ence": ("<=", 0.1)})(CV) != refit_best("neg_crps")(CV)
-    with pytest.raises(ValueError, match=r"use the name of a metric, got the scorer 'neg_ence'\. Use 'ence'"):
-        refit_best("neg_crps", subject_to={"neg_ence": ("<=", 0.1)})
-
-
-def test_scorers_of_scikit_learn_can_constrain():
+def test_scorers_of_scikit_learn_and_the_fit_time_can_constrain():
     cv = results(neg_crps=[-1, -2], neg_mean_absolute_error=[-5, -3], r2=[0.2, 0.9])
-    assert refit_best("neg_crps", subject_to={"mean_absolute_error": ("<=", 4.0)})(cv) == 1
-    assert refit_best("neg_crps", subject_to={"r2": (">=", 0.5)})(cv) == 1
-
-
-def test_fit_time_can_constrain():
-    cv = results(neg_crps=[-1, -2]) | {"mean_fit_time": np.array([9.0, 1.0])}
-    assert refit_best("neg_crps", subject_to={"mean_fit_time": ("<=", 5)})(cv) == 1
-
-
-def test_ties_go_to_the_first():
-    assert refit_best("neg_crps")(results(neg_crps=[-2, -1, -1])) == 1
+    cv["mean_fit_time"] = np.array([9.0, 1.0])
+    for limit in (
+        {"mean_absolute_error": ("<=", 4.0)},
+        {"r2": (">=", 0.5)},
+        {"mean_fit_time": ("<=", 5)},
+    ):
+        assert refit_best("neg_crps", subject_to=limit)(cv) == 1
 
 
 def test_smallest_relative_violation_wins_with_a_warning():
@@ -82,73 +72,58 @@ def test_smallest_relative_violation_wins_with_a_warning():
     refit = refit_best("neg_crps", subject_to={"ence": ("<=", 0.15), "picp": (">=", 0.9)})
     with pytest.warns(ConstraintWarning, match=r"violation \(0.333\)"):
         assert refit(cv) == 2
-
-
-def test_score_decides_between_equal_violations():
-    cv = results(neg_crps=[-3, -1, -2], neg_ence=[-0.2, -0.2, -0.9])
+    # The score decides between equal violations, and a limit of zero is violated absolutely.
+    cv = results(neg_crps=[-3, -1, -2], neg_ence=[-0.2, -0.2, -0.9], auucc_gain=[-0.3, -0.1, -0.2])
     with pytest.warns(ConstraintWarning):
         assert refit_best("neg_crps", subject_to={"ence": ("<=", 0.1)})(cv) == 1
-
-
-def test_limit_of_zero_is_violated_absolutely():
-    cv = results(neg_crps=[-1, -2], auucc_gain=[-0.3, -0.1])
     with pytest.warns(ConstraintWarning, match=r"violation \(0.1\)"):
         assert refit_best("neg_crps", subject_to={"auucc_gain": (">=", 0.0)})(cv) == 1
 
 
-@pytest.mark.parametrize(
-    ("crps", "ence", "winner"),
-    [
+def test_nan_never_wins():
+    refit = refit_best("neg_crps", subject_to={"ence": ("<=", 0.1)})
+    for crps, ence, winner in (
         ([NAN, -3, -2], [0.0, 0.0, 0.0], 2),
         ([-1, -3, -2], [NAN, 0.0, 0.0], 2),
         ([-1, -3, -np.inf], [NAN, NAN, 0.0], 2),
         ([-1, NAN, -2], [-0.01, 0.0, -0.01], 0),
-    ],
-)
-def test_nan_never_wins(crps, ence, winner):
-    refit = refit_best("neg_crps", subject_to={"ence": ("<=", 0.1)})
-    assert refit(results(neg_crps=crps, neg_ence=ence)) == winner
-
-
-def test_nan_never_wins_among_violators_either():
-    refit = refit_best("neg_crps", subject_to={"ence": ("<=", 0.1)})
-    with pytest.warns(ConstraintWarning):
+    ):
+        assert refit(results(neg_crps=crps, neg_ence=ence)) == winner
+    with pytest.warns(ConstraintWarning):  # nor among violators
         assert refit(results(neg_crps=[-1, NAN, -2], neg_ence=[NAN, -0.2, -0.3])) == 2
-
-
-def test_nothing_but_nan_is_an_error():
-    refit = refit_best("neg_crps", subject_to={"ence": ("<=", 0.1)})
     with pytest.raises(ValueError, match=r"must have finite values.*error_score='raise'"):
         refit(results(neg_crps=[NAN, -1], neg_ence=[-0.1, NAN]))
 
 
 @pytest.mark.parametrize(
-    ("refit", "message"),
+    ("refit", "cv", "message"),
     [
         (
             refit_best("neg_nll"),
+            CV,
             "`scorer_name` must be a scorer of the search .neg_crps, neg_ence, picp, r2., got",
         ),
-        (refit_best("ence"), "got 'ence'. Did you mean 'neg_ence'"),
+        (refit_best("ence"), CV, "got 'ence'. Did you mean 'neg_ence'"),
         (
             refit_best("r2", subject_to={"mace": ("<=", 0.5)}),
+            CV,
             "`subject_to` must contain metrics of the search .*got 'mace'",
+        ),
+        (
+            refit_best("neg_crps"),
+            results(score=[1, 2]),
+            r"it has a single metric: pass scoring=scorers\(...\)",
+        ),
+        (
+            refit_best("r2", subject_to={"ence": ("<=", 0.1)}),
+            results(r2=[1.0], ence=[-0.3]),
+            r"`scoring` must contain 'neg_ence', got 'ence'\. Smaller values",
         ),
     ],
 )
-def test_missing_metrics_are_named(refit, message):
+def test_missing_metrics_are_named(refit, cv, message):
     with pytest.raises(ValueError, match=message):
-        refit(CV)
-
-
-def test_the_error_of_a_single_metric_search_has_the_remedy():
-    with pytest.raises(ValueError, match=r"it has a single metric: pass scoring=scorers\(...\)"):
-        refit_best("neg_crps")(results(score=[1, 2]))
-
-
-def test_a_loss_under_a_name_without_its_sign_is_refused():
-    with pytest.raises(ValueError, match=r"`scoring` must contain 'neg_ence', got 'ence'\. Smaller values"):
-        refit_best("r2", subject_to={"ence": ("<=", 0.1)})(results(r2=[1.0], ence=[-0.3]))
+        refit(cv)
 
 
 @pytest.mark.parametrize(
@@ -169,6 +144,7 @@ def test_a_loss_under_a_name_without_its_sign_is_refused():
         ),
         ("neg_crps", {"ence": ("<=", "0.1")}, TypeError, r"`subject_to\['ence'\]\[1\]` must be a number"),
         ("neg_crps", {"ence": ("<=", NAN)}, ValueError, r"`subject_to\['ence'\]\[1\]` must be finite"),
+        ("neg_crps", {"neg_ence": ("<=", 0.1)}, ValueError, r"got the scorer 'neg_ence'\. Use 'ence'"),
         ("neg_crps", {"picp": (">=", 88)}, ValueError, "got 'picp >= 88'\\. .* and no value in this range"),
     ],
 )

@@ -12,6 +12,11 @@ from sklearn.base import clone
 collect_ignore = [] if find_spec("torch") else ["estimators.py"]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _torch_is_ready(neural):
+    """Train once before the first test of a process."""
+
+
 @pytest.fixture(scope="session")
 def sine():
     """A smooth mean and noise that grows with the first column's distance from 0."""

@@ -1,16 +1,23 @@
-"""What all neural estimators do alike: many fits as one, strange data, parameters, and what they leave."""
+"""What all neural estimators do alike: many fits as one, strange data, parameters, and what they leave.
+
+In the default tier two networks, one alone and an ensemble, stand for all where the code is shared.
+"""
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import re
+import sys
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, PredefinedSplit
 from sklearn.pipeline import make_pipeline
@@ -22,7 +29,7 @@ from torch import nn
 
 from skuq.distributions import StudentT
 from skuq.exceptions import SmallSampleWarning
-from skuq.metrics import get_scorer
+from skuq.metrics import crps_loss, get_scorer, prediction_interval_coverage
 from skuq.model_selection import cross_val_predict_dist
 from skuq.neural import (
     BootstrapNetRegressor,
@@ -65,31 +72,43 @@ MODELS = {
 MODELS |= {each.__name__: each(**SMALL) for each in not_among(MODELS.values())}
 ONE_OF_EACH_CLASS = list({type(model): name for name, model in reversed(MODELS.items())}.values())[::-1]
 # A network of the user ends before the last layer of these.
-WITH_A_BODY = (
-    ConcreteDropoutRegressor,
+WITH_A_BODY = (ConcreteDropoutRegressor, LastLayerLaplaceRegressor, VariationalRegressor)
+CONSTANT_NOISE = (
+    BootstrapNetRegressor,
     LastLayerLaplaceRegressor,
+    MCDropoutRegressor,
+    SWARegressor,
     VariationalRegressor,
 )
 WITH_MODULE = [name for name, each in MODELS.items() if "module" in each.get_params()]
 CLASSES_WITH_MODULE = [name for name in ONE_OF_EACH_CLASS if name in WITH_MODULE]
-every_variant = pytest.mark.parametrize("model", MODELS, indirect=True)
-
-FORMS = ["moments", "mixture", "members"]
 
 
-@pytest.mark.parametrize("estimator", [each for each in ESTIMATORS if "output" in each().get_params()])
-def test_the_form_of_a_distribution_has_one_vocabulary(estimator, sine):
-    assert estimator().output == "moments"
-    with pytest.raises(ValueError, match="`output` must be one of") as caught:
-        estimator(output="nonsense", **SMALL).fit(*sine)
-    forms = re.findall(r"'(\w+)'", str(caught.value).split("got")[0])
-    assert forms == [form for form in FORMS if form in forms]
+def models(names, default=("pnn", "ensemble")):
+    """Parametrize the fixture `model`; names that are not among the default have the marker laws."""
+    cases = [name if name in default else pytest.param(name, marks=pytest.mark.laws) for name in names]
+    return pytest.mark.parametrize("model", cases, indirect=True)
+
+
+every_variant = models(MODELS, MODELS)
+two_or_every_variant = models(MODELS)
+two_or_each_class = models(ONE_OF_EACH_CLASS)
+two = models(["pnn", "ensemble"])
 
 
 @pytest.fixture(params=ONE_OF_EACH_CLASS)
 def model(request):
     """Return one estimator of each class; `every_variant` marks what a setting can change."""
     return clone(MODELS[request.param])
+
+
+@pytest.fixture(scope="session")
+def line():
+    """Rows of a line with normal noise, 300 to fit and 500 to score; the target in [0, 1] or so."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(800, 1))
+    y = 0.5 + 0.3 * X[:, 0] + 0.1 * rng.normal(size=800)
+    return X[:300], y[:300], X[300:], y[300:]
 
 
 def with_own_network(model, module):
@@ -103,47 +122,44 @@ def same(one, other, tolerance=0.0):
     np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=tolerance, atol=tolerance)
 
 
+def finite(dist):
+    return bool(np.isfinite(np.asarray(dist)).all())
+
+
+FORMS = ["moments", "mixture", "members"]
+
+
+def test_the_form_of_a_distribution_has_one_vocabulary(sine):
+    for estimator in [each for each in ESTIMATORS if "output" in each().get_params()]:
+        assert estimator().output == "moments"
+        with pytest.raises(ValueError, match="`output` must be one of") as caught:
+            estimator(output="nonsense", **SMALL).fit(*sine)
+        forms = re.findall(r"'(\w+)'", str(caught.value).split("got")[0])
+        assert forms == [form for form in FORMS if form in forms]
+
+
 # ---------------------------------------------------------------------------------- many fits as one
 
 
 @every_variant
-def test_fit_many_is_fitting_one_by_one(model, sine):
+def test_fit_many_is_fitting_one_by_one_with_weights_and_seeds(model, sine):
     X, y = sine
     model.set_params(dtype="float64")
-    rows = [train for train, _ in KFold(2, shuffle=True, random_state=1).split(X)] + [np.arange(100)]
-    for part, together in zip(rows, model._fit_many(X, y, rows), strict=True):
-        alone = clone(model).fit(X[part], y[part])
+    weight = np.arange(150) % 3 + 1.0
+    rows = [next(KFold(2, shuffle=True, random_state=1).split(X))[0], np.arange(100), np.arange(100)]
+    fitted = model._fit_many(X, y, rows, sample_weight=weight, random_states=[0, 5, 6])
+    for part, seed, together in zip(rows, [0, 5, 6], fitted, strict=True):
+        alone = clone(model).set_params(random_state=seed).fit(X[part], y[part], sample_weight=weight[part])
         same(together.predict_dist(X), alone.predict_dist(X), 1e-8)
         kept = [(each.best_epoch_, each.history_) for each in (together, alone)]
         assert keep_the_same(*kept)
         assert len(together.history_) == len(alone.history_) == N_EPOCHS
-    assert not hasattr(model, "net_")
-
-
-@every_variant
-def test_each_of_many_fits_has_its_own_seed_where_there_are_some(model, sine):
-    X, y = sine
-    model.set_params(dtype="float64")
-    rows, seeds = [np.arange(100)] * 3, [5, 6, 5]
-    fitted = model._fit_many(X, y, rows, random_states=seeds)
     assert model.random_state == 0
-    for seed, together in zip(seeds, fitted, strict=True):
-        alone = clone(model).set_params(random_state=seed).fit(X[:100], y[:100])
-        same(together.predict_dist(X), alone.predict_dist(X), 1e-8)
-    assert not np.allclose(fitted[0].predict(X), fitted[1].predict(X), atol=1e-4)
+    assert not hasattr(model, "net_")
+    assert not np.allclose(fitted[1].predict(X), fitted[2].predict(X), atol=1e-4)
 
 
-def test_fit_many_slices_weights(sine):
-    X, y = sine
-    weight = np.arange(150) % 3 + 1.0
-    rows = [np.arange(100), np.arange(50, 150)]
-    model = DeepEnsembleRegressor(3, dtype="float64", **SMALL)
-    for part, together in zip(rows, model._fit_many(X, y, rows, sample_weight=weight), strict=True):
-        alone = clone(model).fit(X[part], y[part], sample_weight=weight[part])
-        same(together.predict_dist(X), alone.predict_dist(X), 1e-8)
-
-
-@every_variant
+@two_or_each_class
 def test_cross_fitting_trains_all_folds_at_once(model, sine, monkeypatch):
     X, y = sine
     model.set_params(dtype="float64")
@@ -163,8 +179,14 @@ def test_estimators_of_other_losses_are_fitted_together(sine):
     X, y = sine
     models = [
         PNNRegressor(loss=loss, dtype="float64", **{**SMALL, "random_state": seed})
-        for loss in ("nll", "crps", "check", "interval", "beta_nll")
-        for seed in (0, 1)
+        for loss, seed in (
+            ("nll", 0),
+            ("nll", 1),
+            ("crps", 0),
+            ("check", 0),
+            ("interval", 0),
+            ("beta_nll", 1),
+        )
     ]
     for one, other in zip(fit_many(models, X, y), models, strict=True):
         assert not hasattr(other, "net_")
@@ -201,7 +223,7 @@ def test_fit_many_refuses_what_it_cannot_train(sine):
         model._fit_many(X, y, [np.arange(10)], epochs=3)
 
 
-@every_variant
+@models(MODELS, ("pnn", "ensemble", "ensemble, split", "bootstrap"))
 def test_fit_transform_is_out_of_sample_and_then_fits_all_rows(model, sine, fit_once):
     X, y = sine
     fitted = clone(model)
@@ -211,90 +233,283 @@ def test_fit_transform_is_out_of_sample_and_then_fits_all_rows(model, sine, fit_
     assert not np.allclose(np.asarray(dist), np.asarray(fitted.predict_dist(X)))
 
 
+# --------------------------------------------------------------------------------- what a fit leaves
+
+
+@every_variant
+def test_a_fitted_model_can_be_pickled_and_predicts_each_row_alone(model, sine, fit_once):
+    model = fit_once(model)
+    whole = model.predict_dist(sine[0])
+    single = np.vstack([np.asarray(model.predict_dist(row[np.newaxis])) for row in sine[0][:5]])
+    same(whole[:5], single, 1e-5)
+    data = pickle.dumps(model)
+    assert len(data) < 200_000
+    loaded = pickle.loads(data)
+    same(loaded.predict_dist(sine[0]), whole)
+    assert loaded._current_posterior().module is loaded.net_.module_
+    assert not hasattr(pickle.loads(pickle.dumps(model._fitted_posterior)), "module")
+    for one in (model, loaded):
+        assert isinstance(one.history_, skorch.history.History)
+        assert len(one.history_[:, "train_loss"]) == N_EPOCHS
+        assert 1 <= one.best_epoch_ <= N_EPOCHS
+        assert isinstance(one.net_, skorch.NeuralNet)
+
+
+def test_members_have_means_and_noise(model, sine, fit_once):
+    X = sine[0][:7]
+    fitted = fit_once(model)
+    params = model.get_params()
+    counts = [params[name] for name in ("n_estimators", "n_draws", "n_snapshots") if name in params]
+    loc, scale = fitted.predict_members(X, return_std=True)
+    assert loc.shape == scale.shape == (7, *(counts or [1]))
+    np.testing.assert_array_equal(fitted.predict_members(X), loc)
+    if isinstance(model, CONSTANT_NOISE):
+        np.testing.assert_allclose(scale, fitted.noise_std_)
+    else:
+        assert np.ptp(scale) > 0
+
+
+@two_or_each_class
+def test_a_model_may_be_used_on_another_device(model, sine, fit_once, monkeypatch):
+    """A model that was trained on a GPU can be loaded where there is none."""
+    expected = fit_once(model).predict(sine[0])
+    with_gpu = pickle.loads(pickle.dumps(fit_once(model))).set_params(device="cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for attempt in (lambda: with_gpu.predict(sine[0]), lambda: model.set_params(device="cuda").fit(*sine)):
+        with pytest.raises(ValueError, match="`device` is 'cuda', but torch finds no GPU"):
+            attempt()
+    same(with_gpu.set_params(device="cpu").predict(sine[0]), expected)
+
+
+def test_a_fit_that_fails_leaves_no_model(sine, monkeypatch):
+    model = clone(MODELS["pnn"])
+    with monkeypatch.context() as patch:
+        patch.setattr(PNNRegressor, "_posterior", lambda self, fit, data: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            model.fit(*sine)
+    with pytest.raises(NotFittedError):
+        model.predict(sine[0])
+
+    def interrupted(self, batch, **kwargs):  # skorch ends it alike if a callback stops or the user interrupts
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("skuq.neural._training.net.StackedNet.train_step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*sine)
+    assert not hasattr(model, "net_")
+
+
+def test_an_integer_seed_makes_everything_equal_and_torch_is_not_seeded(model, sine, fit_once, monkeypatch):
+    """Nor are GPUs on which nothing is trained."""
+    plain = fit_once(model)
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: 1 / 0)
+    state = torch.random.get_rng_state()
+    same(plain.predict_dist(sine[0]), model.fit(*sine).predict_dist(sine[0]))
+    assert torch.equal(torch.random.get_rng_state(), state)
+    other = model.set_params(random_state=1).fit(*sine)
+    assert not np.allclose(other.predict(sine[0]), plain.predict(sine[0]))
+
+
+def test_progress_is_reported_by_epoch(sine):
+    callbacks = pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    assert hasattr(callbacks, "ProgressBar")
+    from skuq._fitting.progress import Progress
+
+    reported = []
+
+    class Recorded(Progress):
+        def reporter(self, name):
+            return lambda *_: reported.append(name)
+
+    model = clone(MODELS["ensemble"])
+    model._fit(model._read(*sine, None, {}, "fit"), Recorded(None, None))
+    assert reported == ["epoch"] * N_EPOCHS
+
+
 # ------------------------------------------------------------------------------------ strange data
 
 
-def test_one_row_raises(model):
-    with pytest.raises(ValueError, match="minimum of 2 is required"):
-        model.fit([[1.0]], [1.0])
+@two_or_every_variant
+def test_fewer_rows_than_a_batch(model):
+    for n in (2, 3, 5, 20):
+        one = clone(model).set_params(calibration_coverage=0.95, max_epochs=20)
+        X = np.arange(n, dtype=float).reshape(-1, 1)
+        if n == 2 and one.get_params().get("n_estimators") == 4:
+            one.set_params(random_state=1)  # of two rows, each is left out by some member
+        with pytest.warns(SmallSampleWarning, match="intervals of 95 % need at least 19 rows") as caught:
+            dist = one.fit(X, X[:, 0]).predict_dist(X)
+        assert [warning.filename for warning in caught] == [__file__]
+        assert finite(dist)
+        assert (dist.std() > 0).all()
 
 
-@every_variant
-@pytest.mark.parametrize("n", [2, 3, 5, 20])
-def test_fewer_rows_than_a_batch(model, n):
-    X = np.arange(n, dtype=float).reshape(-1, 1)
-    if n == 2 and model.get_params().get("n_estimators") == 4:
-        model.set_params(random_state=1)  # of two rows, each is left out by some member
-    model.set_params(calibration_coverage=0.95, max_epochs=20)
-    with pytest.warns(SmallSampleWarning, match="intervals of 95 % need at least 19 rows") as caught:
-        dist = model.fit(X, X[:, 0]).predict_dist(X)
-    assert [one.filename for one in caught] == [__file__]
-    assert np.isfinite(np.asarray(dist)).all()
-    assert (dist.std() > 0).all()
-
-
-@every_variant
+@two_or_every_variant
 def test_rows_enough_for_the_rank_are_enough(model, sine):
     """The 12 rows held out are enough at 90 %, and any number where nothing is calibrated."""
     X, y = (part[:60] for part in sine)
-    model.fit(X, y)
+    model.set_params(max_epochs=3).fit(X, y)
     if "noise" not in model.get_params():  # which is estimated by rows held out, calibrated or not
         model.set_params(calibration=None).fit(X[:10], y[:10])
 
 
-@every_variant
 def test_a_constant_target_is_predicted_for_certain(model, sine):
     dist = model.fit(sine[0], np.full(150, 3.3)).predict_dist(sine[0])
     np.testing.assert_array_equal(dist.mean(), 3.3)
     np.testing.assert_array_equal(dist.std(), 0.0)
 
 
-@pytest.mark.parametrize(
-    ("model", "shift", "unit"),
-    [
-        *((name, -5e5, 1e3) for name in MODELS),
-        *(
-            (name, *units)
-            for name in ("pnn", "bootstrap")
-            for units in ((1e7, 1.0), (0.0, 1e-9), (0.0, 1e120))
-        ),
-    ],
-    indirect=["model"],
-)
-def test_the_units_of_the_target_do_not_matter(model, sine, fit_once, shift, unit):
+def test_a_constant_fold_among_others_is_certain(sine):
+    """A constant target of one fit leaves the fits that are trained with it as they are."""
+    X, y = sine
+    y = np.where(np.arange(150) < 75, 2.5, y)
+    params = {"max_epochs": 20, "random_state": 0, "dtype": "float64", "calibration_coverage": 0.9}
+    models = [PNNRegressor((16,), **params) for _ in range(2)]
+    parts = [np.arange(75), np.arange(75, 150)]
+    constant, other = fit_many(models, X, y, parts)
+    np.testing.assert_array_equal(np.asarray(constant.predict_dist(X)), [[2.5, 0.0]] * 150)
+    alone = models[1].fit(X[75:], y[75:]).predict_dist(X)
+    np.testing.assert_allclose(np.asarray(other.predict_dist(X)), np.asarray(alone), atol=1e-8)
+
+
+@models(["pnn", "ensemble", "bootstrap"])
+def test_the_units_of_the_target_do_not_matter(model, sine, fit_once):
     """One class scales the target of all networks, so not every network takes every unit."""
     X, y = sine
     plain = fit_once(model.set_params(dtype="float64")).predict_dist(X)
-    moved = model.fit(X, shift + unit * y).predict_dist(X)
-    same((moved.mean() - shift) / unit, plain.mean(), 1e-6)
-    same(moved.std() / unit, plain.std(), 1e-6)
+    for shift, unit in ((-5e5, 1e3), (1e7, 1.0), (0.0, 1e-9), (0.0, 1e120)):
+        moved = model.fit(X, shift + unit * y).predict_dist(X)
+        same((moved.mean() - shift) / unit, plain.mean(), 1e-6)
+        same(moved.std() / unit, plain.std(), 1e-6)
 
 
-def test_an_offset_in_the_features_does_not_matter(model, sine, fit_once):
+@models(["pnn", "bootstrap"])
+def test_coverage_and_width_are_the_same_in_all_units(model, line):
+    """In float32, as by default: targets at ten million that differ by one, and of the order 1e-9."""
+    X, y, X_new, y_new = line
+    coverage, width, crps = [], [], []
+    for shift, unit in ((0.0, 1.0), (1e7, 1.0), (0.0, 1e-9), (-3e5, 1e6)):
+        dist = clone(model).fit(X, shift + unit * y).predict_dist(X_new)
+        bounds = dist.interval(0.9)
+        assert (bounds[:, 0] < bounds[:, 1]).all()
+        coverage.append(prediction_interval_coverage(shift + unit * y_new, bounds))
+        width.append(np.diff(bounds).mean() / unit)
+        crps.append(crps_loss(shift + unit * y_new, dist) / unit)
+    assert 0.83 < coverage[0] < 0.99
+    np.testing.assert_allclose(coverage, coverage[0], atol=0.01)
+    np.testing.assert_allclose(width, width[0], rtol=0.02)
+    np.testing.assert_allclose(crps, crps[0], rtol=0.02)
+
+
+@models(MODELS, ONE_OF_EACH_CLASS)
+def test_targets_of_any_size_have_the_same_distributions(model, sine):
+    """In units of about 1e-200 and 1e200, whose squares vanish or overflow; powers of two round nothing."""
+    X, y = sine
+    dist = model.set_params(max_epochs=3).fit(X, y).predict_dist(X)
+    for exponent in (-664, 664):
+        scaled = model.fit(X, np.ldexp(y, exponent)).predict_dist(X)
+        np.testing.assert_array_equal(np.ldexp(np.asarray(scaled), -exponent), np.asarray(dist))
+        np.testing.assert_array_equal(np.ldexp(scaled.interval(0.8), -exponent), dist.interval(0.8))
+
+
+def test_out_of_fold_distributions_are_right_at_any_offset(line):
+    X, y, _, _ = line
+    plain, moved = (DeepEnsembleRegressor(4, **SMALL).fit_transform(X, each) for each in (y, 1e7 + y))
+    np.testing.assert_allclose(moved.std(), plain.std(), rtol=0.02)
+    np.testing.assert_allclose(moved.mean() - 1e7, plain.mean(), atol=0.01)
+
+
+@two
+def test_the_units_of_the_features_do_not_matter(model, sine, fit_once):
     X, y = sine
     plain = fit_once(model).predict_dist(X)
-    same(model.fit(1e7 + X, y).predict_dist(1e7 + X), plain, 1e-2)
+    for shift, unit in ((1e7, 1.0), (0.0, 1e-300), (0.0, 1e200)):
+        same(model.fit(shift + unit * X, y).predict_dist(shift + unit * X), plain, 1e-2)
 
 
-def test_a_column_without_variance_is_ignored(model, sine):
+@two
+def test_columns_without_information(model, sine, line):
     X, y = sine
+    model.set_params(max_epochs=3)
     wide = np.column_stack([X, np.full(150, 7.0)])
-    model.fit(wide, y)
-    elsewhere = np.column_stack([X, np.full(150, 1e9)])
-    same(model.predict_dist(wide), model.predict_dist(elsewhere))
+    fitted = clone(model).fit(wide, y)
+    same(fitted.predict_dist(wide), fitted.predict_dist(np.column_stack([X, np.full(150, 1e9)])))
+    X, y = line[:2]
+    assert finite(clone(model).fit(X, y).predict_dist(X[:1]))
+    with np.errstate(all="raise"):
+        nothing = model.fit(np.ones((300, 2)), y).predict_dist(np.ones((3, 2)))
+    np.testing.assert_allclose(nothing.mean(), y.mean(), atol=0.1)
+    np.testing.assert_allclose(nothing.std(), y.std(), rtol=0.3)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_what_is_not_finite_raises(model, sine, fit_once, bad):
-    X, y = (part.copy() for part in sine)
-    X[3, 0] = np.inf  # NaN is a missing value
-    with pytest.raises(ValueError, match="infinity"):
-        model.fit(X, y)
-    y[3] = bad
-    with pytest.raises(ValueError, match=r"NaN|infinity"):
-        model.fit(sine[0], y)
-    with pytest.raises(ValueError, match="infinity"):
-        fit_once(model).predict_dist(X)
+@two
+def test_features_and_targets_of_other_types(model, line):
+    X, y = line[0][:100], np.round(3 * line[1][:100])
+    model.set_params(max_epochs=2)
+
+    def fitted(features, target):
+        return np.asarray(clone(model).fit(features, target).predict_dist(features))
+
+    expected = fitted(X, y)
+    for given in (pd.Series(y, index=range(5, 105)), y.astype(int), y.astype("float32"), y.astype(object)):
+        same(fitted(X, given), expected)
+    same(fitted(X, y.tolist()), expected)
+    same(fitted(X, y > 1), fitted(X, (y > 1).astype(float)))
+    integers = (X > 0) + 2 * (X > 0.5)
+    same(fitted(integers, y), fitted(integers.astype(float), y))
+
+
+def test_a_row_far_from_all_others_is_predicted_without_nan(model, sine):
+    far = np.array([[1e5, 0.0], [0.0, -1e60], [0.0, 0.0]])
+    dist = model.set_params(max_epochs=3).fit(*sine).predict_dist(far)
+    assert finite(dist)
+    assert (dist.std() > 0).all()
+
+
+WRONG_TARGETS = [
+    (lambda y: np.where(np.arange(150) == 7, np.nan, y), ValueError, "`y` must be finite, got nan at row 7"),
+    (lambda y: np.where(np.arange(150) == 7, np.inf, y), ValueError, "`y` must be finite, got inf at row 7"),
+    (lambda y: np.where(np.arange(150) == 7, -np.inf, y), ValueError, "must be finite, got -inf at row 7"),
+    (lambda y: y[:-1], ValueError, r"inconsistent numbers of samples: \[150, 149\]"),
+    (lambda y: y.astype(str)[:, np.newaxis, np.newaxis], (ValueError, TypeError), "`y` must"),
+    (lambda y: ["a"] * 150, TypeError, "`y` must hold real numbers"),
+    (lambda y: y + 1j, ValueError, "Complex data not supported"),
+    (lambda y: None, ValueError, "requires y to be passed"),
+]
+WRONG_FEATURES = [
+    (sparse.csr_array, TypeError, "Sparse data was passed for X, but dense data is required"),
+    (lambda X: [["a", "b"]] * 150, ValueError, "could not convert string to float"),
+    (lambda X: X[:, 0], ValueError, "Expected 2D array, got 1D array"),
+    (lambda X: X[:, :0], ValueError, r"feature"),
+    (lambda X: X[:0], ValueError, "0 sample"),
+    (lambda X: X + 1j, ValueError, "Complex data not supported"),
+    (lambda X: np.where(X > 1.5, np.inf, X), ValueError, "contains infinity"),  # NaN is a missing value
+    (lambda X: np.ma.array(X, mask=X > 1.9), ValueError, "`X` must not have masked entries, got"),
+]
+
+
+def test_wrong_data_are_named_in_fit_and_in_prediction(model, sine, fit_once, subtests):
+    X, y = sine
+    fitted = fit_once(model)
+    for k, (target, error, message) in enumerate(WRONG_TARGETS):
+        with subtests.test(msg=f"target {k}"), pytest.raises(error, match=message):
+            model.fit(X, target(y))
+    for k, (features, error, message) in enumerate(WRONG_FEATURES):
+        for attempt in (partial(model.fit, y=y), fitted.predict_dist, fitted.predict):
+            with subtests.test(msg=f"features {k}"), pytest.raises(error, match=message):
+                attempt(features(X))
+    with pytest.raises(ValueError, match=r"0 feature\(s\)"):
+        model.fit(X[:, :0], y)
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        model.fit([[1.0]], [1.0])
+    with pytest.raises(ValueError, match=f"X has 3 features, but {type(model).__name__} is expecting 2"):
+        fitted.predict(np.zeros((4, 3)))
+    with pytest.raises(ValueError, match="counts repetitions"):
+        model.fit(X, y, sample_weight=np.full(150, 0.01))
+    with pytest.raises(TypeError, match=r"does not accept the parameters \['color'\]"):
+        model.fit(X, y, color="red")
+    if not isinstance(model, DeepEnsembleRegressor):
+        with pytest.raises(ValueError, match=r"`y` must have one column, got 2.*MultiOutputUncertaintyRegr"):
+            model.fit(X, np.column_stack([y, y]))
 
 
 @every_variant
@@ -303,7 +518,7 @@ def test_rows_of_weight_zero_are_as_if_not_there(model, sine):
     weight = np.ones(150)
     weight[100:] = 0
     far = np.where(weight > 0, y, 1e6)
-    dist = model.fit(X, far, sample_weight=weight).predict_dist(X)
+    dist = model.set_params(max_epochs=4).fit(X, far, sample_weight=weight).predict_dist(X)
     assert np.abs(dist.mean()).max() < 10
     assert dist.std().max() < 10
 
@@ -315,7 +530,7 @@ def test_rows_held_out_must_count(sine):
         model.fit(*sine, sample_weight=weight)
 
 
-@pytest.mark.parametrize("model", ["pnn", "dropout", "concrete dropout"], indirect=True)
+@models(["pnn", "dropout", "concrete dropout"])
 def test_rows_of_weight_zero_do_not_calibrate(model, sine):
     """Held out by a splitter, with too few others for the rank to be below the largest residual."""
     X, y = sine
@@ -326,88 +541,142 @@ def test_rows_of_weight_zero_do_not_calibrate(model, sine):
     assert model.fit(X, np.where(weight > 0, y, 1e3), sample_weight=weight).factor_ == plain.factor_
 
 
-def test_relative_weights_raise_where_rows_are_counted(model, sine):
-    with pytest.raises(ValueError, match="counts repetitions"):
-        model.fit(*sine, sample_weight=np.full(150, 0.01))
-
-
 def test_heavy_rows_are_fitted_better(sine):
     X, y = sine
-    contrary = np.concatenate([y, -y])
     weight = np.repeat([20.0, 1.0], 150)
-    for model in (
-        DeepEnsembleRegressor(3, max_epochs=40, random_state=0),
-        PNNRegressor(max_epochs=40, random_state=0),
-    ):
-        dist = model.fit(np.vstack([X, X]), contrary, sample_weight=weight).predict_dist(X)
+    for kind in (partial(DeepEnsembleRegressor, 3), PNNRegressor):
+        model = kind(max_epochs=40, random_state=0)
+        dist = model.fit(np.vstack([X, X]), np.concatenate([y, -y]), sample_weight=weight).predict_dist(X)
         assert np.corrcoef(dist.mean(), y)[0, 1] > 0.6
 
 
-# -------------------------------------------------------------------------------- state and randomness
+@pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
+def test_counts(model):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.random.default_rng(1).poisson(np.exp(0.3 + 0.5 * X[:, 0])).astype(float)
+    dist = model.set_params(max_epochs=3, support="count").fit(X, y).predict_dist(X)
+    bounds = dist.interval(0.9)
+    np.testing.assert_array_equal(bounds, np.maximum(np.round(bounds), 0.0))
+    points, std = model.predict(X, return_std=True)
+    np.testing.assert_allclose(points, model.predict(X))
+    assert points.min() >= 0.0
+    np.testing.assert_allclose(std, dist.std())
+    with pytest.raises(ValueError, match=r"`y` must hold integers from 0 .* got 0\.5 at row 3"):
+        model.fit(X, np.where(np.arange(60) == 3, 0.5, y))
 
 
-def test_an_integer_seed_makes_everything_equal(model, sine, fit_once):
-    same(fit_once(model).predict_dist(sine[0]), model.fit(*sine).predict_dist(sine[0]))
-    other = clone(model).set_params(random_state=1).fit(*sine)
-    assert not np.allclose(other.predict(sine[0]), model.predict(sine[0]))
+# ----------------------------------------------------------------------- categories, dates, missing values
 
 
-def test_torch_is_not_seeded(model, sine, monkeypatch):
-    """Nor are GPUs on which nothing is trained."""
-    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: 1 / 0)
-    state = torch.random.get_rng_state()
-    if "module" in model.get_params():
-        with_own_network(model, WithDropout)
-    model.fit(*sine)
-    assert torch.equal(torch.random.get_rng_state(), state)
+@pytest.fixture(scope="session")
+def table():
+    """A table as it comes, 150 rows; the target depends on a category and on a number with missing values."""
+    rng = np.random.default_rng(0)
+    n = 150
+    X = pd.DataFrame(
+        {
+            "number": rng.normal(size=n),
+            "word": rng.choice(list("abcdef"), n),
+            "two": pd.Categorical(rng.choice(["u", "v"], n)),
+            "date": pd.date_range("2026-01-01", periods=n, tz="Europe/Berlin"),
+            "empty": np.nan,
+        }
+    )
+    y = X["number"].to_numpy() + 2.0 * (X["word"] == "a") + 0.1 * rng.normal(size=n)
+    X.loc[::7, "number"] = np.nan
+    X.loc[::9, "word"] = None
+    return X, y
 
 
-@every_variant
-def test_pickle_keeps_every_bit(model, sine, fit_once):
-    model = fit_once(model)
-    copied = pickle.loads(pickle.dumps(model))
-    same(copied.predict_dist(sine[0]), model.predict_dist(sine[0]))
-    assert len(copied.history_) == len(model.history_)
-    assert len(pickle.dumps(model)) < 200_000
+@two_or_each_class
+def test_tables_are_taken_as_they_come(model, table):
+    X, y = table
+    fitted = clone(model).set_params(max_epochs=2).fit(X, y)
+    dist = fitted.predict_dist(X)
+    assert finite(dist)
+    assert list(fitted.feature_names_in_) == list(X.columns)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict(X), fitted.predict(X))
+    np.testing.assert_allclose(fitted.predict(X[:1]), fitted.predict(X)[:1], rtol=1e-6)
+    new = X[:3].assign(word=["never seen", None, "b"], number=np.nan)
+    assert finite(fitted.predict_dist(new))
+    assert finite(fitted.fit_transform(X, y))
+    with pytest.raises(ValueError, match="feature names should match"):
+        fitted.predict(X[X.columns[::-1]])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        clone(model).fit(X[:-1], y)
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        clone(model).fit(X[:1], y[:1])
 
 
-@every_variant
-def test_the_order_of_rows_in_prediction_does_not_matter(model, sine, fit_once):
-    model = fit_once(model)
-    whole = model.predict_dist(sine[0])
-    single = np.vstack([np.asarray(model.predict_dist(row[np.newaxis])) for row in sine[0][:5]])
-    same(whole[:5], single, 1e-5)
+def test_unknown_and_missing_categories_have_one_forecast(table):
+    X, y = table
+    fitted = PNNRegressor(max_epochs=5, n_frequencies=2, random_state=0).fit(X, y)
+    new = X[:1]
+    forecasts = [fitted.predict(new.assign(word=[word]))[0] for word in ("never seen", None, "a")]
+    assert forecasts[0] == forecasts[1] != forecasts[2]
 
 
-def test_history_is_skorchs(model, fit_once):
-    model = fit_once(model)
-    assert isinstance(model.history_, skorch.history.History)
-    assert len(model.history_[:, "train_loss"]) == N_EPOCHS
-    assert 1 <= model.best_epoch_ <= N_EPOCHS
-    assert isinstance(model.net_, skorch.NeuralNet)
+def test_rows_of_weight_zero_add_no_categories(table):
+    X, y = table
+    more = pd.concat([X, X[:5].assign(word="other", date=pd.NaT, number=9.0)], ignore_index=True)
+    weight = np.append(np.ones(len(X)), np.zeros(5))
+    model = PNNRegressor(max_epochs=2, n_frequencies=2, calibration=None, keep_best=False, random_state=0)
+    fitted = clone(model).fit(more, np.append(y, y[:5]), sample_weight=weight)
+    expected = clone(model).fit(X, y, sample_weight=np.ones(len(X)))
+    np.testing.assert_allclose(fitted.predict(X), expected.predict(X), rtol=1e-4)
 
 
-def test_progress_is_reported_by_epoch(model, sine):
-    callbacks = pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
-    assert hasattr(callbacks, "ProgressBar")
-    from skuq._fitting.progress import Progress
+@two
+def test_missing_numbers(model, sine):
+    X, y = sine
+    model.set_params(max_epochs=2)
+    gaps = np.where(X > 1.5, np.nan, X)
+    fitted = clone(model).fit(gaps, y)
+    assert finite(fitted.predict_dist(gaps))
+    of_frame = clone(model).fit(pd.DataFrame(gaps), y)
+    np.testing.assert_array_equal(of_frame.predict(pd.DataFrame(gaps)), fitted.predict(gaps))
+    # without missing training values, a missing value of a new row is the mean
+    complete = clone(model).fit(X, y)
+    new, mean = X[:3].copy(), X[:3].copy()
+    new[:, 0], mean[:, 0] = np.nan, complete.scaler_.X_mean[0]
+    np.testing.assert_allclose(complete.predict(new), complete.predict(mean), rtol=1e-10)
 
-    reported = []
 
-    class Recorded(Progress):
-        def reporter(self, name):
-            return lambda *_: reported.append(name)
-
-    model._fit(model._read(*sine, None, {}, "fit"), Recorded(None, None))
-    assert reported == ["epoch"] * N_EPOCHS
-
-
-# ----------------------------------------------------------------------------------------- parameters
+# ------------------------------------------------------------------------- networks of users, callbacks
 
 
 class WithDropout(nn.Sequential):
     def __init__(self, n_features, n_outputs):
         super().__init__(nn.Linear(n_features, 8), nn.Tanh(), nn.Dropout(0.1), nn.Linear(8, n_outputs))
+
+
+@models(CLASSES_WITH_MODULE, ("dropout", "laplace"))
+def test_a_network_of_ones_own(model, sine):
+    X, y = sine
+    with_own_network(model, partial(WithDropout)).set_params(max_epochs=40, learning_rate=0.05)
+    state = torch.random.get_rng_state()
+    dist = model.fit(X, y).predict_dist(X)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert np.corrcoef(dist.mean(), y)[0, 1] > 0.5
+    same(clone(model).fit(X, y).predict_dist(X), dist)
+    copied = pickle.loads(pickle.dumps(model.set_params(module=None)))  # a test's own class would not travel
+    same(copied.predict_dist(X), dist)
+
+
+def without_dropout(n_features, n_outputs):
+    return nn.Sequential(nn.Linear(n_features, 8), nn.Tanh(), nn.Linear(8, n_outputs))
+
+
+@models([name for name in WITH_MODULE if not isinstance(MODELS[name], MCDropoutRegressor)])
+def test_networks_of_ones_own_without_draws_are_the_same_in_any_training(model, sine, monkeypatch):
+    X, y = sine
+    with_own_network(model, without_dropout).set_params(dtype="float64")
+    rows = [np.arange(100), np.arange(50, 150)]
+    together = model._fit_many(X, y, rows)
+    if not model.get_params().get("keep_best"):  # members that are scored together stay together
+        monkeypatch.setattr("skuq.neural._training.trainer._members_at_once", lambda *_: 1)
+    for part, one in zip(rows, together, strict=True):
+        same(one.predict_dist(X), clone(model).fit(X[part], y[part]).predict_dist(X), 1e-7)
 
 
 class Counting(skorch.callbacks.Callback):
@@ -423,45 +692,7 @@ class Counting(skorch.callbacks.Callback):
         assert np.isfinite(loss.item())
 
 
-@pytest.mark.parametrize("model", CLASSES_WITH_MODULE, indirect=True)
-def test_a_network_of_ones_own(model, sine):
-    X, y = sine
-    own = partial(WithDropout)
-    with_own_network(model, own).set_params(max_epochs=40, learning_rate=0.05)
-    dist = model.fit(X, y).predict_dist(X)
-    assert np.corrcoef(dist.mean(), y)[0, 1] > 0.5
-    same(clone(model).fit(X, y).predict_dist(X), dist)
-    copied = pickle.loads(pickle.dumps(model.set_params(module=None)))  # a test's own class would not travel
-    same(copied.predict_dist(X), dist)
-
-
-def without_dropout(n_features, n_outputs):
-    return nn.Sequential(nn.Linear(n_features, 8), nn.Tanh(), nn.Linear(8, n_outputs))
-
-
-@pytest.mark.parametrize(
-    "model", [name for name in WITH_MODULE if not isinstance(MODELS[name], MCDropoutRegressor)], indirect=True
-)
-def test_networks_of_ones_own_without_draws_are_the_same_in_any_training(model, sine, monkeypatch):
-    X, y = sine
-    with_own_network(model, without_dropout).set_params(dtype="float64")
-    rows = [np.arange(100), np.arange(50, 150)]
-    together = model._fit_many(X, y, rows)
-    if not model.get_params().get("keep_best"):  # members that are scored together stay together
-        monkeypatch.setattr("skuq.neural._training.trainer._members_at_once", lambda *_: 1)
-    for part, one in zip(rows, together, strict=True):
-        same(one.predict_dist(X), clone(model).fit(X[part], y[part]).predict_dist(X), 1e-7)
-
-
-@pytest.mark.parametrize("model", ["dropout", "dropout, members"], indirect=True)
-def test_dropout_of_ones_own_is_the_same_each_time(model, sine):
-    rows = [np.arange(100), np.arange(50, 150)]
-    with_own_network(model, WithDropout)
-    first, second = (model._fit_many(*sine, rows) for _ in range(2))
-    for one, other in zip(first, second, strict=True):
-        same(one.predict_dist(sine[0]), other.predict_dist(sine[0]))
-
-
+@two
 def test_skorch_callbacks_are_called_and_change_nothing(model, sine, fit_once):
     plain = fit_once(model).predict_dist(sine[0])
     counting = Counting()
@@ -492,39 +723,23 @@ class Stop(skorch.callbacks.Callback):
         self.notified("on_epoch_end", net)
 
 
-@pytest.mark.parametrize("model", [name for name in ONE_OF_EACH_CLASS if name != "swa"], indirect=True)
-@pytest.mark.parametrize(
-    ("event", "epoch", "n_epochs"),
-    [("on_epoch_end", 1, 1), ("on_epoch_end", 5, 5), ("on_batch_end", 5, 4), ("on_epoch_begin", 5, 4)],
-)
-def test_a_callback_may_stop_the_training(model, event, epoch, n_epochs, sine):
-    model.set_params(callbacks=[Stop(event, epoch)]).fit(*sine)
-    assert len(model.history_) == n_epochs
-    assert 1 <= model.best_epoch_ <= n_epochs
-    assert np.isfinite(np.asarray(model.predict_dist(sine[0]))).all()
+STOPS = [("on_epoch_end", 1, 1), ("on_epoch_end", 5, 5), ("on_batch_end", 5, 4), ("on_epoch_begin", 5, 4)]
 
 
-def test_a_callback_must_let_one_epoch_end(model, sine):
+@models([name for name in ONE_OF_EACH_CLASS if name != "swa"])
+def test_a_callback_may_stop_the_training_after_its_first_epoch(model, sine):
+    for event, epoch, n_epochs in STOPS:
+        model.set_params(callbacks=[Stop(event, epoch)]).fit(*sine)
+        assert len(model.history_) == n_epochs
+        assert 1 <= model.best_epoch_ <= n_epochs
+        assert finite(model.predict_dist(sine[0]))
     with pytest.raises(
         ValueError, match="`callbacks` must not stop the training before the end of the first epoch"
     ):
         model.set_params(callbacks=[Stop("on_batch_end", 1)]).fit(*sine)
 
 
-@pytest.mark.parametrize("model", ["pnn", "ensemble", "bootstrap"], indirect=True)
-def test_an_interrupted_training_is_no_model(model, sine, monkeypatch):
-    """Skorch ends a training alike that a callback stops and that the user interrupts."""
-
-    def interrupted(self, batch, **kwargs):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("skuq.neural._training.net.StackedNet.train_step", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(*sine)
-    assert not hasattr(model, "net_")
-
-
-@pytest.mark.parametrize("model", ["pnn", "ensemble", "laplace, stopped"], indirect=True)
+@models(["pnn", "ensemble", "laplace, stopped"], ["pnn"])
 def test_skorchs_early_stopping_and_checkpoints_work(model, sine, tmp_path):
     stop = skorch.callbacks.EarlyStopping(patience=4)  # of "valid_loss"
     kept = skorch.callbacks.Checkpoint(dirname=tmp_path, f_optimizer=None)  # where "valid_loss_best"
@@ -538,7 +753,7 @@ def test_skorchs_early_stopping_and_checkpoints_work(model, sine, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} >= {"params.pt", "train_end_params.pt"}
 
 
-@pytest.mark.parametrize("model", ["pnn", "bootstrap"], indirect=True)
+@models(["pnn", "bootstrap"], ["pnn", "bootstrap"])
 def test_epochs_are_printed_if_verbose(model, sine, capsys):
     """Every second epoch is scored; the latest score stands in its column in those between."""
     model.set_params(verbose=1, max_epochs=4).fit(*sine)
@@ -556,6 +771,9 @@ def test_a_training_that_diverges_raises(model, sine):
         model.set_params(snapshot_learning_rate=1e30)
     with pytest.raises(ValueError, match=r"the training diverged.* Use a lower `learning_rate`"):
         model.fit(*sine)
+
+
+# ------------------------------------------------------------------------------ losses and optimizers
 
 
 @dataclass
@@ -595,13 +813,13 @@ def test_losses_of_ones_own_select_epochs_too(sine):
         assert ("valid_loss" in one.history_[1]) == (model.keep_best is not False)
 
 
-@pytest.mark.parametrize("params", [{"loss": Averaging()}, {"keep_best": Averaging()}])
-def test_a_loss_that_averages_over_rows_raises(sine, params):
-    with pytest.raises(ValueError, match="`score` of Averaging must return one value for each target"):
-        PNNRegressor(**params, **SMALL).fit(*sine, sample_weight=np.full(150, 2.0))
+def test_a_loss_that_averages_over_rows_raises(sine):
+    for params in ({"loss": Averaging()}, {"keep_best": Averaging()}):
+        with pytest.raises(ValueError, match="`score` of Averaging must return one value for each target"):
+            PNNRegressor(**params, **SMALL).fit(*sine, sample_weight=np.full(150, 2.0))
 
 
-@pytest.mark.parametrize("model", ["bootstrap", "laplace"], indirect=True)
+@models(["bootstrap", "laplace"], ["bootstrap", "laplace"])
 def test_where_no_noise_is_predicted_a_score_of_the_mean_selects_the_epoch(model, sine):
     for score in ("crps", AbsoluteError()):
         with pytest.raises(ValueError, match=r"be one of 'squared_error', .*does not use a variance"):
@@ -612,57 +830,13 @@ def test_where_no_noise_is_predicted_a_score_of_the_mean_selects_the_epoch(model
     assert other.history_[1]["valid_loss"] != model.history_[1]["valid_loss"]
 
 
-@every_variant
+@models([name for name in ONE_OF_EACH_CLASS if name != "swa"], ONE_OF_EACH_CLASS)
 def test_keep_best_names_a_score_or_is_false(model, sine):
-    if "keep_best" not in model.get_params():
-        pytest.skip("all epochs of the snapshots count")
     for keep_best in (True, np.True_, "accuracy", None, 1):
         with pytest.raises(ValueError, match=r"`keep_best` must be one of .*, or False, got "):
             model.set_params(keep_best=keep_best).fit(*sine)
-    model.set_params(keep_best=np.False_).fit(*sine)
+    model.set_params(keep_best=np.False_, max_epochs=2).fit(*sine)
     assert "valid_loss" not in model.history_[1]
-
-
-@pytest.mark.parametrize(
-    ("validation_size", "message"),
-    [
-        (PredefinedSplit(np.arange(160) % 2), "`validation_size` must give row numbers from 0 to 149"),
-        ([], "`validation_size` must give at least one fold"),
-        (GroupKFold(3), "`validation_size` must be a splitter that does not need groups, got GroupKFold"),
-        (
-            "last",
-            "`validation_size` must be a share of the rows such as 0.2, a number of rows, or a splitter",
-        ),
-        (True, "`validation_size` must be a share of the rows such as 0.2, .* got True"),
-        (0, "`validation_size` must lie between 1 and 149 as a number of rows"),
-        (150, "`validation_size` must lie between 1 and 149 as a number of rows, got 150"),
-        (1.0, "`validation_size` must lie strictly between 0 and 1"),
-    ],
-)
-def test_a_bad_validation_is_called_by_its_name(sine, validation_size, message):
-    with pytest.raises(ValueError, match=message):
-        PNNRegressor(validation_size=validation_size, **SMALL).fit(*sine)
-
-
-def test_a_number_of_rows_is_held_out_as_its_share_is(model, sine, fit_once):
-    X, y = sine
-    by_share = fit_once(model.set_params(validation_size=0.2)).predict_dist(X)
-    same(clone(model).set_params(validation_size=30).fit(X, y).predict_dist(X), by_share)
-
-
-def test_another_optimiser(model, sine, fit_once):
-    plain = fit_once(model)
-    model.set_params(net_params={"optimizer": torch.optim.AdamW, "optimizer__weight_decay": 0.1})
-    assert not np.allclose(model.fit(*sine).predict(sine[0]), plain.predict(sine[0]))
-
-
-@pytest.mark.parametrize("option", ["fused", "foreach"])
-def test_ways_to_take_a_step_are_the_same(option, sine):
-    """One fused step is the default; skorch's options are given in ``net_params``."""
-    options = {f"optimizer__{option}": option == "foreach"}
-    plain = PNNRegressor(dtype="float64", **SMALL)
-    other = clone(plain).set_params(net_params=options)
-    same(other.fit(*sine).predict_dist(sine[0]), plain.fit(*sine).predict_dist(sine[0]), 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -683,83 +857,165 @@ def test_other_rates_and_states_are_fitted_together(kind, options, sine):
         same(one.predict_dist(sine[0]), clone(model).fit(*sine).predict_dist(sine[0]), 1e-8)
 
 
-@pytest.mark.parametrize(
-    ("params", "error", "message"),
-    [
-        ({"hidden_layer_sizes": (0,)}, ValueError, "`hidden_layer_sizes` must be at least 1"),
-        ({"learning_rate": 0.0}, ValueError, "`learning_rate` must be positive"),
-        ({"batch_size": 0}, ValueError, "`batch_size` must be at least 1"),
-        ({"batch_size": "small"}, ValueError, "`batch_size` must be 'auto' or a positive integer"),
-        ({"max_epochs": "many"}, ValueError, "`max_epochs` must be 'auto' or a positive integer"),
-        ({"max_epochs": 0}, ValueError, "`max_epochs` must be at least 1"),
-        ({"lr_schedule": "linear"}, ValueError, "`lr_schedule` must be one of"),
-        ({"clip_norm": -1}, ValueError, "`clip_norm` must be positive"),
-        ({"device": "tpu"}, ValueError, "`device` must be one of"),
-        ({"dtype": "float16"}, ValueError, "`dtype` must be one of"),
-        ({"calibration": "yes"}, ValueError, "`calibration` must be one of"),
-        ({"calibration_coverage": 95}, ValueError, "`calibration_coverage` must lie strictly between"),
-        (
-            {"net_params": {"lr": 0.1}},
-            ValueError,
-            "must not contain 'lr'.* Use the parameter `learning_rate`",
-        ),
-        (
-            {"net_params": {"criterion": 1}},
-            ValueError,
-            "must not contain 'criterion', which .*Regressor sets",
-        ),
-        ({"net_params": {"optimizer__lr": 0.1}}, ValueError, "'optimizer__lr'.* parameter `learning_rate`"),
-        ({"net_params": {"lr_schedule": 1}}, ValueError, "'lr_schedule'.* Use the parameter `lr_schedule`"),
-        (
-            {"net_params": {"train_split": 1}},
-            ValueError,
-            "'train_split'.* parameter `validation_size`",
-        ),
-        ({"net_params": {"iterator_train__shuffle": 1}}, ValueError, "'iterator_train__shuffle'.* Leave it"),
-        ({"net_params": [("optimizer", 1)]}, TypeError, "`net_params` must be a dict or None"),
-        ({"callbacks": Counting()}, TypeError, "`callbacks` must be a list of skorch callbacks or None"),
-    ],
-)
-def test_bad_parameters_raise_with_the_remedy(model, params, error, message, sine):
-    with pytest.raises(error, match=message):
-        model.set_params(**params).fit(*sine)
+def test_options_of_the_optimizer_are_used_and_all_ways_to_take_a_step_are_the_same(sine, fit_once):
+    """One fused step is the default; skorch's options are given in ``net_params``."""
+    model = PNNRegressor(dtype="float64", **SMALL)
+    plain = fit_once(model)
+    for options in ({"optimizer__fused": False}, {"optimizer__foreach": True}):
+        other = clone(model).set_params(net_params=options)
+        same(other.fit(*sine).predict_dist(sine[0]), plain.predict_dist(sine[0]), 1e-6)
+    model.set_params(net_params={"optimizer": torch.optim.AdamW, "optimizer__weight_decay": 0.1})
+    assert not np.allclose(model.fit(*sine).predict(sine[0]), plain.predict(sine[0]))
 
 
-@pytest.mark.parametrize(
-    ("params", "error", "message"),
-    [
-        ({"module": nn.Linear(2, 2)}, TypeError, "got an instance of Linear"),
-        ({"module": "mlp"}, TypeError, "`module` must be a class or function"),
-        ({"module": lambda d, k: nn.Linear(d, k + 1)}, ValueError, r"maps \(n, 2\) to \(n, (1|2|16)\)"),
-        ({"module": lambda d, k: None}, TypeError, "returns a torch.nn.Module"),
-        ({"module": lambda d, k: nn.Sequential(nn.Linear(d, 1), nn.Flatten(0))}, ValueError, r"shape \(3,\)"),
-        ({"module": nn.LSTM}, ValueError, "got tuple for 3 rows"),
-        ({"module": lambda d, k: nn.ReLU()}, ValueError, "must build a network with weights"),
-    ],
-)
-@pytest.mark.parametrize("model", CLASSES_WITH_MODULE, indirect=True)
-def test_a_bad_network_raises_with_the_remedy(model, params, error, message, sine):
-    if isinstance(model, WITH_A_BODY) and message.endswith("weights"):
-        message = r"maps \(n, 2\) to \(n, 16\)"  # what has no weights has no 16 features either
-    with pytest.raises(error, match=message):
-        with_own_network(model, params["module"]).fit(*sine)
+def test_a_number_of_rows_is_held_out_as_its_share_is(sine, fit_once):
+    by_share = fit_once(clone(MODELS["pnn"]).set_params(validation_size=0.2)).predict_dist(sine[0])
+    same(clone(MODELS["pnn"]).set_params(validation_size=30).fit(*sine).predict_dist(sine[0]), by_share)
 
 
-@pytest.mark.parametrize("model", ["pnn", "ensemble"], indirect=True)
-def test_an_unknown_loss_raises_with_the_valid_names(model, sine):
-    with pytest.raises(ValueError, match="`loss` must be one of"):
-        model.set_params(loss="mse").fit(*sine)
+# -------------------------------------------------------------------------------------- bad parameters
+
+BAD_VALIDATION = [
+    (PredefinedSplit(np.arange(160) % 2), "`validation_size` must give row numbers from 0 to 149"),
+    ([], "`validation_size` must give at least one fold"),
+    (GroupKFold(3), "`validation_size` must be a splitter that does not need groups, got GroupKFold"),
+    ("last", "`validation_size` must be a share of the rows such as 0.2, a number of rows, or a splitter"),
+    (True, "`validation_size` must be a share of the rows such as 0.2, .* got True"),
+    (0, "`validation_size` must lie between 1 and 149 as a number of rows"),
+    (150, "`validation_size` must lie between 1 and 149 as a number of rows, got 150"),
+    (1.0, "`validation_size` must lie strictly between 0 and 1"),
+]
+BAD_PARAMETERS = [
+    ({"hidden_layer_sizes": (0,)}, ValueError, "`hidden_layer_sizes` must be at least 1"),
+    ({"learning_rate": 0.0}, ValueError, "`learning_rate` must be positive"),
+    ({"batch_size": 0}, ValueError, "`batch_size` must be at least 1"),
+    ({"batch_size": "small"}, ValueError, "`batch_size` must be 'auto' or a positive integer"),
+    ({"max_epochs": "many"}, ValueError, "`max_epochs` must be 'auto' or a positive integer"),
+    ({"max_epochs": 0}, ValueError, "`max_epochs` must be at least 1"),
+    ({"lr_schedule": "linear"}, ValueError, "`lr_schedule` must be one of"),
+    ({"clip_norm": -1}, ValueError, "`clip_norm` must be positive"),
+    ({"device": "tpu"}, ValueError, "`device` must be one of"),
+    ({"dtype": "float16"}, ValueError, "`dtype` must be one of"),
+    ({"calibration": "yes"}, ValueError, "`calibration` must be one of"),
+    ({"calibration_coverage": 95}, ValueError, "`calibration_coverage` must lie strictly between"),
+    ({"net_params": {"lr": 0.1}}, ValueError, "must not contain 'lr'.* Use the parameter `learning_rate`"),
+    ({"net_params": {"criterion": 1}}, ValueError, "must not contain 'criterion', which .*Regressor sets"),
+    ({"net_params": {"optimizer__lr": 0.1}}, ValueError, "'optimizer__lr'.* parameter `learning_rate`"),
+    ({"net_params": {"lr_schedule": 1}}, ValueError, "'lr_schedule'.* Use the parameter `lr_schedule`"),
+    ({"net_params": {"train_split": 1}}, ValueError, "'train_split'.* parameter `validation_size`"),
+    ({"net_params": {"iterator_train__shuffle": 1}}, ValueError, "'iterator_train__shuffle'.* Leave it"),
+    ({"net_params": [("optimizer", 1)]}, TypeError, "`net_params` must be a dict or None"),
+    ({"callbacks": Counting()}, TypeError, "`callbacks` must be a list of skorch callbacks or None"),
+]
+
+BAD_PARAMETERS_OF_ONE_CLASS = [
+    (PNNRegressor, {"loss": "mse"}, "`loss` must be one of"),
+    (PNNRegressor, {"loss": "squared_error"}, "`loss` must learn a variance"),
+    (DeepEnsembleRegressor, {"loss": "mse"}, "`loss` must be one of"),
+    (DeepEnsembleRegressor, {"bootstrap": False}, "Without bootstrap, there are no out-of-bag rows"),
+    (
+        DeepEnsembleRegressor,
+        {"output": "mixture", "loss": "squared_error"},
+        "got .mixture.. This loss does not learn",
+    ),
+    (DeepEnsembleRegressor, {"bootstrap": "no"}, "must be one of True, False, 'folds', got 'no'"),
+    (DeepEnsembleRegressor, {"n_estimators": 0}, "`n_estimators` must be at least 1"),
+    (DeepEnsembleRegressor, {"calibration": "split", "validation_size": 1.5}, "must lie strictly between 0"),
+    (DeepEnsembleRegressor, {"calibration": "split", "validation_size": "5"}, "must be a share of the rows"),
+    (BootstrapNetRegressor, {"n_estimators": 1}, "`n_estimators` must be at least 2"),
+    (BootstrapNetRegressor, {"n_estimators": 5, "ci_scale": "mean"}, "must be even and at least 4"),
+    (BootstrapNetRegressor, {"n_estimators": 2, "ci_scale": "mean"}, "must be even and at least 4"),
+    (BootstrapNetRegressor, {"ci_scale": "both"}, "`ci_scale` must be one of"),
+    (BootstrapNetRegressor, {"noise_estimation": "train"}, "`noise_estimation` must be one of"),
+    (MCDropoutRegressor, {"dropout": 0.0}, "`dropout` must lie strictly between 0 and 1, got 0"),
+    (MCDropoutRegressor, {"dropout": 1}, "`dropout` must lie strictly between 0 and 1"),
+    (MCDropoutRegressor, {"last_layer": "no"}, "`last_layer` must be one of True, False, got 'no'"),
+    (MCDropoutRegressor, {"n_draws": 1}, "`n_draws` must be at least 2"),
+    (MCDropoutRegressor, {"hidden_layer_sizes": ()}, "at least 1 hidden layer"),
+    (ConcreteDropoutRegressor, {"length_scale": 0.0}, "`length_scale` must be positive"),
+    (SWARegressor, {"n_snapshots": 1}, "`n_snapshots` must be at least 2"),
+    (SWARegressor, {"snapshot_learning_rate": 0.0}, "`snapshot_learning_rate` must be positive"),
+    (SWARegressor, {"calibration": "oob"}, "`calibration` must be one of"),
+    (LastLayerLaplaceRegressor, {"n_draws": 0}, "`n_draws` must be at least 1"),
+    (LastLayerLaplaceRegressor, {"calibration": "oob"}, "`calibration` must be one of"),
+    (LastLayerLaplaceRegressor, {"validation_size": None}, "`validation_size` must be a share"),
+    (
+        LastLayerLaplaceRegressor,
+        {"module": nn.Linear, "hidden_layer_sizes": ()},
+        "must contain the number of outputs",
+    ),
+    (VariationalRegressor, {"kl_weight": 0.0}, "`kl_weight` must be positive"),
+    (VariationalRegressor, {"warm_up": 1.5}, "`warm_up` must lie between 0 and 1, got 1.5"),
+    (VariationalRegressor, {"n_draws": 1}, "`n_draws` must be at least 2"),
+    (VariationalRegressor, {"inference": "closed"}, "`inference` must be one of"),
+    (VariationalRegressor, {"inference": "analytic"}, "closed form exists only if all layers except"),
+    (VariationalRegressor, {"last_layer": "no"}, "`last_layer` must be one of True, False"),
+    (VariationalRegressor, {"learning_rate": "fast"}, "`learning_rate` must be one of"),
+    (VariationalRegressor, {"learning_rate": -1}, "`learning_rate` must be positive"),
+    (VariationalRegressor, {"calibration": "oob"}, "`calibration` must be one of"),
+    (VariationalRegressor, {"module": nn.Linear}, "last_layer=True"),
+    (
+        VariationalRegressor,
+        {"module": nn.Linear, "hidden_layer_sizes": (), "last_layer": True},
+        "`hidden_layer_sizes` must contain the number of outputs",
+    ),
+]
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
-def test_a_missing_gpu_raises(model, sine):
-    with pytest.raises(ValueError, match="`device` is 'cuda', but torch finds no GPU"):
-        model.set_params(device="cuda").fit(*sine)
+def refused(model, cases, sine, subtests):
+    """Check that each parameters are refused, by the error and the message of the case."""
+    for params, error, message in cases:
+        with subtests.test(msg=f"{params}"), pytest.raises(error, match=message):
+            clone(model).set_params(**params).fit(*sine)
 
 
-def test_unused_fit_parameters_raise(model, sine):
-    with pytest.raises(TypeError, match=r"does not accept the parameters \['color'\]"):
-        model.fit(*sine, color="red")
+def test_bad_parameters_raise_with_the_remedy(model, sine, subtests):
+    cases = [*BAD_PARAMETERS]
+    if isinstance(model, PNNRegressor):
+        cases += [({"validation_size": size}, ValueError, message) for size, message in BAD_VALIDATION]
+    cases += [
+        (params, ValueError, message)
+        for kind, params, message in BAD_PARAMETERS_OF_ONE_CLASS
+        if isinstance(model, kind)
+    ]
+    refused(model, cases, sine, subtests)
+
+
+def test_automatic_epochs_are_a_number_of_steps_within_bounds():
+    for kind, epochs in (
+        (DeepEnsembleRegressor, [200, 200, 100, 40, 40]),  # 8000 steps
+        (MCDropoutRegressor, [1000, 1000, 100, 40, 40]),  # 6000 steps
+    ):
+        sizes = [1, 40, 80, 200, 1000] if kind is DeepEnsembleRegressor else [1, 6, 60, 200, 1000]
+        assert [kind(max_epochs="auto")._options().epochs(n) for n in sizes] == epochs
+
+
+@models(CLASSES_WITH_MODULE, CLASSES_WITH_MODULE)
+def test_a_bad_network_raises_with_the_remedy(model, sine, subtests):
+    # What has no weights has no 16 features either.
+    size = r"maps \(n, 2\) to \(n, 16\)" if isinstance(model, WITH_A_BODY) else "a network with weights"
+    cases = [
+        (nn.Linear(2, 2), TypeError, "got an instance of Linear"),
+        ("mlp", TypeError, "`module` must be a class or function"),
+        (lambda d, k: nn.Linear(d, k + 1), ValueError, r"maps \(n, 2\) to \(n, (1|2|16)\)"),
+        (lambda d, k: None, TypeError, "returns a torch.nn.Module"),
+        (lambda d, k: nn.Sequential(nn.Linear(d, 1), nn.Flatten(0)), ValueError, r"shape \(3,\)"),
+        (nn.LSTM, ValueError, "got tuple for 3 rows"),
+        (lambda d, k: nn.ReLU(), ValueError, size),
+    ]
+    with_own_network(model, None)
+    refused(model, [({"module": module}, *rest) for module, *rest in cases], sine, subtests)
+
+
+@pytest.mark.parametrize("package", ["torch", "skorch"])
+def test_a_missing_package_is_named_with_its_remedy(package, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("skuq.neural")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)  # its import raises ModuleNotFoundError
+    with pytest.raises(ImportError, match=r'pip install "skuq\[torch\]"') as caught:
+        importlib.import_module("skuq.neural")
+    assert caught.type is ImportError
+    assert caught.value.__cause__.name == package
 
 
 # ------------------------------------------------------------------------------- among other estimators
@@ -768,7 +1024,7 @@ def test_unused_fit_parameters_raise(model, sine):
 def test_it_works_in_pipelines_searches_and_recalibration(sine):
     X, y = sine
     frame = pd.DataFrame(X, columns=["a", "b"])
-    base = DeepEnsembleRegressor(3, **SMALL)
+    base = DeepEnsembleRegressor(3, **{**SMALL, "max_epochs": 4})
     chain = make_pipeline(clone(base), StdScalingRecalibrator()).fit(frame, y)
     assert isinstance(predict_dist(chain, frame), StudentT)
     recalibrated = RecalibratedRegressor(clone(base), cv=3, random_state=0).fit(frame, y)
@@ -779,25 +1035,12 @@ def test_it_works_in_pipelines_searches_and_recalibration(sine):
     assert list(search.best_estimator_.feature_names_in_) == ["a", "b"]
 
 
-@every_variant
+@two_or_every_variant
 def test_the_uncertainty_regressor_recalibrates_a_network_that_was_not_calibrated(model, sine):
     X, y = (part[:80] for part in sine)
     calibrated = UncertaintyRegressor(clone(model), cv=3, random_state=0)
     assert calibrated._resolve() == "native"
-    raw = clone(model).set_params(calibration=None)
+    raw = clone(model).set_params(calibration=None, max_epochs=4)
     front = UncertaintyRegressor(raw, cv=3, random_state=0).fit(X, y)
     assert front.method_ == "recalibrated"
     assert np.isfinite(front.predict_interval(X)).all()
-
-
-def test_masked_entries_of_X_raise(model, sine, fit_once):
-    X, y = sine
-    fitted = fit_once(model)
-    masked = np.ma.array(X, mask=np.arange(X.size).reshape(X.shape) == 3)
-    for attempt in (
-        lambda: clone(model).fit(masked, y),
-        lambda: fitted.predict(masked),
-        lambda: fitted.predict_dist(masked),
-    ):
-        with pytest.raises(ValueError, match="`X` must not have masked entries, got 1"):
-            attempt()

@@ -8,9 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_blobs
-from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit, StratifiedKFold, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -22,7 +20,6 @@ pytest.importorskip("skorch")
 from torch import nn
 
 from skuq.classifiers import ConformalClassifier
-from skuq.evaluation import shift_curve
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import get_scorer
 from skuq.neural import (
@@ -55,6 +52,15 @@ MODELS |= {each.__name__: each(**SMALL) for each in not_among(MODELS.values(), C
 SCORERS = ["neg_ece", "neg_set_coverage_error", "set_coverage", "set_size"]
 
 
+KINDS = ["ensemble", "dropout", "variational"]
+
+
+def models(names, default=("ensemble", "variational")):
+    """Parametrize the fixture `model`; names that are not among the default have the marker laws."""
+    cases = [name if name in default else pytest.param(name, marks=pytest.mark.laws) for name in names]
+    return pytest.mark.parametrize("model", cases, indirect=True)
+
+
 @pytest.fixture(params=MODELS)
 def model(request):
     return clone(MODELS[request.param])
@@ -65,6 +71,20 @@ def blobs():
     """Three classes that overlap, with names."""
     X, y = make_blobs(120, centers=[[0, 0], [3, 0], [0, 3]], random_state=0)
     return X, np.array(["a", "b", "c"])[y]
+
+
+@pytest.fixture(scope="module")
+def fit_once(blobs):
+    """Return ``fit_once(model)``: the model fitted to the blobs, once for all tests that only read it."""
+    fitted = {}
+
+    def fit(model):
+        key = type(model), repr(sorted(model.get_params().items()))
+        if key not in fitted:
+            fitted[key] = clone(model).fit(*blobs)
+        return fitted[key]
+
+    return fit
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +100,10 @@ def same(one, other, tolerance=0.0):
 # ------------------------------------------------------------------------------------- probabilities
 
 
-def test_probabilities_are_means_of_the_members(model, blobs):
+def test_probabilities_and_entropies_are_those_of_the_members(model, blobs, fit_once):
     X, y = blobs
-    proba, members = model.fit(X, y).predict_proba(X), model.predict_members(X)
+    model = fit_once(model)
+    proba, members = model.predict_proba(X), model.predict_members(X)
     assert model.classes_.tolist() == ["a", "b", "c"]
     n_members = 3 if isinstance(model, DeepEnsembleClassifier) else 10
     assert members.shape == (120, n_members, 3)
@@ -90,12 +111,15 @@ def test_probabilities_are_means_of_the_members(model, blobs):
     same(proba, members.mean(axis=1), 1e-12)
     assert model.predict(X).tolist() == model.classes_[proba.argmax(axis=1)].tolist()
     assert model.score(X, y) > 0.6
-
-
-def test_a_row_is_predicted_alike_alone_and_among_others(model, blobs):
-    X, y = blobs
-    model.fit(X, y)
-    same(model.predict_proba(X)[[5]], model.predict_proba(X[[5]]), 1e-12)
+    same(proba[[5]], model.predict_proba(X[[5]]), 1e-12)  # alone and among others
+    total, aleatoric, epistemic = model.predict_entropy(X)
+    same(total, -(proba * np.log(proba)).sum(axis=1), 1e-9)
+    same(aleatoric, -(members * np.log(members)).sum(axis=2).mean(axis=1), 1e-9)
+    same(epistemic, total - aleatoric, 1e-12)
+    assert (epistemic >= 0).all()
+    assert (epistemic <= total).all()
+    assert (total <= np.log(3)).all()
+    assert epistemic.max() > 1e-4
 
 
 LABELS = [[False, True], [-1.0, 1.0], ["no", "yes"], [7, 3]]
@@ -113,28 +137,7 @@ def test_two_classes_of_any_kind(model, labels):
     assert model.predict(X[[0, -1]]).tolist() == labels
 
 
-def test_the_same_rows_in_columns_of_a_frame(model, blobs):
-    X, y = blobs
-    frame = pd.DataFrame(X, columns=["x", "z"])
-    plain = clone(model).fit(X, y).predict_proba(X)
-    same(model.fit(frame, pd.Series(y)).predict_proba(frame), plain)
-    assert model.feature_names_in_.tolist() == ["x", "z"]
-
-
 # ------------------------------------------------------------------------------------------ entropies
-
-
-def test_entropies_are_those_of_the_definition(model, blobs):
-    X, y = blobs
-    total, aleatoric, epistemic = model.fit(X, y).predict_entropy(X)
-    members, proba = model.predict_members(X), model.predict_proba(X)
-    same(total, -(proba * np.log(proba)).sum(axis=1), 1e-9)
-    same(aleatoric, -(members * np.log(members)).sum(axis=2).mean(axis=1), 1e-9)
-    same(epistemic, total - aleatoric, 1e-12)
-    assert (epistemic >= 0).all()
-    assert (epistemic <= total).all()
-    assert (total <= np.log(3)).all()
-    assert epistemic.max() > 1e-4
 
 
 def test_one_member_has_no_epistemic_part(blobs):
@@ -144,12 +147,11 @@ def test_one_member_has_no_epistemic_part(blobs):
     assert (parts.total == parts.aleatoric).all()
 
 
-@pytest.mark.parametrize("name", ["ensemble", "dropout", "variational"])
-def test_the_epistemic_part_grows_with_the_roll(name, digits):
+@models(KINDS, ["ensemble"])
+def test_the_epistemic_part_grows_with_the_roll(model, digits):
     """Of digits rolled to the right, of which no model has seen one."""
     X, y, X_new, _ = digits
-    model = clone(MODELS[name]).set_params(hidden_layer_sizes=(32,), max_epochs=40, standardize="all")
-    model.fit(X, y)
+    model.set_params(hidden_layer_sizes=(32,), max_epochs=40, standardize="all").fit(X, y)
     images = X_new.reshape(-1, 8, 8)
     rolled = [np.roll(images, by, axis=2).reshape(-1, 64) for by in (0, 1, 2)]
     epistemic = [model.predict_entropy(each).epistemic.mean() for each in rolled]
@@ -160,6 +162,7 @@ def test_the_epistemic_part_grows_with_the_roll(name, digits):
 # --------------------------------------------------------------------------------- weights of rows
 
 
+@models(MODELS)
 def test_rows_of_weight_zero_are_as_if_not_there(model, blobs):
     X, y = blobs
     weight = np.where(np.arange(120) < 20, 0.0, 1.0)
@@ -168,6 +171,7 @@ def test_rows_of_weight_zero_are_as_if_not_there(model, blobs):
     same(model.fit(X, other, sample_weight=weight).predict_proba(X), plain)
 
 
+@models(MODELS, ["ensemble"])
 def test_heavy_rows_win_where_labels_contradict(model, blobs):
     X, y = blobs
     wrong = np.roll(["a", "b", "c"], 1)[np.searchsorted(["a", "b", "c"], y)]
@@ -177,6 +181,7 @@ def test_heavy_rows_win_where_labels_contradict(model, blobs):
     assert model.score(X, y) > 0.7
 
 
+@models(MODELS)
 def test_weights_of_classes_are_weights_of_their_rows(model, blobs):
     X, y = blobs
     of_classes = {"a": 3.0, "c": 2.0}
@@ -188,6 +193,7 @@ def test_weights_of_classes_are_weights_of_their_rows(model, blobs):
     same(by_class, model.fit(X, y, sample_weight=weight).predict_proba(X), 1e-4)
 
 
+@models(MODELS)
 def test_balanced_classes_have_equal_weight(model, blobs):
     X, y = blobs
     rare = np.concatenate([np.flatnonzero(y == "a")[:4], np.flatnonzero(y != "a")])
@@ -247,6 +253,7 @@ def test_the_best_epoch_of_one_network_is_that_of_its_mean(each, blobs):
     assert best != pytest.approx(log_loss(y[held_out], model.predict_proba(X[held_out])), abs=1e-3)
 
 
+@pytest.mark.laws
 def test_too_long_a_training_is_cut(digits):
     X, y, X_new, y_new = digits
     noisy = np.where(np.random.default_rng(0).random(600) < 0.3, (y + 1) % 10, y)
@@ -278,29 +285,26 @@ def test_one_scale_for_all_columns_bounds_a_rare_pixel():
     assert far[False] == 1.0
 
 
-@pytest.mark.parametrize("how", ["columns", "all", False])
 @pytest.mark.parametrize("weight", [None, np.arange(30) % 3 + 0.0])
-def test_standardized_features(how, weight):
+def test_standardized_features(weight):
     rng = np.random.default_rng(0)
     X = rng.normal(5, [1, 2, 3], size=(30, 3))
-    model = DeepEnsembleClassifier(1, standardize=how, **SMALL).fit(X, X[:, 0] > 5, sample_weight=weight)
-    Z = model.scaler_.features(X)
     share = np.ones(30) / 30 if weight is None else weight / weight.sum()
-    mean, square = share @ Z, share @ Z**2
-    if how == "columns":
-        same(mean, 0.0, 1e-12)
-        same(square, 1.0, 1e-12)
-    elif how == "all":
-        assert mean.mean() == pytest.approx(0.0, abs=1e-12)
-        assert square.mean() == pytest.approx(1.0, abs=1e-12)
-    else:
-        same(Z, X)
+    Z = {}
+    for how in ("columns", "all", False):
+        model = DeepEnsembleClassifier(1, standardize=how, **SMALL).fit(X, X[:, 0] > 5, sample_weight=weight)
+        Z[how] = model.scaler_.features(X)
+    same(share @ Z["columns"], 0.0, 1e-12)
+    same(share @ Z["columns"] ** 2, 1.0, 1e-12)
+    assert (share @ Z["all"]).mean() == pytest.approx(0.0, abs=1e-12)
+    assert (share @ Z["all"] ** 2).mean() == pytest.approx(1.0, abs=1e-12)
+    same(Z[False], X)
 
 
-@pytest.mark.parametrize("value", [0.0, 1e7, 0.1])
-def test_features_that_are_all_the_same_are_ignored(value):
-    X, y = np.full((20, 2), value), np.arange(20) % 2
-    for how in ("columns", "all"):
+def test_features_that_are_all_the_same_are_ignored():
+    y = np.arange(20) % 2
+    for value, how in ((0.0, "columns"), (1e7, "all"), (0.1, "columns"), (0.1, "all")):
+        X = np.full((20, 2), value)
         model = DeepEnsembleClassifier(2, standardize=how, **SMALL).fit(X, y)
         same(model.predict_proba(X), model.predict_proba(X + 1e3))
 
@@ -330,13 +334,15 @@ def test_regressors_and_classifiers_are_fitted_in_one_call(blobs):
     same(other.predict(X), regressor.fit(X, y).predict(X), 1e-8)
 
 
-def test_an_integer_seed_makes_everything_equal(model, blobs):
+def test_an_integer_seed_makes_everything_equal_in_arrays_and_frames(model, blobs, fit_once):
     X, y = blobs
-    first = clone(model).fit(X, y)
-    second = clone(model).fit(X, y)
-    same(first.predict_members(X), second.predict_members(X))
+    first = fit_once(model)
+    frame = pd.DataFrame(X, columns=["x", "z"])
+    second = clone(model).fit(frame, pd.Series(y))
+    same(first.predict_members(X), second.predict_members(frame))
+    assert second.feature_names_in_.tolist() == ["x", "z"]
     same(pickle.loads(pickle.dumps(first)).predict_members(X), first.predict_members(X))
-    other = clone(model).set_params(random_state=1).fit(X, y)
+    other = model.set_params(random_state=1).fit(X, y)
     assert not np.allclose(other.predict_proba(X), first.predict_proba(X))
 
 
@@ -363,7 +369,7 @@ CONVOLUTIONS = [
 
 
 @pytest.mark.parametrize("model", CONVOLUTIONS, ids=lambda model: type(model).__name__)
-def test_convolutional_networks(model, digits):
+def test_convolutional_networks(model, digits, monkeypatch):
     X, y, X_new, y_new = digits
     model = clone(model).set_params(max_epochs=8, learning_rate=0.01, random_state=0)
     state = torch.random.get_rng_state()
@@ -372,13 +378,7 @@ def test_convolutional_networks(model, digits):
     assert model.score(X_new, y_new) > 0.8
     same(model.predict_members(X_new[:4]).mean(axis=1), model.predict_proba(X_new)[:4], 1e-5)
     assert model.predict_entropy(X_new).epistemic.mean() > 1e-3
-
-
-@pytest.mark.parametrize("model", CONVOLUTIONS, ids=lambda model: type(model).__name__)
-def test_blocks_of_rows_are_small_where_layers_give_many_values(model, digits, monkeypatch):
-    """A convolution has far more outputs than weights."""
-    X, y, X_new, _ = digits
-    model = clone(model).set_params(max_epochs=1, random_state=0).fit(X, y)
+    # Blocks of rows are small where layers give many values: a convolution has more outputs than weights.
     seen = []
     monkeypatch.setattr(evaluate, "rows_at_once", lambda values: seen.append(values) or len(X_new))
     model.predict_proba(X_new)
@@ -401,32 +401,11 @@ def test_conformal_sets_of_networks_cover(digits):
         assert sets.sum(axis=1).mean() < 3
 
 
-def test_folds_of_conformal_sets_are_one_training(blobs, monkeypatch):
-    X, y = blobs
-    calls = []
-    fit_all = DeepEnsembleClassifier._fit_many
-    monkeypatch.setattr(
-        DeepEnsembleClassifier, "_fit_many", lambda self, *a, **k: calls.append(a) or fit_all(self, *a, **k)
-    )
-    ConformalClassifier(DeepEnsembleClassifier(2, **SMALL), cv=3, random_state=0).fit(X, y)
-    assert [len(rows) for _, _, rows in calls] == [3]
-
-
-def test_temperature_scaling(model, blobs):
-    pytest.importorskip("sklearn", minversion="1.8")
-    X, y = blobs
-    fitted = model.fit(X[:80], y[:80])
-    scaled = CalibratedClassifierCV(FrozenEstimator(fitted), method="temperature").fit(X[80:], y[80:])
-    assert scaled.classes_.tolist() == ["a", "b", "c"]
-    losses = [log_loss(y[80:], each.predict_proba(X[80:])) for each in (scaled, fitted)]
-    assert losses[0] <= losses[1] + 1e-6
-
-
-@pytest.mark.parametrize("name", ["ensemble", "dropout", "variational"])
-def test_every_scorer_of_classes_searches(name, blobs):
+@models(KINDS, ["ensemble"])
+def test_every_scorer_of_classes_searches(model, blobs):
     X, y = blobs
     scoring = {each: get_scorer(each) for each in SCORERS} | {"neg_log_loss": "neg_log_loss"}
-    pipeline = make_pipeline(StandardScaler(), clone(MODELS[name]))
+    pipeline = make_pipeline(StandardScaler(), model)
     step = pipeline.steps[-1][0]
     cv = StratifiedKFold(2, shuffle=True, random_state=0)
     scores = cross_validate(pipeline, X, y, scoring=scoring, cv=cv, error_score="raise")
@@ -436,54 +415,42 @@ def test_every_scorer_of_classes_searches(name, blobs):
     assert predict_set(search.fit(X, y), X).shape == (120, 3)
 
 
-def test_a_shift_curve(blobs):
-    X, y = blobs
-    curve = shift_curve(
-        clone(MODELS["ensemble"]),
-        X,
-        y,
-        shift=lambda X, severity, random_state: X + severity,
-        severities=[0.0, 3.0],
-        scoring=["set_coverage", "accuracy"],
-        cv=StratifiedKFold(2, shuffle=True, random_state=0),
-    )
-    accuracy = np.asarray(curve["accuracy"])
-    assert accuracy.shape == (2, 2)
-    assert accuracy[1].mean() < accuracy[0].mean()
-
-
-def test_a_classifier_has_no_distribution(blobs):
-    X, y = blobs
+def test_a_classifier_has_no_distribution(blobs, fit_once):
     with pytest.raises(NotProbabilisticError, match="DeepEnsembleClassifier is a classifier"):
-        predict_dist(DeepEnsembleClassifier(2, **SMALL).fit(X, y), X)
+        predict_dist(fit_once(MODELS["ensemble"]), blobs[0])
 
 
 # --------------------------------------------------------------------------------------- bad input
 
 
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        (["a"] * 120, "at least two classes in the rows with positive weight, got one class, 'a'"),
-        (np.linspace(0, 1, 120), "Unknown label type: continuous"),
-        (np.where(np.arange(120) < 5, np.nan, np.arange(120) % 2), "Input y contains NaN"),
-        (None, "requires y to be passed, but the target y is None"),
-        (np.zeros((120, 2)), r"y should be a 1d array"),
-        (["a", "b"], "inconsistent numbers of samples"),
-    ],
-    ids=["one class", "numbers", "NaN", "None", "two columns", "lengths"],
-)
-def test_a_target_that_is_no_class_raises(model, blobs, y, message):
-    with pytest.raises(ValueError, match=message):
-        model.fit(blobs[0], y)
+WRONG_TARGETS = [
+    (["a"] * 120, "at least two classes in the rows with positive weight, got one class, 'a'"),
+    (np.linspace(0, 1, 120), "Unknown label type: continuous"),
+    (np.where(np.arange(120) < 5, np.nan, np.arange(120) % 2), "Input y contains NaN"),
+    (None, "requires y to be passed, but the target y is None"),
+    (np.zeros((120, 2)), r"y should be a 1d array"),
+    (["a", "b"], "inconsistent numbers of samples"),
+]
 
 
-def test_one_class_that_counts_raises(model, blobs):
+def test_wrong_data_raise(model, blobs, fit_once, subtests):
     X, y = blobs
+    for k, (target, message) in enumerate(WRONG_TARGETS):
+        with subtests.test(msg=f"target {k}"), pytest.raises(ValueError, match=message):
+            model.fit(X, target)
     with pytest.raises(ValueError, match=r"positive weight, got one class, 'b'"):
         model.fit(X, y, sample_weight=(y == "b").astype(float))
+    wrong = X.copy()
+    wrong[3, 1] = np.inf
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(wrong, y)
+    fitted = fit_once(model)
+    for method in (fitted.predict, fitted.predict_proba, fitted.predict_members, fitted.predict_entropy):
+        with pytest.raises(ValueError, match="infinity"):
+            method(wrong)
 
 
+@models(MODELS, ["ensemble"])
 @pytest.mark.filterwarnings("error")
 def test_a_weight_of_zero_for_all_classes_that_count_raises(model, blobs):
     X, y = blobs
@@ -492,6 +459,7 @@ def test_a_weight_of_zero_for_all_classes_that_count_raises(model, blobs):
         model.fit(X, y, sample_weight=(y != "c").astype(float))
 
 
+@models(MODELS)
 def test_a_fit_that_fails_leaves_the_model_before_it(model, blobs):
     X, y = blobs
     expected = model.fit(X, y).predict(X)
@@ -501,18 +469,7 @@ def test_a_fit_that_fails_leaves_the_model_before_it(model, blobs):
     assert model.predict(X).tolist() == expected.tolist()
 
 
-def test_infinite_features_raise(model, blobs):
-    X, y = blobs
-    wrong = X.copy()
-    wrong[3, 1] = np.inf
-    with pytest.raises(ValueError, match="infinity"):
-        model.fit(wrong, y)
-    model.fit(X, y)
-    for method in (model.predict, model.predict_proba, model.predict_members, model.predict_entropy):
-        with pytest.raises(ValueError, match="infinity"):
-            method(wrong)
-
-
+@models(KINDS)
 def test_tables_are_taken_as_they_come(model, blobs):
     X, y = blobs
     table = pd.DataFrame({"x": X[:, 0], "word": np.where(X[:, 1] > 1.5, "high", "low")})
@@ -525,58 +482,49 @@ def test_tables_are_taken_as_they_come(model, blobs):
     assert np.isfinite(model.predict_proba(new)).all()
 
 
-@pytest.mark.parametrize(
-    ("parameters", "error", "message"),
-    [
-        ({"keep_best": "crps"}, ValueError, "`keep_best` must be one of 'log_loss', False, got 'crps'"),
-        ({"keep_best": True}, ValueError, "`keep_best` must be one of 'log_loss', False, got True"),
-        ({"standardize": True}, ValueError, "`standardize` must be one of 'columns', 'all', False, got True"),
-        (
-            {"class_weight": "equal"},
-            ValueError,
-            "`class_weight` must be one of 'balanced', None, got 'equal'",
-        ),
-        ({"class_weight": [1, 2]}, TypeError, r"`class_weight` must be 'balanced', a dict.*got \[1, 2\]"),
-        ({"class_weight": {"a": -1.0}}, ValueError, "finite, non-negative weights"),
-        ({"class_weight": {"z": 2.0}}, ValueError, "not in class_weight"),
-        (
-            {"class_weight": {"a": 0.0, "b": 0.0}},
-            ValueError,
-            "`class_weight` must leave at least two classes with a positive weight, got .*, which leaves 1",
-        ),
-        ({"learning_rate": -1.0}, ValueError, "`learning_rate` must be positive"),
-        ({"batch_size": 0}, ValueError, "`batch_size`"),
-        ({"max_epochs": "many"}, ValueError, "`max_epochs` must be 'auto' or a positive integer"),
-        ({"module": nn.Linear(2, 3)}, TypeError, "got an instance of Linear"),
-    ],
-    ids=str,
-)
-def test_parameters_that_are_wrong_raise(model, blobs, parameters, error, message):
-    with pytest.raises(error, match=message):
-        model.set_params(**parameters).fit(*blobs)
+BAD_PARAMETERS = [
+    ({"keep_best": "crps"}, ValueError, "`keep_best` must be one of 'log_loss', False, got 'crps'"),
+    ({"keep_best": True}, ValueError, "`keep_best` must be one of 'log_loss', False, got True"),
+    ({"standardize": True}, ValueError, "`standardize` must be one of 'columns', 'all', False, got True"),
+    ({"class_weight": "equal"}, ValueError, "`class_weight` must be one of 'balanced', None, got 'equal'"),
+    ({"class_weight": [1, 2]}, TypeError, r"`class_weight` must be 'balanced', a dict.*got \[1, 2\]"),
+    ({"class_weight": {"a": -1.0}}, ValueError, "finite, non-negative weights"),
+    ({"class_weight": {"z": 2.0}}, ValueError, "not in class_weight"),
+    (
+        {"class_weight": {"a": 0.0, "b": 0.0}},
+        ValueError,
+        "`class_weight` must leave at least two classes with a positive weight, got .*, which leaves 1",
+    ),
+    ({"learning_rate": -1.0}, ValueError, "`learning_rate` must be positive"),
+    ({"batch_size": 0}, ValueError, "`batch_size`"),
+    ({"max_epochs": "many"}, ValueError, "`max_epochs` must be 'auto' or a positive integer"),
+    ({"module": nn.Linear(2, 3)}, TypeError, "got an instance of Linear"),
+]
+BAD_PARAMETERS_OF_ONE_CLASS = [
+    (DeepEnsembleClassifier(0), "`n_estimators`"),
+    (DeepEnsembleClassifier(bootstrap="yes"), "`bootstrap` must be one of True, False"),
+    (MCDropoutClassifier(dropout=1.0), "`dropout` must lie strictly between 0 and 1"),
+    (MCDropoutClassifier(n_draws=1), "`n_draws`"),
+    (MCDropoutClassifier(()), "`hidden_layer_sizes` must have at least 1 hidden layer"),
+    (VariationalClassifier(prior=0.0), "`prior` must be positive"),
+    (VariationalClassifier(prior="flat"), "`prior` must be a positive number or 'empirical'"),
+    (VariationalClassifier(kl_weight=0.0), "`kl_weight` must be positive"),
+    (VariationalClassifier(warm_up=2.0), "`warm_up` must lie between 0 and 1"),
+    (VariationalClassifier(learning_rate="fast"), "`learning_rate` must be one of 'auto'"),
+    (VariationalClassifier(module=nn.Linear), "only layers that skuq builds can have"),
+    (VariationalClassifier(last_layer="no"), "`last_layer` must be one of True, False"),
+]
 
 
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (DeepEnsembleClassifier(0), "`n_estimators`"),
-        (DeepEnsembleClassifier(bootstrap="yes"), "`bootstrap` must be one of True, False"),
-        (MCDropoutClassifier(dropout=1.0), "`dropout` must lie strictly between 0 and 1"),
-        (MCDropoutClassifier(n_draws=1), "`n_draws`"),
-        (MCDropoutClassifier(()), "`hidden_layer_sizes` must have at least 1 hidden layer"),
-        (VariationalClassifier(prior=0.0), "`prior` must be positive"),
-        (VariationalClassifier(prior="flat"), "`prior` must be a positive number or 'empirical'"),
-        (VariationalClassifier(kl_weight=0.0), "`kl_weight` must be positive"),
-        (VariationalClassifier(warm_up=2.0), "`warm_up` must lie between 0 and 1"),
-        (VariationalClassifier(learning_rate="fast"), "`learning_rate` must be one of 'auto'"),
-        (VariationalClassifier(module=nn.Linear), "only layers that skuq builds can have"),
-        (VariationalClassifier(last_layer="no"), "`last_layer` must be one of True, False"),
-    ],
-    ids=str,
-)
-def test_parameters_of_one_class_that_are_wrong_raise(model, blobs, message):
-    with pytest.raises(ValueError, match=message):
-        clone(model).fit(*blobs)
+@models(KINDS, KINDS)
+def test_bad_parameters_raise_with_the_remedy(model, blobs, subtests):
+    for parameters, error, message in BAD_PARAMETERS:
+        with subtests.test(msg=f"{parameters}"), pytest.raises(error, match=message):
+            clone(model).set_params(**parameters).fit(*blobs)
+    for wrong, message in BAD_PARAMETERS_OF_ONE_CLASS:
+        if isinstance(wrong, type(model)):
+            with subtests.test(msg=f"{wrong}"), pytest.raises(ValueError, match=message):
+                clone(wrong).fit(*blobs)
 
 
 @pytest.mark.parametrize(
@@ -597,16 +545,14 @@ def test_relative_weights_raise_where_rows_are_counted(blobs):
     DeepEnsembleClassifier(2, **SMALL).fit(*blobs, sample_weight=np.full(120, 0.01))
 
 
-@pytest.mark.parametrize(
-    "validation_size", [PredefinedSplit(np.where(np.arange(30) < 10, 0, -1)), 28], ids=["splitter", "number"]
-)
-def test_a_class_without_rows_to_train_on_raises(validation_size):
+def test_a_class_without_rows_to_train_on_raises():
     X, y = np.arange(30.0).reshape(-1, 1), np.repeat(["a", "b", "c"], 10)
-    model = DeepEnsembleClassifier(2, keep_best="log_loss", validation_size=validation_size, **SMALL)
-    with pytest.raises(
-        ValueError, match=r"must leave rows of each class for training, but all 10 of class '[ac]'"
-    ):
-        model.fit(X, y)
+    for size in (PredefinedSplit(np.where(np.arange(30) < 10, 0, -1)), 28):
+        model = DeepEnsembleClassifier(2, keep_best="log_loss", validation_size=size, **SMALL)
+        with pytest.raises(
+            ValueError, match=r"must leave rows of each class for training, but all 10 of class '[ac]'"
+        ):
+            model.fit(X, y)
 
 
 def test_the_only_row_of_a_class_is_trained_on():

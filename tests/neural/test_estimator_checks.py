@@ -1,6 +1,7 @@
 """scikit-learn's own checks for the neural estimators, with the expected failures by name and reason."""
 
 import pytest
+from sklearn.base import is_classifier
 from sklearn.utils.estimator_checks import (
     check_classifiers_train,
     check_dict_unchanged,
@@ -10,7 +11,7 @@ from sklearn.utils.estimator_checks import (
     check_methods_sample_order_invariance,
     check_methods_subset_invariance,
     check_regressors_train,
-    parametrize_with_checks,
+    estimator_checks_generator,
 )
 
 pytest.importorskip("torch")
@@ -64,10 +65,8 @@ CLASSIFIER_CASES += [
 ]
 CASES += [(each(**SMALL), OUT_OF_SAMPLE | SHUFFLED) for each in not_among(case for case, _ in CASES)]
 CASES += CLASSIFIER_CASES
-REGRESSOR_SETTINGS = [
+SETTINGS = [
     DeepEnsembleRegressor(2, output="mixture", bootstrap=False, calibration="split", **SMALL),
-]
-CLASSIFIER_SETTINGS = [
     DeepEnsembleClassifier(2, bootstrap=True, keep_best="log_loss", standardize="all", **SMALL),
     VariationalClassifier(last_layer=True, n_draws=10, **SMALL),
 ]
@@ -81,32 +80,33 @@ CHECKS_OF_SETTINGS = [
 ]
 
 
-def expected_failed_checks(estimator):
-    return next(failures for case, failures in CASES if case is estimator)
+DEAR = {"check_pipeline_consistency", "check_regressor_data_not_an_array", "check_regressors_train"}
+"""Checks of many fits, which two estimators run in the default tier."""
+
+
+def checks():
+    """Yield each estimator with each check; dear checks and expected failures have the marker laws."""
+    for estimator, failures in CASES:
+        is_dear = DEAR if not isinstance(estimator, (PNNRegressor, DeepEnsembleRegressor)) else set()
+        for case, check in estimator_checks_generator(estimator):
+            name = check.func.__name__
+            marks = [pytest.mark.xfail(reason=failures[name])] if name in failures else []
+            marks += [pytest.mark.laws] if name in is_dear or name in failures else []
+            yield pytest.param(case, check, marks=marks, id=f"{type(estimator).__name__}-{name}")
 
 
 # The checks have too few rows to calibrate intervals of 90 % by.
 @pytest.mark.filterwarnings("ignore:intervals of 90 % need:skuq.exceptions.SmallSampleWarning")
-@parametrize_with_checks([case for case, _ in CASES], expected_failed_checks=expected_failed_checks)
+@pytest.mark.parametrize(("estimator", "check"), checks())
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.laws
 @pytest.mark.filterwarnings("ignore:intervals of 90 % need:skuq.exceptions.SmallSampleWarning")
-@pytest.mark.parametrize("check", CHECKS_OF_SETTINGS)
-@pytest.mark.parametrize("estimator", [*REGRESSOR_SETTINGS, *CLASSIFIER_SETTINGS], ids=repr)
-def test_checks_of_what_a_setting_computes(estimator, check):
-    check(type(estimator).__name__, estimator)
-
-
-@pytest.mark.filterwarnings("ignore:intervals of 90 % need:skuq.exceptions.SmallSampleWarning")
-@pytest.mark.parametrize(
-    ("estimator", "check"),
-    [
-        *((each, check_regressors_train) for each in REGRESSOR_SETTINGS),
-        *((each, check_classifiers_train) for each in CLASSIFIER_SETTINGS),
-    ],
-    ids=lambda value: value.__name__ if callable(value) else repr(value),
-)
-def test_settings_learn(estimator, check):
-    check(type(estimator).__name__, estimator)
+@pytest.mark.parametrize("estimator", SETTINGS, ids=repr)
+def test_checks_of_what_a_setting_computes(estimator, subtests):
+    learns = check_classifiers_train if is_classifier(estimator) else check_regressors_train
+    for check in (*CHECKS_OF_SETTINGS, learns):
+        with subtests.test(msg=check.__name__):
+            check(type(estimator).__name__, estimator)

@@ -70,41 +70,22 @@ def forecast(model, X):
     return model.predict_proba(X) if is_classifier(model) else model.predict_dist(X).quantile([0.1, 0.5, 0.9])
 
 
-def test_a_network_is_trained_and_predicts(model, rows):
+def test_a_network_is_trained_and_predicts_the_same_on_both_devices(model, rows):
+    """The generators of torch are left alone, and no memory of the GPU is kept."""
     X, y = rows
-    values = forecast(model.fit(X, target_of(model, y)), X)
-    assert isinstance(values, np.ndarray)
-    assert values.dtype == np.float64
-    assert np.isfinite(values).all()
-
-
-def test_two_trainings_give_the_same_forecast(model, rows):
-    X, y = rows
+    state = torch.get_rng_state(), torch.cuda.get_rng_state() if DEVICE == "cuda" else torch.zeros(1)
+    memory = torch.cuda.memory_allocated() if DEVICE == "cuda" else 0
     first, second = (forecast(model.fit(X, target_of(model, y)), X) for _ in range(2))
+    assert isinstance(first, np.ndarray)
+    assert first.dtype == np.float64
+    assert np.isfinite(first).all()
     np.testing.assert_array_equal(first, second)
-
-
-def test_the_forecast_does_not_depend_on_the_device(model, rows):
-    X, y = rows
-    on_gpu = forecast(model.fit(X, target_of(model, y)), X)
-    on_cpu = forecast(model.set_params(device="cpu"), X)
-    np.testing.assert_allclose(on_cpu, on_gpu, rtol=1e-3, atol=1e-4)
-
-
-def test_the_generators_of_torch_are_left_alone(model, rows):
-    X, y = rows
-    before = torch.get_rng_state(), torch.cuda.get_rng_state() if DEVICE == "cuda" else torch.zeros(1)
-    forecast(model.fit(X, target_of(model, y)), X)
     after = torch.get_rng_state(), torch.cuda.get_rng_state() if DEVICE == "cuda" else torch.zeros(1)
-    assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
-
-
-def test_a_fitted_network_is_on_the_cpu_and_leaves_no_memory_on_the_gpu(model, rows):
-    X, y = rows
-    before = torch.cuda.memory_allocated() if DEVICE == "cuda" else 0
-    forecast(model.fit(X, target_of(model, y)), X)
+    assert all(torch.equal(one, other) for one, other in zip(state, after, strict=True))
     assert {parameter.device.type for parameter in model.net_.module_.parameters()} == {"cpu"}
-    assert (torch.cuda.memory_allocated() if DEVICE == "cuda" else 0) == before
+    assert (torch.cuda.memory_allocated() if DEVICE == "cuda" else 0) == memory
+    on_cpu = forecast(model.set_params(device="cpu"), X)
+    np.testing.assert_allclose(on_cpu, first, rtol=1e-3, atol=1e-4)
 
 
 def test_training_is_in_float32_and_without_bfloat16(rows):

@@ -37,6 +37,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.laws
 @pytest.mark.parametrize(
     ("name", "coverage"), [(name, (0.8, 0.95)[k % 2]) for k, name in enumerate(NETWORKS)]
 )

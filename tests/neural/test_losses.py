@@ -1,4 +1,4 @@
-"""The losses against the metrics that they make small."""
+"""The losses against the metrics that they make small: of one target, of several targets and of classes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("skorch")
+
+from sklearn.metrics import log_loss
+from torch.distributions import MultivariateNormal
 
 from skuq.distributions import Normal
 from skuq.metrics import crps_loss, interval_score_loss, nll_loss, pinball_loss
@@ -23,7 +26,10 @@ from skuq.neural import (
     SquaredErrorLoss,
     fit_many,
 )
+from skuq.neural._cross_entropy import CrossEntropyLoss
+from skuq.neural._joint_loss import JointLoss, normal_parameters
 from skuq.neural._losses import LOSSES, read_loss, variance_of
+from skuq.neural._training_loss import TrainingLoss
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows:skuq.exceptions.SmallSampleWarning")
 LEVELS = (np.arange(30) + 0.5) / 30
@@ -76,43 +82,14 @@ def test_epochs_of_beta_nll_are_scored_by_the_likelihood():
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
-def test_a_loss_is_least_at_the_truth(loss):
-    """Propriety: no other mean or variance scores better on average than those of the data."""
-    y = torch.as_tensor(Normal(0.0, 1.0).quantile((np.arange(4000) + 0.5) / 4000)[0])
-    proper = loss.selection_score()
-
-    def score(loc, variance):
-        return float(proper.score(torch.full_like(y, loc), torch.full_like(y, variance), y).mean())
-
-    best = score(0.0, 1.0)
-    others = [score(0.2, 1.0), score(-0.2, 1.0)]
-    if loss.n_outputs == 2:
-        others += [score(0.0, 0.7), score(0.0, 1.4)]
-    assert best < min(others)
-
-
-@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
-@pytest.mark.parametrize("extreme", [-1e4, -50.0, 0.0, 50.0, 1e4])
-def test_gradients_are_finite_for_every_output(loss, extreme):
-    output = torch.full((3, loss.n_outputs), extreme, dtype=torch.float32, requires_grad=True)
-    loss(output, torch.zeros(3)).sum().backward()
-    assert torch.isfinite(output.grad).all()
+def test_gradients_are_finite_for_every_output(loss):
+    for extreme in (-1e4, -50.0, 0.0, 50.0, 1e4):
+        output = torch.full((3, loss.n_outputs), extreme, dtype=torch.float32, requires_grad=True)
+        loss(output, torch.zeros(3)).sum().backward()
+        assert torch.isfinite(output.grad).all()
 
 
 CLOSED_FORMS = [NLLLoss(), CRPSLoss(), CheckLoss(), CheckLoss(1), IntervalLoss(), IntervalLoss(7)]
-
-
-@pytest.mark.parametrize("loss", CLOSED_FORMS, ids=str)
-def test_the_gradient_is_the_slope_of_the_loss(loss):
-    generator = torch.Generator().manual_seed(0)
-    output = 2 * torch.randn(20, 2, dtype=torch.float64, generator=generator)
-    y = torch.randn(20, dtype=torch.float64, generator=generator)
-    _, gradient = loss.with_gradient(output, y)
-    for k in range(2):
-        step = torch.zeros(2, dtype=torch.float64)
-        step[k] = 1e-6
-        slope = (loss(output + step, y) - loss(output - step, y)) / 2e-6
-        torch.testing.assert_close(gradient[:, k], slope, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("loss", [CheckLoss(7), IntervalLoss(7)], ids=str)
@@ -173,3 +150,105 @@ def test_a_loss_has_rows_first_and_members_second(sine):
     watched.fit(*sine)
     fit_many([watched, DeepEnsembleRegressor(3, loss="crps", **common)], *sine)
     assert shapes == {((50, 4), (50, 4))}
+
+
+# ------------------------------------------------------------------------------- several targets
+
+WITH_VARIANCE = [name for name, loss in LOSSES.items() if loss.n_outputs == 2]
+
+
+def outputs(loss, n_members=4):
+    """Return outputs (B, M, k) of networks, and targets (B, M, d)."""
+    generator = torch.Generator().manual_seed(0)
+    shape = 6, n_members
+    output = torch.randn(*shape, loss.n_outputs, generator=generator, dtype=torch.float64)
+    return output, torch.randn(*shape, loss.n_targets, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", WITH_VARIANCE)
+def test_a_joint_loss_of_one_target_or_one_member_and_its_gradient(name):
+    loss = LOSSES[name]
+    output, y = outputs(JointLoss(loss, 1))
+    values, gradient = JointLoss(loss, 1).with_gradient(output, y)
+    expected, slope = loss.with_gradient(output, y[..., 0])
+    assert torch.equal(values, expected)
+    assert torch.equal(gradient, slope)
+    joint = JointLoss(loss, 3)
+    output, y = outputs(joint)
+    values, gradient = joint.with_gradient(output, y)
+    leaf = output.clone().requires_grad_()
+    expected = joint(leaf, y)
+    torch.testing.assert_close(values, expected.detach())
+    torch.testing.assert_close(gradient, torch.autograd.grad(expected.sum(), leaf)[0])
+    output, y = outputs(joint, 1)
+    parts = [part[0] for part in joint.averaged_parts(output.permute(1, 2, 0))]
+    torch.testing.assert_close(joint.score_average(parts, y[:, 0]), joint(output, y)[:, 0])
+
+
+@pytest.mark.parametrize("d", [2, 5])
+def test_the_likelihood_is_that_of_a_multivariate_normal_distribution(d):
+    loss = JointLoss(NLLLoss(), d)
+    output, y = outputs(loss)
+    loc, factor = normal_parameters(output, d)
+    density = MultivariateNormal(loc, scale_tril=factor).log_prob(y)
+    torch.testing.assert_close(loss(output, y), -density)
+
+
+def test_the_average_of_members_has_the_moments_of_their_mixture():
+    loss = JointLoss(NLLLoss(), 3)
+    output, y = outputs(loss)
+    parts = [part.mean(dim=0) for part in loss.averaged_parts(output.permute(1, 2, 0))]
+    loc, factor = normal_parameters(output, 3)
+    gap = loc - loc.mean(dim=1, keepdim=True)
+    covariance = (factor @ factor.mT).mean(dim=1) + (gap.unsqueeze(-1) * gap.unsqueeze(-2)).mean(dim=1)
+    density = MultivariateNormal(loc.mean(dim=1), covariance).log_prob(y[:, 0])
+    torch.testing.assert_close(loss.score_average(parts, y[:, 0]), -density)
+
+
+def test_moments_that_rounding_makes_impossible_have_an_infinite_score():
+    loss = JointLoss(NLLLoss(), 2)
+    parts = [torch.tensor([value]) for value in (0.0, 0.0, 1.0, 1.1, 1.0)]  # a correlation of 1.1
+    assert loss.score_average(parts, torch.zeros(1, 2)).tolist() == [float("inf")]
+
+
+# --------------------------------------------------------------------------------------- classes
+
+
+@pytest.mark.parametrize("shape", [(7, 2, 4), (7, 4)], ids=["members", "rows"])
+def test_cross_entropy_and_its_gradient_are_those_of_torch_and_autograd(shape):
+    torch.manual_seed(0)
+    output = 3 * torch.randn(shape, dtype=torch.float64)
+    y = torch.randint(4, shape[:-1]).double()
+    loss = CrossEntropyLoss(4)
+    values, gradient = loss.with_gradient(output, y)
+    expected, slope = TrainingLoss.with_gradient(loss, output, y)
+    torch.testing.assert_close(values, expected)
+    torch.testing.assert_close(gradient, slope)
+    by_torch = torch.nn.functional.cross_entropy(
+        output.reshape(-1, 4), y.reshape(-1).long(), reduction="none"
+    )
+    torch.testing.assert_close(values.reshape(-1), by_torch)
+
+
+def test_logits_of_any_size_are_finite():
+    output = torch.tensor([[1e4, -1e4], [-1e4, 1e4]])
+    values, gradient = CrossEntropyLoss(2).with_gradient(output, torch.zeros(2))
+    assert values.tolist() == [0.0, 2e4]
+    assert gradient.tolist() == [[0.0, 0.0], [-1.0, 1.0]]
+
+
+def test_the_score_of_an_average_is_the_log_loss_of_mean_probabilities():
+    torch.manual_seed(0)
+    outputs, y = torch.randn(3, 4, 50, dtype=torch.float64), torch.randint(4, (50,))
+    loss = CrossEntropyLoss(4)
+    parts = [part.mean(dim=0) for part in loss.averaged_parts(outputs)]
+    proba = torch.softmax(outputs, dim=1).mean(dim=0).T.numpy()
+    score = float(loss.score_average(parts, y.double()).mean())
+    assert score == pytest.approx(log_loss(y.numpy(), proba, labels=np.arange(4)))
+
+
+def test_a_probability_of_zero_has_a_finite_score():
+    assert CrossEntropyLoss(3) == CrossEntropyLoss(3) != CrossEntropyLoss(2)  # fits of one training share it
+    assert CrossEntropyLoss(3).n_outputs == 3
+    score = CrossEntropyLoss(2).score_average([torch.tensor([0.0]), torch.tensor([1.0])], torch.tensor([0.0]))
+    assert 80 < float(score) < 100

@@ -66,6 +66,7 @@ def accurate():
     return model.fit(*world(500, 1))
 
 
+@pytest.mark.laws
 def test_the_correlation_depends_on_x(accurate):
     X, y = world(300, 2)
     dist = accurate.predict_dist(X)
@@ -77,6 +78,7 @@ def test_the_correlation_depends_on_x(accurate):
     assert variogram_score_loss(y, dist, **options) < 0.9 * variogram_score_loss(y, independent, **options)
 
 
+@pytest.mark.laws
 def test_intervals_of_targets_and_of_their_sum_cover(accurate):
     X, y = world(2000, 2)
     total = y @ [8.0, 1.0]
@@ -166,25 +168,21 @@ def test_weights_repeat_rows(table):
 # -------------------------------------------------------------------------------- where it is used
 
 
-def test_targets_have_the_names_of_their_columns(table, fitted):
-    dist = fitted.predict_dist(table[0])
+def test_predictions_have_an_axis_and_the_names_of_targets(table, fitted):
+    X, y = table
+    dist = fitted.predict_dist(X)
     assert dist.names == tuple(fitted.target_names_) == ("load", "price")
     assert fitted.n_outputs_ == 2
     assert fitted.factor_.shape == (2,)
-    of_arrays = ensemble().fit(table[0], table[1].to_numpy())
-    assert of_arrays.target_names_ is None
-    np.testing.assert_array_equal(of_arrays.predict(table[0]), fitted.predict(table[0]))
-
-
-def test_arrays_of_predictions_have_an_axis_of_targets(table, fitted):
-    X = table[0]
-    dist = fitted.predict_dist(X)
     mean, std = fitted.predict(X, return_std=True)
     np.testing.assert_array_equal(std, dist.std())
     quantiles = fitted.predict_quantiles(X, [0.1, 0.5])
     assert quantiles.shape == (150, 2, 2)
     np.testing.assert_allclose(quantiles[:, :, 1], mean)
     np.testing.assert_array_equal(fitted.predict_quantiles(X, 0.1), quantiles[:, :, 0])
+    of_arrays = ensemble().fit(X, y.to_numpy())
+    assert of_arrays.target_names_ is None
+    np.testing.assert_array_equal(of_arrays.predict(X), mean)
 
 
 def test_one_column_is_one_target(table):
@@ -238,20 +236,6 @@ def test_features_may_be_categories_and_missing(table):
 # -------------------------------------------------------------------------------- bad input
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"output": "members"}, "`output` must be 'moments' with several targets, got 'members'"),
-        ({"support": "positive"}, "`support` must be None with several targets, got 'positive'"),
-        ({"loss": "squared_error"}, "`loss` must use a variance with several targets, got 'squared_error'"),
-        ({"keep_best": "squared_error"}, "`keep_best` must use a variance with several targets"),
-    ],
-)
-def test_settings_of_one_target_raise(table, params, message):
-    with pytest.raises(ValueError, match=message):
-        ensemble(**params).fit(*table)
-
-
 def broken(y, value):
     return y.assign(price=y["price"].where(y.index != 3, value))
 
@@ -274,6 +258,12 @@ def test_bad_targets_raise(table, change, message):
         ensemble().fit(X, change(y))
 
 
-def test_other_networks_name_the_estimator_for_several_targets(table):
-    with pytest.raises(ValueError, match="MultiOutputUncertaintyRegressor"):
-        PNNRegressor(**SMALL).fit(*table)
+def test_settings_of_one_target_raise(table):
+    for params, message in (
+        ({"output": "members"}, "`output` must be 'moments' with several targets, got 'members'"),
+        ({"support": "positive"}, "`support` must be None with several targets, got 'positive'"),
+        ({"loss": "squared_error"}, "`loss` must use a variance with several targets, got 'squared_error'"),
+        ({"keep_best": "squared_error"}, "`keep_best` must use a variance with several targets"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ensemble(**params).fit(*table)

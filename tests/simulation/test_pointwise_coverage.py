@@ -37,16 +37,12 @@ def made_up(prediction, confidence, level):
     )
 
 
-def test_both_orders_of_averaging_agree(result):
-    assert_allclose(result.picf.mean(axis=0), result.picp.mean(axis=0), rtol=1e-14)
-    assert_allclose(result.cicf.mean(axis=0), result.cicp.mean(axis=0), rtol=1e-14)
-
-
-@pytest.mark.parametrize("kind", ["prediction", "confidence"])
-def test_the_score_is_squared_bias_and_variance(result, kind):
-    fraction = result.picf if kind == "prediction" else result.cicf
-    expected = np.square(fraction.mean(axis=0) - result.coverage) + fraction.var(axis=0)
-    assert_allclose(result.brier_score(kind), expected, atol=1e-15)
+def test_the_score_is_squared_bias_and_variance_in_both_orders_of_averaging(result):
+    cases = {"prediction": (result.picf, result.picp), "confidence": (result.cicf, result.cicp)}
+    for kind, (fraction, coverage) in cases.items():
+        assert_allclose(fraction.mean(axis=0), coverage.mean(axis=0), rtol=1e-14)
+        expected = np.square(fraction.mean(axis=0) - result.coverage) + fraction.var(axis=0)
+        assert_allclose(result.brier_score(kind), expected, atol=1e-15)
 
 
 def test_the_correction_is_the_monte_carlo_error():
@@ -124,20 +120,12 @@ def test_without_confidence_intervals_what_needs_them_raises():
     assert one.summary().index.to_list() == [("prediction", 0.9)]
 
 
-def test_a_result_cannot_be_changed(result):
+def test_a_result_cannot_be_changed_and_names_bad_arguments(result):
     with pytest.raises(dataclasses.FrozenInstanceError):
         result.coverage = 0.7
     assert repr(result).startswith("PointwiseCoverage(n_simulations=30, n_rows=50, coverage=[0.5, 0.8]")
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "match"),
-    [
-        (lambda result: result.brier_score("credible"), ValueError, "`kind` must be one of"),
-        (lambda result: result.brier_score(corrected=1), ValueError, "`corrected` must be one of"),
-        (lambda result: result.summary(n_resamples=1), ValueError, "`n_resamples` must be at least 2"),
-    ],
-)
-def test_bad_arguments(result, call, error, match):
-    with pytest.raises(error, match=match):
-        call(result)
+    for arguments in ({"kind": "credible"}, {"corrected": 1}):
+        with pytest.raises(ValueError, match=f"`{next(iter(arguments))}` must be one of"):
+            result.brier_score(**arguments)
+    with pytest.raises(ValueError, match="`n_resamples` must be at least 2"):
+        result.summary(n_resamples=1)

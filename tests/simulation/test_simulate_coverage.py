@@ -36,16 +36,12 @@ TRUTHS = {
 
 
 @pytest.mark.parametrize("truth", TRUTHS.values(), ids=list(TRUTHS))
-def test_the_truth_covers_exactly(truth):
+def test_coverage_at_a_row_is_exact_for_the_truth_and_that_of_sampled_targets(truth):
     process = KnownProcess(truth, uniform, n_train=5, n_test=30, random_state=0)
     result = study(Oracle(truth), process, coverage=[0.5, 0.9])
     assert_allclose(result.picf, np.broadcast_to([0.5, 0.9], (30, 2)), atol=1e-12)
     assert_allclose(result.brier_score(), 0, atol=1e-20)
     assert_allclose(result.bias, 0, atol=1e-12)
-
-
-@pytest.mark.parametrize("truth", TRUTHS.values(), ids=list(TRUTHS))
-def test_coverage_at_a_row_is_that_of_sampled_targets(truth):
     process = KnownProcess(truth, uniform, n_train=5, n_test=10, random_state=0)
     wrong = Oracle(lambda X: Normal(X[:, 0] + 0.2, 0.4))
     result = study(wrong, process, n_simulations=2, coverage=0.8)
@@ -103,6 +99,7 @@ def test_the_seed_of_training_leaves_the_data_alone():
     )
 
 
+@pytest.mark.laws
 def test_jobs_change_no_number():
     estimator = BootstrapRegressor(LinearRegression(), 10)
     one, two = (study(estimator, n_jobs=n_jobs) for n_jobs in (1, 2))
@@ -310,12 +307,11 @@ def test_callbacks_see_one_task_a_simulation():
 # ------------------------------------------------------------------------------------------- stacked fits
 
 
-def test_networks_of_many_simulations_are_those_fitted_one_by_one():
-    pytest.importorskip("skorch")
-    from skuq.neural import BootstrapNetRegressor
-
+def test_networks_of_many_simulations_are_those_fitted_one_by_one(neural):
     process = make_known_process("cubic", n_train=40, n_test=10, random_state=0)
-    net = BootstrapNetRegressor(4, hidden_layer_sizes=(8,), calibration=None, max_epochs=3, random_state=7)
+    net = neural.BootstrapNetRegressor(
+        4, hidden_layer_sizes=(8,), calibration=None, max_epochs=3, random_state=7
+    )
     stacked = study(net, process, n_simulations=4, random_state=3)
     alone = study(
         make_pipeline(StandardScaler(with_mean=False, with_std=False), net),
@@ -328,10 +324,7 @@ def test_networks_of_many_simulations_are_those_fitted_one_by_one():
         assert_allclose(getattr(stacked, name), getattr(alone, name), atol=1e-5)
 
 
-def test_stacked_simulations_of_data_frames_and_in_several_blocks(monkeypatch):
-    pytest.importorskip("skorch")
-    from skuq.neural import PNNRegressor
-
+def test_stacked_simulations_of_data_frames_and_in_several_blocks(neural, monkeypatch):
     process = KnownProcess(
         lambda X: line(X.to_numpy()),
         lambda n, rng: pd.DataFrame({"x": rng.uniform(size=n)}),
@@ -339,7 +332,7 @@ def test_stacked_simulations_of_data_frames_and_in_several_blocks(monkeypatch):
         n_test=5,
         random_state=0,
     )
-    net = PNNRegressor((4,), calibration=None, keep_best=False, max_epochs=2)
+    net = neural.PNNRegressor((4,), calibration=None, keep_best=False, max_epochs=2)
     at_once = study(net, process, confidence=False)
     monkeypatch.setattr(_fits, "_MOST_BYTES", 2 * 8 * 20 * 2)  # two simulations a call
     in_blocks = study(net, process, confidence=False)

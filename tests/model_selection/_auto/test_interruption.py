@@ -1,12 +1,11 @@
 """Searches that are interrupted or killed, and resumed."""
 
 import os
-import runpy
 import signal
 import subprocess
 import sys
 import time
-from types import SimpleNamespace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,116 +21,87 @@ from skuq.model_selection._auto.space import Space
 
 optuna = pytest.importorskip("optuna")
 
-PROGRAM = '''
-import os, signal, sys
-import numpy as np
-from sklearn.dummy import DummyRegressor
-from sklearn.linear_model import LinearRegression, Ridge
-from skuq.model_selection import AutoUncertaintyRegressor
-
-class Ending(LinearRegression):
-    """Sends the signal of the environment to its own process in its third fit."""
-    fits = 0
-    def fit(self, X, y, sample_weight=None):
-        Ending.fits += 1
-        if Ending.fits == 3 and "SIGNAL" in os.environ:
-            os.kill(os.getpid(), int(os.environ["SIGNAL"]))
-        return super().fit(X, y, sample_weight)
-
-rng = np.random.default_rng(0)
-X = rng.normal(size=(60, 2))
-Y = X @ [1.0, 2.0] + 0.1 * rng.normal(size=60)
-
-def space(order):
-    bases = {"best": Ending(), "constant": DummyRegressor(), "ridge": Ridge(100.0)}
-    return {"estimators": {name: {"estimator": bases[name], "methods": ["conformal"]} for name in order}}
-
-def storage_of(kind, path):
-    if kind == "sqlite":
-        return f"sqlite:///{path}/trials.db"
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
-    return JournalStorage(JournalFileBackend(f"{path}/journal.log"))
-
-def search(storage, order):
-    options = {"time_budget": None, "n_trials": 5, "pool": False, "random_state": 0}
-    model = AutoUncertaintyRegressor(space(order), storage=storage, study_name="s", **options)
-    return model.fit(X, Y)
-
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job ignores
-    search(storage_of(sys.argv[1], sys.argv[2]), sys.argv[3].split())
-'''
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory):
-    """Return the path of a program that searches, its functions, and the board of an undisturbed search."""
-    path = tmp_path_factory.mktemp("program") / "program.py"
-    path.write_text(PROGRAM)
-    names = runpy.run_path(str(path))
-    board = names["search"](optuna.storages.InMemoryStorage(), ("best", "constant", "ridge")).leaderboard_
-    return SimpleNamespace(path=path, names=names, board=board)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs the signals of POSIX")
-@pytest.mark.parametrize(
-    ("kind", "number", "order"),
-    [
-        ("sqlite", signal.SIGINT, "best constant ridge"),
-        ("journal", signal.SIGTERM, "constant best ridge"),
-        ("sqlite", signal.SIGKILL, "constant best ridge"),
-    ],
-)
-def test_a_trial_whose_process_was_ended_comes_first_in_the_resumed_search(
-    kind, number, order, program, tmp_path
-):
-    done = subprocess.run(
-        [sys.executable, program.path, kind, tmp_path, order],
-        env={**os.environ, "SIGNAL": str(int(number))},
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == -number  # the program ends by the signal, as without a search
-    storage = program.names["storage_of"](kind, tmp_path)
-    study = optuna.load_study(storage=storage, study_name="s")
-    expected = "RUNNING" if number == signal.SIGKILL else "FAIL"
-    lost = [one for one in study.trials if one.state.name != "COMPLETE"]
-    assert {one.state.name for one in lost} == {expected}
-    assert "best" in {one.params["base"] for one in lost}
-    before = len(study.trials)
-    board = program.names["search"](storage, order.split()).leaderboard_
-    trials = optuna.load_study(storage=storage, study_name="s").trials
-    assert {trials[one.number].state.name for one in lost} == {"FAIL"}
-    again = trials[before : before + len(lost)]
-    assert [one.params for one in again] == [one.params for one in lost]
-    assert {one.state.name for one in again} == {"COMPLETE"}
-    assert board["base"].iloc[0] == program.board["base"].iloc[0] == "best"
-    assert board["crps"].iloc[0] == pytest.approx(program.board["crps"].iloc[0], rel=1e-12)
-    assert set(board["base"]) == {"best", "constant", "ridge"}
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 2))
+Y = X @ [1.0, 2.0] + 0.1 * RNG.normal(size=60)
 
 
 class Interrupting(LinearRegression):
-    """Raises as Ctrl-C does, as often as it is set to."""
+    """Raises as Ctrl-C does, as often as it is set to; sends a signal to its process in its third fit."""
 
-    left = 0
+    left = fits = 0
 
     def fit(self, X, y, sample_weight=None):
+        Interrupting.fits += 1
+        if Interrupting.fits == 3 and "SIGNAL" in os.environ:
+            os.kill(os.getpid(), int(os.environ["SIGNAL"]))
         if Interrupting.left:
             Interrupting.left -= 1
             raise KeyboardInterrupt
         return super().fit(X, y, sample_weight)
 
 
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(60, 2))
-Y = X @ [1.0, 2.0] + 0.1 * RNG.normal(size=60)
-
-
 def search(space, storage, **params):
     bases = {name: {"estimator": one, "methods": ["conformal"]} for name, one in space.items()}
     options = {"time_budget": None, "n_trials": 4, "pool": False, "random_state": 0, "storage": storage}
     return AutoUncertaintyRegressor({"estimators": bases}, study_name="s", **{**options, **params})
+
+
+def in_order(storage, order):
+    """Return a search of three base models in an order."""
+    bases = {"best": Interrupting(), "constant": DummyRegressor(), "ridge": Ridge(100.0)}
+    return search({name: bases[name] for name in order.split()}, storage, n_trials=5)
+
+
+def storage_of(kind, path):
+    if kind == "sqlite":
+        return f"sqlite:///{path}/trials.db"
+    journal = optuna.storages.journal.JournalFileBackend(f"{path}/journal.log")
+    return optuna.storages.JournalStorage(journal)
+
+
+PROGRAM = """
+import sys
+from tests.model_selection._auto.test_interruption import X, Y, in_order, storage_of
+in_order(storage_of(sys.argv[1], sys.argv[2]), sys.argv[3]).fit(X, Y)
+"""
+
+
+@pytest.mark.laws
+@pytest.mark.skipif(sys.platform == "win32", reason="needs the signals of POSIX")
+@pytest.mark.parametrize(
+    ("kind", "number", "order"),
+    [
+        ("journal", signal.SIGTERM, "constant best ridge"),
+        ("sqlite", signal.SIGKILL, "constant best ridge"),
+    ],
+)
+def test_a_trial_whose_process_was_ended_comes_first_in_the_resumed_search(kind, number, order, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, kind, tmp_path, order],
+        env={**os.environ, "SIGNAL": str(int(number)), "PYTHONPATH": os.pathsep.join(sys.path)},
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == -number  # the program ends by the signal, as without a search
+    storage = storage_of(kind, tmp_path)
+    study = optuna.load_study(storage=storage, study_name="s")
+    expected = "RUNNING" if number == signal.SIGKILL else "FAIL"
+    lost = [one for one in study.trials if one.state.name != "COMPLETE"]
+    assert {one.state.name for one in lost} == {expected}
+    assert "best" in {one.params["base"] for one in lost}
+    before = len(study.trials)
+    board = in_order(storage, order).fit(X, Y).leaderboard_
+    trials = optuna.load_study(storage=storage, study_name="s").trials
+    assert {trials[one.number].state.name for one in lost} == {"FAIL"}
+    again = trials[before : before + len(lost)]
+    assert [one.params for one in again] == [one.params for one in lost]
+    assert {one.state.name for one in again} == {"COMPLETE"}
+    undisturbed = in_order(optuna.storages.InMemoryStorage(), order).fit(X, Y).leaderboard_
+    assert board["base"].iloc[0] == undisturbed["base"].iloc[0] == "best"
+    assert board["crps"].iloc[0] == pytest.approx(undisturbed["crps"].iloc[0], rel=1e-12)
+    assert set(board["base"]) == {"best", "constant", "ridge"}
 
 
 def test_interruptions_in_one_process_leave_no_trial_running():
@@ -302,6 +272,7 @@ def test_an_interrupted_candidate_for_which_there_is_no_time_lets_base_models_be
     assert set(board["base"][board["state"] == "complete"]) == {"constant", "ridge", "weak"}
 
 
+@pytest.mark.laws
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_ends_by_sigterm_without_the_exception_of_the_search():
     program = (

@@ -7,7 +7,9 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import BayesianRidge, QuantileRegressor, Ridge
 from sklearn.preprocessing import StandardScaler
 
+from skuq.model_selection._auto.search import Search
 from skuq.model_selection._auto.space import Candidate, read_space
+from skuq.model_selection._auto.trial import Summary, Trial
 from skuq.model_selection._auto_candidates import deferred_space
 from skuq.regressors._method_rules import METHOD_RULES
 
@@ -102,98 +104,57 @@ def test_a_candidate_is_built_with_its_parameters_and_leaves_the_space_as_it_is(
     assert space.bases["ridge"].estimator.alpha == 1.0
 
 
-@pytest.mark.parametrize(
-    ("space", "error", "message"),
-    [
-        ([], ValueError, "`space` must be a dict with the keys 'estimators' and 'recalibrators'.*got list"),
-        ({"models": {}}, ValueError, r"got \['models'\]"),
-        ({"estimators": {}}, ValueError, r"`space\['estimators'\]` must be a dict with at least one"),
-        ({"estimators": {"a": Ridge()}}, ValueError, r"`space\['estimators'\]\['a'\]` must be a dict"),
-        ({"estimators": {"a": {"estimator": Ridge}}}, TypeError, "must be a regressor, got"),
-        (
-            {"estimators": {"a": {"estimator": Ridge(), "parameters": {}}}},
-            ValueError,
-            r"have no keys except 'estimator', 'methods', 'params' and 'encoding', got \['parameters'\]",
-        ),
-        (
-            {"estimators": {"a": {"estimator": Ridge(), "params": {"C": [1]}}}},
-            ValueError,
-            r"must only have names of parameters of Ridge as keys, got \['C'\]",
-        ),
-        (
-            {"estimators": {"a": {"estimator": Ridge(), "params": {"alpha": []}}}},
-            ValueError,
-            "must have at least one value",
-        ),
-        (
-            {"estimators": {"a": {"estimator": Ridge(), "params": {"alpha": expon()}}}},
-            TypeError,
-            "must be a list of values or scipy's uniform, loguniform or randint",
-        ),
-        (
-            {"estimators": {"a": {"estimator": Ridge(), "methods": "residual"}}},
-            TypeError,
-            "must be a list of methods, got 'residual'",
-        ),
-        (
-            {"estimators": {"a": {"estimator": Ridge(), "methods": ["best"]}}},
-            ValueError,
-            "`method` must be one of",
-        ),
-        ({"estimators": {"cv": {"estimator": Ridge()}}}, ValueError, "must not contain the name 'cv'"),
-        ({"estimators": {"pool": {"estimator": Ridge()}}}, ValueError, "must not contain the name 'pool'"),
-        (
-            {"estimators": {1: {"estimator": Ridge()}, "1": {"estimator": Ridge()}}},
-            ValueError,
-            r"must have keys that are different when converted to strings, got \[1, '1'\]",
-        ),
-        ({"estimators": {"a__b": {"estimator": Ridge()}}}, ValueError, "must not contain the name 'a__b'"),
-        (
-            {"estimators": {"a": {"estimator": Ridge()}}, "recalibrators": {"none": StandardScaler}},
-            TypeError,
-            "`recalibrator` must be a recalibrator",
-        ),
-    ],
-)
-def test_a_wrong_space_is_named(space, error, message):
-    with pytest.raises(error, match=message):
-        read_space(space, True)
+RIDGE = {"estimator": Ridge()}
+BAD_SPACES = [
+    ([], ValueError, "`space` must be a dict with the keys 'estimators' and 'recalibrators'.*got list"),
+    ({"models": {}}, ValueError, r"got \['models'\]"),
+    ({"estimators": {}}, ValueError, r"`space\['estimators'\]` must be a dict with at least one"),
+    ({"estimators": {"a": Ridge()}}, ValueError, r"`space\['estimators'\]\['a'\]` must be a dict"),
+    ({"estimators": {"a": {"estimator": Ridge}}}, TypeError, "must be a regressor, got"),
+    ({"estimators": {"cv": RIDGE}}, ValueError, "must not contain the name 'cv'"),
+    ({"estimators": {"pool": RIDGE}}, ValueError, "must not contain the name 'pool'"),
+    ({"estimators": {"a__b": RIDGE}}, ValueError, "must not contain the name 'a__b'"),
+    (
+        {"estimators": {1: RIDGE, "1": RIDGE}},
+        ValueError,
+        r"different when converted to strings, got \[1, '1'\]",
+    ),
+    (
+        {"estimators": {"a": RIDGE}, "recalibrators": {"none": StandardScaler}},
+        TypeError,
+        "`recalibrator` must be a recalibrator",
+    ),
+    (
+        {"estimators": {"a": RIDGE}, "recalibrators": {"five": 5}},
+        TypeError,
+        r"`space\['recalibrators'\]\['five'\]`: `recalibrator` must be",
+    ),
+]
+BAD_ENTRIES = [
+    (
+        {"parameters": {}},
+        ValueError,
+        r"no keys except 'estimator', 'methods', 'params' and 'encoding', got \['parameters'\]",
+    ),
+    ({"params": {"C": [1]}}, ValueError, r"only have names of parameters of Ridge as keys, got \['C'\]"),
+    ({"params": {"alpha": []}}, ValueError, "must have at least one value"),
+    ({"params": {"alpha": expon()}}, TypeError, "a list of values or scipy's uniform, loguniform or randint"),
+    ({"params": {"alpha": uniform(1, 0)}}, ValueError, "must be a distribution with two finite bounds"),
+    ({"params": {"alpha": randint(1, 5, loc=0.5)}}, ValueError, "must have integer bounds"),
+    ({"methods": "residual"}, TypeError, "must be a list of methods, got 'residual'"),
+    ({"methods": 5}, TypeError, "must be a list of methods, got 5"),
+    ({"methods": ["nope"]}, ValueError, r"\['methods'\]`: `method` must be one of"),
+]
 
 
-@pytest.mark.parametrize(
-    ("entry", "error", "message"),
-    [
-        (
-            {"params": {"alpha": uniform(1, 0)}},
-            ValueError,
-            "must be a distribution with two finite bounds",
-        ),
-        (
-            {"params": {"alpha": randint(1, 5, loc=0.5)}},
-            ValueError,
-            "must have integer bounds",
-        ),
-        (
-            {"methods": 5},
-            TypeError,
-            "must be a list of methods, got 5",
-        ),
-        (
-            {"methods": ["nope"]},
-            ValueError,
-            r"\['methods'\]`: `method` must be",
-        ),
-    ],
-)
-def test_errors_of_the_space_name_the_place(entry, error, message):
-    place = rf"`space\['estimators'\]\['one'\].*{message}"
-    with pytest.raises(error, match=place):
-        read({"one": {"estimator": Ridge(), **entry}})
-
-
-def test_errors_of_recalibrators_name_the_place():
-    with pytest.raises(TypeError, match=r"`space\['recalibrators'\]\['five'\]`: `recalibrator` must be"):
-        read({"one": {"estimator": Ridge()}}, recalibrators={"five": 5})
+def test_a_wrong_space_is_named(subtests):
+    for space, error, message in BAD_SPACES:
+        with subtests.test(msg=message), pytest.raises(error, match=message):
+            read_space(space, True)
+    for entry, error, message in BAD_ENTRIES:
+        place = rf"`space\['estimators'\]\['one'\].*{message}"
+        with subtests.test(msg=message), pytest.raises(error, match=place):
+            read({"one": {**RIDGE, **entry}})
 
 
 def test_a_listed_value_may_be_nan():
@@ -202,12 +163,8 @@ def test_a_listed_value_may_be_nan():
         assert space.encode(Candidate("one", "residual", {"alpha": value}))["one: alpha"] == position
 
 
-def test_the_default_space_of_networks_is_centered_on_their_default():
-    pytest.importorskip("torch")
-    pytest.importorskip("skorch")
-    from skuq.neural import DeepEnsembleRegressor
-
-    default = DeepEnsembleRegressor().get_params()
+def test_the_default_space_of_networks_is_centered_on_their_default(neural):
+    default = neural.DeepEnsembleRegressor().get_params()
     base = read_space(deferred_space(), random_folds=True).bases["deep_ensemble"]
     first = base.first("deep_ensemble", "native").params
     assert first == {name: default[name] for name in base.params}
@@ -215,3 +172,23 @@ def test_the_default_space_of_networks_is_centered_on_their_default():
     assert np.sqrt(rate.low * rate.high) == pytest.approx(default["learning_rate"])
     for name in ("n_frequencies", "loss", "bootstrap", "hidden_layer_sizes"):
         assert base.params[name].values[0] == default[name]
+
+
+# ------------------------------------------------------------------------- trials of a search
+
+SUMMARY = Summary(1.0, 0.1, 0.9, 2.0)
+
+
+def trial(state, **params):
+    return Trial(Candidate("base", "native"), state, **params)
+
+
+@pytest.mark.parametrize("summary", [SUMMARY, None])
+def test_a_failure_closes_a_kind_unless_another_trial_of_it_has_forecasts(summary):
+    """Even with forecasts of its first folds."""
+    for state in ("complete", "pruned", "running", "out of time", "failed"):
+        search = Search(None, None, lambda _: 0.0, False, lambda _: None)
+        failed = trial("failed", error=ValueError("fails"), summary=summary)
+        search.trials = [trial(state, summary=summary), failed]
+        search.close(failed)
+        assert search.closed == (set() if summary and state != "failed" else {failed.candidate.kind})

@@ -1,6 +1,9 @@
-"""Dropout alone: draws that are networks, parts of the uncertainty, settings of the literature."""
+"""Dropout: draws that are networks, parts of the uncertainty, settings of the literature, the modules."""
 
 from __future__ import annotations
+
+import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,38 +17,46 @@ from skuq.distributions import Empirical, Normal, StudentT
 from skuq.exceptions import NoDecompositionError
 from skuq.metrics import prediction_interval_coverage
 from skuq.neural import ConcreteDropoutRegressor, MCDropoutRegressor
+from skuq.neural._modules.concrete import LOGIT_SPEED, ConcreteArchitecture, ConcreteDropoutMLP
+from skuq.neural._modules.dropout import DropoutMLP
+from skuq.neural._modules.noise import has_noise
+from skuq.neural._modules.seeds import MemberSeed
+from tests.neural.estimators import world
 
 SMALL = {"hidden_layer_sizes": (16, 16), "max_epochs": 20, "n_draws": 30, "random_state": 0}
 
 
-def world(n, seed, sigma=0.3):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-2, 2, size=(n, 2))
-    return X, np.sin(2 * X[:, 0]) + sigma * rng.normal(size=n)
-
-
 @pytest.mark.parametrize("kind", [MCDropoutRegressor, ConcreteDropoutRegressor])
-def test_mean_and_variance_are_those_of_the_draws(kind, sine):
+def test_draws_are_networks_and_give_the_distribution(kind, sine):
+    X = sine[0]
     model = kind(calibration=None, **SMALL).fit(*sine)
-    loc, scale = model.predict_members(sine[0], return_std=True)
-    dist = model.predict_dist(sine[0])
+    loc, scale = model.predict_members(X, return_std=True)
+    dist = model.predict_dist(X)
     assert isinstance(dist, Normal)
     assert loc.shape == scale.shape == (150, 30)
     np.testing.assert_allclose(dist.mean(), loc.mean(axis=1))
     np.testing.assert_allclose(dist.epistemic().std(), loc.std(axis=1, ddof=1))
     np.testing.assert_allclose(dist.aleatoric().std() ** 2, (scale**2).mean(axis=1))
-    np.testing.assert_array_equal(model.predict_members(sine[0]), loc)
+    np.testing.assert_array_equal(model.predict_members(X), loc)
+    # A draw is one network for all rows.
+    np.testing.assert_allclose(model.predict_members(X[[7]]), loc[[7]], rtol=1e-10)
+    np.testing.assert_allclose(model.predict_members(X + 1e-9), loc, atol=1e-6)
+    if kind is ConcreteDropoutRegressor:  # rows are counted in its penalty even without calibration
+        with pytest.raises(ValueError, match="counts repetitions"):
+            model.fit(*sine, sample_weight=np.full(150, 0.01))
 
 
-@pytest.mark.parametrize("kind", [MCDropoutRegressor, ConcreteDropoutRegressor])
-def test_a_draw_is_one_network_for_all_rows(kind, sine):
-    model = kind(**SMALL).fit(*sine)
-    whole = model.predict_members(sine[0])
-    np.testing.assert_allclose(model.predict_members(sine[0][[7]]), whole[[7]], rtol=1e-10)
-    near = model.predict_members(sine[0] + 1e-9)
-    np.testing.assert_allclose(near, whole, atol=1e-6)
+def test_kompas_dropout_is_a_setting(sine):
+    dist = (model := MCDropoutRegressor(output="members", calibration=None, **SMALL).fit(*sine)).predict_dist(
+        sine[0]
+    )
+    assert isinstance(dist, Empirical)
+    np.testing.assert_allclose(dist.members, np.sort(model.predict_members(sine[0]), axis=1), rtol=1e-10)
+    with pytest.raises(NoDecompositionError):
+        dist.epistemic()
 
 
+@pytest.mark.laws
 def test_the_noise_is_learned():
     model = MCDropoutRegressor(dropout=0.05, calibration=None, max_epochs=60, random_state=0)
     model.fit(*world(1000, 0))
@@ -54,6 +65,7 @@ def test_the_noise_is_learned():
     np.testing.assert_allclose(scale, model.noise_std_)
 
 
+@pytest.mark.laws
 def test_last_layer_dropout_spreads_less(sine):
     whole, last = (
         MCDropoutRegressor(last_layer=last, calibration=None, max_epochs=100, random_state=0).fit(*sine)
@@ -63,6 +75,7 @@ def test_last_layer_dropout_spreads_less(sine):
     assert 0 < other < 0.8 * one
 
 
+@pytest.mark.laws
 @pytest.mark.parametrize("kind", [MCDropoutRegressor, ConcreteDropoutRegressor])
 def test_the_default_covers(kind):
     X_new, y_new = world(4000, 2)
@@ -73,23 +86,21 @@ def test_the_default_covers(kind):
         assert abs(observed - coverage) < 0.08
 
 
-def test_kompas_dropout_is_a_setting_and_holds_no_noise():
+@pytest.mark.laws
+def test_kompas_dropout_holds_no_noise():
     X, y = world(400, 1)
     X_new, y_new = world(4000, 2)
     settings = {"output": "members", "max_epochs": 50, "random_state": 0}
     raw = MCDropoutRegressor(calibration=None, **settings).fit(X, y)
     dist = raw.predict_dist(X_new)
-    assert isinstance(dist, Empirical)
-    np.testing.assert_allclose(dist.members, np.sort(raw.predict_members(X_new), axis=1), rtol=1e-10)
     assert prediction_interval_coverage(y_new, dist, coverage=0.95) < 0.85
-    with pytest.raises(NoDecompositionError):
-        dist.epistemic()
     calibrated = MCDropoutRegressor(**settings).fit(X, y)
     assert calibrated.factor_ > 1.2
     covered = prediction_interval_coverage(y_new, calibrated.predict_dist(X_new), coverage=0.95)
     assert covered == pytest.approx(0.95, abs=0.04)
 
 
+@pytest.mark.laws
 def test_learned_rates_fall_with_more_rows():
     rates = [
         ConcreteDropoutRegressor((16,), max_epochs=epochs, keep_best=False, calibration=None, random_state=0)
@@ -101,6 +112,7 @@ def test_learned_rates_fall_with_more_rows():
     assert rates[1] < rates[0] / 2
 
 
+@pytest.mark.laws
 def test_a_longer_length_scale_shrinks_weights(sine):
     short, long = (
         ConcreteDropoutRegressor(length_scale=scale, **{**SMALL, "max_epochs": 150}).fit(*sine)
@@ -116,41 +128,9 @@ def test_weights_count_as_rows_in_the_penalty(sine):
     assert float(model.fit(*sine).net_.module_.n_rows) == 150
 
 
-def test_relative_weights_raise_even_without_calibration(sine):
-    with pytest.raises(ValueError, match="counts repetitions"):
-        ConcreteDropoutRegressor(calibration=None, **SMALL).fit(*sine, sample_weight=np.full(150, 0.01))
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"dropout": 0.0}, "`dropout` must lie strictly between 0 and 1, got 0"),
-        ({"dropout": 1}, "`dropout` must lie strictly between 0 and 1"),
-        ({"output": "quantiles"}, "`output` must be one of"),
-        ({"last_layer": "no"}, "`last_layer` must be one of True, False, got 'no'"),
-        ({"n_draws": 1}, "`n_draws` must be at least 2"),
-        ({"hidden_layer_sizes": ()}, "at least 1 hidden layer"),
-        ({"keep_best": "accuracy"}, "`keep_best` must be one of"),
-    ],
-)
-def test_settings_that_make_no_sense_raise(sine, params, message):
-    with pytest.raises(ValueError, match=message):
-        MCDropoutRegressor(**SMALL).set_params(**params).fit(*sine)
-
-
 def test_draws_that_are_all_the_same_cannot_be_spread(sine):
     with pytest.raises(ValueError, match="all predictions are equal"):
         MCDropoutRegressor((2,), dropout=1e-6, output="members", max_epochs=2, random_state=0).fit(*sine)
-
-
-def test_a_length_scale_must_be_positive(sine):
-    with pytest.raises(ValueError, match="`length_scale` must be positive"):
-        ConcreteDropoutRegressor(length_scale=0.0).fit(*sine)
-
-
-def test_auto_epochs_are_6000_steps_but_40_to_1000():
-    options = MCDropoutRegressor()._options()
-    assert [options.epochs(n) for n in (1, 6, 60, 200, 1000)] == [1000, 1000, 100, 40, 40]
 
 
 # ------------------------------------------------------------------------------ networks of users
@@ -229,11 +209,12 @@ def test_a_draw_is_ones_own_network_without_some_units(sine):
     assert counts.min() > 25  # of 50
 
 
-@pytest.mark.parametrize(("kind", "module"), [(MCDropoutRegressor, plain), (ConcreteDropoutRegressor, plain)])
-def test_ones_own_network_learns_and_covers(kind, module):
+@pytest.mark.laws
+@pytest.mark.parametrize("kind", [MCDropoutRegressor, ConcreteDropoutRegressor])
+def test_ones_own_network_learns_and_covers(kind):
     X_new, y_new = world(4000, 2)
     settings = {"hidden_layer_sizes": (16,), "max_epochs": 50, "learning_rate": 0.03, "random_state": 0}
-    dist = kind(module=module, **settings).fit(*world(400, 1)).predict_dist(X_new)
+    dist = kind(module=plain, **settings).fit(*world(400, 1)).predict_dist(X_new)
     assert np.sqrt(np.mean((dist.mean() - np.sin(2 * X_new[:, 0])) ** 2)) < 0.25
     assert prediction_interval_coverage(y_new, dist, coverage=0.9) == pytest.approx(0.9, abs=0.06)
 
@@ -245,14 +226,12 @@ def test_a_network_of_ones_own_replaces_the_built_in(sine):
     np.testing.assert_array_equal(other.predict_members(sine[0]), model.predict_members(sine[0]))
 
 
-@pytest.mark.parametrize("rate", [None, 0.0])
-def test_a_network_without_dropout_cannot_be_drawn_from(rate, sine):
-    layers = [] if rate is None else [nn.Dropout(rate)]
-    with pytest.raises(ValueError, match="must build a network with dropout layers"):
-        MCDropoutRegressor(module=lambda d, k: nn.Sequential(*layers, nn.Linear(d, k)), **SMALL).fit(*sine)
-
-
-def test_a_network_that_cannot_be_vectorized_raises(sine):
+def test_a_network_that_cannot_be_drawn_from_raises(sine):
+    for layers in ([], [nn.Dropout(0.0)]):
+        with pytest.raises(ValueError, match="must build a network with dropout layers"):
+            MCDropoutRegressor(module=lambda d, k, all=layers: nn.Sequential(*all, nn.Linear(d, k))).fit(
+                *sine
+            )
     with pytest.raises(ValueError, match=r"that torch\.func\.vmap supports"):
         MCDropoutRegressor(module=Branching, **SMALL).fit(*sine)
 
@@ -277,9 +256,6 @@ def test_concrete_dropout_sits_between_ones_own_network_and_the_last_layer(sine)
 
 
 def test_the_penalty_behind_ones_own_network_is_that_of_the_last_layer():
-    from skuq.neural._modules.concrete import LOGIT_SPEED, ConcreteArchitecture
-    from skuq.neural._modules.seeds import MemberSeed
-
     build = ConcreteArchitecture((5,), 0.5, module=nn.Linear)
     module = build(MemberSeed.spawn(0, 2), 3, 2, torch.float64)
     with torch.no_grad():
@@ -287,3 +263,137 @@ def test_the_penalty_behind_ones_own_network_is_that_of_the_last_layer():
     entropy = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))
     size = module.weights["head.weight"][1].square().sum().item()
     assert module.penalty()[1].item() == pytest.approx(0.5**2 * size / 1.5 - 5 * entropy)
+
+
+# --------------------------------------------------------------------------------------------- modules
+
+
+def seeds(n_members=1, n_rows=100.0):
+    return [replace(seed, n_rows=n_rows) for seed in MemberSeed.spawn(0, n_members)]
+
+
+def dropout(n_members=1, hidden=(8, 6), last_layer=False, rate=0.3, n_classes=None):
+    dropped = tuple(not last_layer or k == len(hidden) - 1 for k in range(len(hidden)))
+    return DropoutMLP(seeds(n_members), 3, hidden, dropped, rate, torch.float64, n_classes)
+
+
+def concrete(n_members=1, hidden=(8, 6), length_scale=0.5):
+    return ConcreteDropoutMLP(seeds(n_members), 3, hidden, 2, length_scale, torch.float64)
+
+
+def set_rate(module, rate):
+    with torch.no_grad():
+        module.weights["logits"].fill_(np.log(rate / (1 - rate)) / LOGIT_SPEED)
+
+
+@pytest.mark.parametrize("make", [dropout, concrete])
+def test_without_training_every_unit_counts(make):
+    module = make(2).eval()
+    x = torch.randn(5, 3, dtype=torch.float64)
+    first, second = module(x), module(x)
+    assert torch.equal(first, second)
+    hidden = x.T
+    for k in range(3):
+        hidden = module.weights[f"weight_{k}"][1] @ hidden + module.weights[f"bias_{k}"][1]
+        hidden = torch.relu(hidden) if k < 2 else hidden
+    torch.testing.assert_close(first[:, 1, 0], hidden[0])
+
+
+@pytest.mark.parametrize("make", [dropout, concrete])
+def test_a_member_draws_alike_in_any_ensemble(make):
+    x = torch.randn(7, 3, dtype=torch.float64)
+    many, one = make(3).train(), make(1).train()
+    assert torch.equal(many(x)[:, 0], one(x)[:, 0])
+    assert not torch.equal(many(x)[:, 0], many(x)[:, 0])
+
+
+def test_factors_have_mean_one_and_the_given_rate():
+    uniform = torch.rand(1, 50, 4000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    factors = dropout(rate=0.3)._factors(0, uniform)
+    assert set(factors.unique().tolist()) == {0.0, 1 / 0.7}
+    assert float((factors == 0).double().mean()) == pytest.approx(0.3, abs=0.01)
+    module = concrete()
+    for rate in (0.02, 0.1, 0.5):
+        set_rate(module, rate)
+        factors = module._factors(1, uniform).detach()
+        # the relaxation moves the mean a little for rates far from 1/2
+        assert float(factors.mean()) == pytest.approx(1.0, abs=0.02)
+        assert float((factors < 0.5 / (1 - rate)).double().mean()) == pytest.approx(rate, abs=0.01)
+        np.testing.assert_allclose(module.rates(), rate)
+
+
+@pytest.mark.parametrize("last_layer", [False, True])
+def test_drawn_networks_are_the_network_without_some_units(last_layer):
+    module = dropout(last_layer=last_layer).eval()
+    rng = np.random.default_rng(1)
+    x = torch.randn(3, 11, dtype=torch.float64)
+    with torch.no_grad():
+        layers = module.layers_of_samples(5, rng)
+        output = module.run_samples(layers, x)
+    assert output.shape == (5, 2, 11)
+    assert [weight.ndim for weight, _ in layers] == ([2, 2, 3] if last_layer else [2, 3, 3])
+    rng = np.random.default_rng(1)
+    keeps = {k: rng.random((5, size, 1), dtype=np.float32) >= 0.3 for k, size in ((0, 8), (1, 6))
+             if not last_layer or k == 1}  # fmt: skip
+    weights = {name: value.detach()[0].numpy() for name, value in module.weights.items()}
+    for sample in range(5):
+        hidden = x.numpy()
+        for k in range(3):
+            hidden = weights[f"weight_{k}"] @ hidden + weights[f"bias_{k}"]
+            if k < 2:
+                hidden = np.maximum(hidden, 0)
+                if k in keeps:
+                    hidden = hidden * keeps[k][sample] / 0.7
+        np.testing.assert_allclose(output[sample, 0].numpy(), hidden[0], rtol=1e-10)
+
+
+def test_the_mean_of_the_draws_of_one_layer_is_the_network_itself():
+    module = dropout(hidden=(16,), rate=0.2).eval()
+    x = torch.randn(3, 4, dtype=torch.float64)
+    with torch.no_grad():
+        layers = module.layers_of_samples(20_000, np.random.default_rng(0))
+        mean = module.run_samples(layers, x)[:, 0].mean(0)
+        torch.testing.assert_close(mean, module(x.T)[:, 0, 0], rtol=0, atol=0.01)
+
+
+def test_the_penalty_is_half_of_gals():
+    module = concrete(2)
+    set_rate(module, 0.25)
+    entropy = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))
+    size = [module.weights[f"weight_{k}"][1].square().sum().item() for k in range(3)]
+    gal = 0.5**2 / 100 * (size[0] + (size[1] + size[2]) / 0.75) - 2 / 100 * (8 + 6) * entropy
+    assert module.penalty()[1].item() == pytest.approx(gal / 2)
+
+
+def test_rates_have_gradients_and_learn_ten_times_as_fast():
+    module = concrete().train()
+    module.begin_training()
+    output = module(torch.randn(9, 3, dtype=torch.float64))
+    module.backward(output, torch.ones_like(output), module.penalty())
+    assert (module._gradients["logits"] != 0).all()
+    before = module.logits.detach().clone()
+    torch.optim.Adam([module.flat], lr=1e-3).step()
+    moved = (module._split(module.flat.detach())["logits"] * LOGIT_SPEED - before).abs()
+    torch.testing.assert_close(moved, torch.full_like(moved, 1e-2), rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("make", [dropout, concrete])
+def test_copies_predict_but_do_not_train(make):
+    module = make(2)
+    x = torch.randn(4, 3, dtype=torch.float64)
+    for other in (copy.deepcopy(module), module.take(slice(0, 2))):
+        assert torch.equal(other.eval()(x), module.eval()(x))
+        with pytest.raises(RuntimeError, match="cannot be trained"):
+            other.train()(x)
+
+
+def test_networks_of_classes_have_an_output_each_and_no_noise():
+    module = dropout(n_classes=4).eval()
+    assert not has_noise(module)
+    assert "raw_noise" not in module.weights
+    x = torch.randn(7, 3, dtype=torch.float64)
+    with torch.no_grad():
+        assert module(x).shape == (7, 1, 4)
+        drawn = module.networks(5, np.random.default_rng(0))(x)
+    assert drawn.shape == (5, 4, 7)
+    assert not torch.equal(drawn[0], drawn[1])
