@@ -149,6 +149,21 @@ def test_weights_count_repetitions_with_ties_too():
         assert_allclose(weighted, repeated, rtol=1e-10)
 
 
+@few_rows
+def test_blocks_of_one_row_are_groups_of_equal_variance_however_they_are_weighted():
+    """Rounding errors of the centers of tied blocks were two knots, of which the outer one was outside."""
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(5, 60))
+        std = np.round(0.5 + rng.random(n), 1)
+        y, weight = std * rng.normal(size=n), rng.integers(1, 5, size=n)
+        rows = np.repeat(np.arange(n), weight)
+        recalibrator = VarianceIsotonicRecalibrator(min_rows=1)
+        weighted = recalibrator.fit(gaussian(std), y, sample_weight=weight).variance_
+        assert_allclose(recalibrator.predicted_variance_, np.unique(std) ** 2, rtol=1e-12)
+        assert_allclose(weighted, recalibrator.fit(gaussian(std[rows]), y[rows]).variance_, rtol=1e-12)
+
+
 def test_extreme_units_change_nothing():
     rng = np.random.default_rng(0)
     std = 0.3 + rng.random(500)
