@@ -206,19 +206,18 @@ BAD_ROWS = [
 ]
 
 
-def test_bad_rows_are_named(frame, tmp_path, capsys, subtests):
-    more = ["--weight", "w", "--groups", "region", "--time", "day"]
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_bad_rows_are_named(in_blocks, frame, tmp_path, capsys, subtests):
+    more = ["--weight", "w", "--groups", "region", "--time", "day", *["--block-rows", "40"] * in_blocks]
     for kind, cells, message in BAD_ROWS:
         changed(frame, **cells).to_csv(tmp_path / "bad.csv", index=False)
-        argv = arguments(tmp_path / "bad.csv", kind, tmp_path / "page.html", *more)
-        for blocks_of_rows in ([], ["--block-rows", "40"]):
-            with subtests.test(msg=message):
-                line = failure(capsys, [*argv, *blocks_of_rows])
-                assert message in line
-                assert "bad.csv" in line
-    changed(frame, q50=(3, -99.0)).to_csv(tmp_path / "bad.csv", index=False)
+        with subtests.test(msg=message):
+            line = failure(capsys, arguments(tmp_path / "bad.csv", kind, tmp_path / "page.html", *more))
+            assert message in line
+            assert "bad.csv" in line
     assert not list(tmp_path.glob("*page*"))
-    argv = arguments(tmp_path / "bad.csv", "quantiles", tmp_path / "page.html", "--block-rows", "50")
+    changed(frame, q50=(3, -99.0)).to_csv(tmp_path / "bad.csv", index=False)
+    argv = arguments(tmp_path / "bad.csv", "quantiles", tmp_path / "page.html", *more)
     assert main([*argv, "--sort-quantiles"]) == 0
 
 
