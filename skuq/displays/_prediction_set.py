@@ -142,7 +142,8 @@ class PredictionSetDisplay(CurveMixin, Display):
             if len(tables) == 1 and not np.array_equal(tables[0]["claimed"], tables[0]["nominal"]):
                 self._draw_claimed(tables[0], color, claimed_kwargs)
             if ref_line and not has_label(self.ax_, NOMINAL):
-                self.ref_line_ = draw_diagonal(self.ax_, {"label": NOMINAL, **(ref_line_kwargs or {})})
+                style = merge_style("lines.Line2D", {"label": NOMINAL}, ref_line_kwargs, "ref_line_kwargs")
+                self.ref_line_ = draw_diagonal(self.ax_, style)
             self.ax_.set(xlim=(0, 1), ylim=(0, 1.01), aspect="equal")
         self.ax_.set_xlabel("Nominal coverage of the sets")
         self.ax_.set_ylabel("Observed coverage" if show == "coverage" else "Mean number of classes in a set")

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from sklearn.isotonic import IsotonicRegression
+from sklearn.isotonic import isotonic_regression
 
 from skuq._typing import FloatArray
 from skuq._validation import check_integer, effective_rows
 from skuq.distributions import Distribution
+from skuq.metrics._binning import SAME
 from skuq.recalibration._scaling import (
     RowsWithUncertainty,
     ScalingRecalibrator,
     bin_squares,
     finite_std,
+    overall_factor,
     rows_with_uncertainty,
 )
 
@@ -56,15 +58,17 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
 
     Notes
     -----
-    Rows are sorted by predicted variance and divided into blocks with equal numbers of rows. The squared
-    error of a block is :math:`r_b^2 v_b`, where :math:`r_b^2` is its mean squared standardized residual, and
-    :math:`v_b` is the geometric mean of its predicted variances. Isotonic regression of the squared errors on
-    the :math:`v_b` merges adjacent blocks whose squared errors decrease. For normal predictions, the result
-    is the maximum likelihood estimate of a monotone variance [1]_. If the first block contained only a few
-    nearly exact rows, its variance would be near 0. The first block therefore contains one additional row
-    with the mean squared standardized residual of all rows. Between knots, the logarithm of the variance is a
-    linear function of the logarithm of the predicted variance. Beyond the outermost knots, the variance is
-    proportional to the predicted variance. A single block gives the factor of `StdScalingRecalibrator`.
+    Rows are sorted by predicted variance and divided into blocks with equal numbers of rows. There are at
+    most as many blocks as rows, however large the sample weights are, and blocks with equal predicted
+    variances are combined. The squared error of a block is :math:`r_b^2 v_b`, where :math:`r_b^2` is its mean
+    squared standardized residual, and :math:`v_b` is the geometric mean of its predicted variances. Isotonic
+    regression of the squared errors on the :math:`v_b` merges adjacent blocks whose squared errors decrease.
+    For normal predictions, the result is the maximum likelihood estimate of a monotone variance [1]_. If the
+    first block contained only a few nearly exact rows, its variance would be near 0. The first block
+    therefore contains one additional row with the mean squared standardized residual of all rows. Between
+    knots, the logarithm of the variance is a linear function of the logarithm of the predicted variance.
+    Beyond the outermost knots, the variance is proportional to the predicted variance. A single block gives
+    the factor of `StdScalingRecalibrator`.
 
     The table shows the negative log-likelihood on new rows. The first two columns of results are for a
     calibrated model. They show how much recalibration increases the negative log-likelihood. In the last
@@ -120,8 +124,7 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
             return
         min_rows = min_rows or max(_LEAST_ROWS, int(np.ceil(np.sqrt(spread.rows))))
         unit = float(np.exp(np.average(np.log(spread.std), weights=spread.weight)))
-        n_blocks = min(int(spread.rows / min_rows), spread.std.size)  # repeated rows count only once
-        knots = _isotonic_variance(spread, unit, max(n_blocks, 1))
+        knots = _isotonic_variance(spread, unit, max(int(spread.rows / min_rows), 1))
         with np.errstate(over="ignore", under="ignore"):
             predicted, learned = (np.square(np.float64(unit)) * each for each in knots)
         _check_variances(predicted, learned, unit)
@@ -151,12 +154,20 @@ def _check_variances(predicted: FloatArray, learned: FloatArray, unit: float) ->
 def _isotonic_variance(
     spread: RowsWithUncertainty, unit: float, n_blocks: int
 ) -> tuple[FloatArray, FloatArray]:
-    bins, rows, squares, overall = bin_squares(spread, n_blocks)
-    predicted = bins.sums(lambda part: (2 * np.log(spread.std[part] / unit),))[0] / rows
-    rows, squares = rows.copy(), squares.copy()
+    log_variance = 2 * np.log(spread.std / unit)
+    if n_blocks < spread.std.size:
+        bins, rows, squares, overall = bin_squares(spread, n_blocks)
+        center = bins.sums(lambda part: (log_variance[part],))[0] / rows
+    else:  # each row is a block, because repetitions of a row belong together
+        rows = np.ones(spread.std.size) if spread.weight is None else spread.weight
+        squares, center = rows * np.square(spread.z), log_variance
+        overall = overall_factor(spread.z, spread.weight) ** 2
+    # Blocks whose centers differ only by rounding errors have one variance, so they are one block.
+    order = np.argsort(center)
+    first = np.flatnonzero(np.append(True, np.diff(center[order]) > 2 * SAME))
+    rows, squares, center = (np.add.reduceat(each[order], first) for each in (rows, squares, rows * center))
+    center = center / rows
     rows[0] += 1.0
     squares[0] += overall
-    squared_error = squares / rows * np.exp(predicted)
-    regression = IsotonicRegression().fit(predicted, squared_error, sample_weight=rows)
-    knots = np.unique(predicted)
-    return np.exp(knots), np.asarray(regression.predict(knots), dtype=np.float64)
+    variance = isotonic_regression(squares / rows * np.exp(center), sample_weight=rows)
+    return np.exp(center), np.asarray(variance, dtype=np.float64)

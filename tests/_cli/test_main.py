@@ -59,6 +59,13 @@ def csv(frame, tmp_path_factory) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def _no_figures(monkeypatch) -> None:
+    """Leave out the figures, which take most of the time."""
+    for name in ("figures_of", "figures_of_accumulators", "_figures_of_parts"):
+        monkeypatch.setattr(f"skuq.displays._html_report.report.{name}", lambda *args, **kwargs: [])
+
+
 def arguments(path, kind: str, output: Path, *more: str) -> list[str]:
     target = "animal" if kind == "classes" else "y"
     return ["report", str(path), "--y", target, *KINDS[kind], "-o", str(output), *FAST, *more]
@@ -79,28 +86,11 @@ def failure(capsys, argv: list[str], code: int = 2) -> str:
     return err.strip()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_of_forecast_in_csv_and_parquet(kind, csv, frame, tmp_path, monkeypatch):
-    monkeypatch.setattr("skuq.displays._html_report.report.figures_of", lambda forecasts: [])
-    assert main(arguments(csv, kind, tmp_path / "a.html")) == 0
-    pytest.importorskip("pyarrow")
-    frame.to_parquet(tmp_path / "forecasts.parquet")
-    assert main(arguments(tmp_path / "forecasts.parquet", kind, tmp_path / "b.html")) == 0
-    first, second = metrics(tmp_path / "a.html"), metrics(tmp_path / "b.html")
-    assert first == pytest.approx(second, nan_ok=True)
-    if kind == "loc":
-        own = uncertainty_report(frame["y"], (frame["mu"], frame["sigma"]), n_resamples=0, n_simulations=0)
-        assert first["crps"] == pytest.approx(own.loc["crps", "value"])
-
-
 EXACT = {"crps", "picp", "mpiw", "interval_score", "ece", "class_log_loss", "class_brier", "set_coverage"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_blocks_of_rows_give_the_values_of_all_rows(kind, csv, tmp_path, monkeypatch):
-    monkeypatch.setattr("skuq.displays._html_report.report.figures_of", lambda forecasts: [])
-    monkeypatch.setattr("skuq.displays._html_report.report.figures_of_accumulators", lambda models: [])
-    monkeypatch.setattr("skuq.displays._html_report.report._figures_of_parts", lambda *args, **kwargs: [])
+def test_each_kind_of_forecast_in_csv_in_parquet_and_in_blocks_of_rows(kind, csv, frame, tmp_path):
     more = ["--weight", "w", "--groups", "region", "--time", "day"]
     assert main(arguments(csv, kind, tmp_path / "a.html", *more)) == 0
     assert main(arguments(csv, kind, tmp_path / "b.html", *more, "--block-rows", "40")) == 0
@@ -114,6 +104,14 @@ def test_blocks_of_rows_give_the_values_of_all_rows(kind, csv, tmp_path, monkeyp
     for column in ("region", "day"):
         for one, other in zip(*(table[column] for table in tables), strict=True):
             assert one == pytest.approx(other)
+    if kind == "loc":
+        rows, weight = (frame["mu"], frame["sigma"]), frame["w"]
+        own = uncertainty_report(frame["y"], rows, sample_weight=weight, n_resamples=0, n_simulations=0)
+        assert whole["crps"] == pytest.approx(own.loc["crps", "value"])
+    pytest.importorskip("pyarrow")
+    frame.to_parquet(tmp_path / "forecasts.parquet")
+    assert main(arguments(tmp_path / "forecasts.parquet", kind, tmp_path / "c.html", *more)) == 0
+    assert whole == pytest.approx(metrics(tmp_path / "c.html"), nan_ok=True)
 
 
 def test_the_command_prints_the_findings_and_gives_equal_bytes(csv, tmp_path, capsys):
@@ -137,7 +135,6 @@ def test_the_command_prints_the_findings_and_gives_equal_bytes(csv, tmp_path, ca
 
 
 def test_several_files_are_side_by_side(csv, frame, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("skuq.displays._html_report.report.figures_of", lambda forecasts: [])
     frame.assign(sigma=3 * frame["sigma"]).to_csv(tmp_path / "wide.csv.gz", index=False)
     argv = arguments(csv, "loc", tmp_path / "page.html")
     argv.insert(2, str(tmp_path / "wide.csv.gz"))
@@ -158,7 +155,6 @@ def test_several_files_are_side_by_side(csv, frame, tmp_path, capsys, monkeypatc
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
 def test_large_files_are_read_in_blocks(suffix, frame, tmp_path, monkeypatch):
-    monkeypatch.setattr("skuq.displays._html_report.report.figures_of", lambda forecasts: [])
     file, page = tmp_path / f"forecasts{suffix}", tmp_path / "page.html"
     frame.to_parquet(file) if suffix == ".parquet" else frame.to_csv(file, index=False)
     argv = arguments(file, "loc", page)
@@ -210,21 +206,18 @@ BAD_ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "cells", "message"), BAD_ROWS)
-def test_bad_rows_are_named(kind, cells, message, frame, tmp_path, capsys):
-    changed(frame, **cells).to_csv(tmp_path / "bad.csv", index=False)
-    more = ["--weight", "w", "--groups", "region", "--time", "day"]
-    argv = arguments(tmp_path / "bad.csv", kind, tmp_path / "page.html", *more)
-    for more in ([], ["--block-rows", "40"]):
-        line = failure(capsys, [*argv, *more])
-        assert message in line
-        assert "bad.csv" in line
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_bad_rows_are_named(in_blocks, frame, tmp_path, capsys, subtests):
+    more = ["--weight", "w", "--groups", "region", "--time", "day", *["--block-rows", "40"] * in_blocks]
+    for kind, cells, message in BAD_ROWS:
+        changed(frame, **cells).to_csv(tmp_path / "bad.csv", index=False)
+        with subtests.test(msg=message):
+            line = failure(capsys, arguments(tmp_path / "bad.csv", kind, tmp_path / "page.html", *more))
+            assert message in line
+            assert "bad.csv" in line
     assert not list(tmp_path.glob("*page*"))
-
-
-def test_crossing_quantiles_are_sorted_on_request(frame, tmp_path):
     changed(frame, q50=(3, -99.0)).to_csv(tmp_path / "bad.csv", index=False)
-    argv = arguments(tmp_path / "bad.csv", "quantiles", tmp_path / "page.html", "--block-rows", "50")
+    argv = arguments(tmp_path / "bad.csv", "quantiles", tmp_path / "page.html", *more)
     assert main([*argv, "--sort-quantiles"]) == 0
 
 
@@ -262,66 +255,60 @@ def test_files_that_cannot_be_read(csv, tmp_path, capsys):
     assert not (tmp_path / "page.html").exists()
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["--members", "m*"], "exactly one kind of forecast is needed"),
-        (["--coverage", "90"], "--coverage must lie between 0 and 1, got 90. Did you mean 0.9?"),
-        (["--block-rows", "0"], "--block-rows must be at least 1, got 0"),
-        (["--seed", "-1"], "--seed must be a number from 0"),
-        (["--resamples", "-1"], "--resamples must be at least 0, got -1"),
-        (["--name", "a", "--name", "b"], "--name must be given once per file, got 2 names for 1 files"),
-        (["--sep", ",,"], "--sep and --decimal must each be one character"),
-        (["--no-such"], "unrecognized arguments: --no-such; see `python -m skuq --help`"),
-        (["-o", "page.json"], "--output must not have the suffix .json"),
-        (["-o", "nowhere/page.html"], "is in a folder that does not exist"),
-        (["-o", "."], "the page cannot be written, because this path is a folder"),
-        (["--groups", "land"], "column 'land' is missing"),
-        (["--weight", "sigm"], "Did you mean 'sigma'?"),
-        (
-            ["--groups", "mu"],
-            "column 'mu' of --groups must hold names that many rows share, got 90 different",
-        ),
-    ],
-)
-def test_bad_options(more, message, csv, tmp_path, capsys):
-    assert message in failure(capsys, arguments(csv, "loc", tmp_path / "page.html", *more))
+BAD_OPTIONS = [
+    (["--members", "m*"], "exactly one kind of forecast is needed"),
+    (["--coverage", "90"], "--coverage must lie between 0 and 1, got 90. Did you mean 0.9?"),
+    (["--block-rows", "0"], "--block-rows must be at least 1, got 0"),
+    (["--seed", "-1"], "--seed must be a number from 0"),
+    (["--resamples", "-1"], "--resamples must be at least 0, got -1"),
+    (["--name", "a", "--name", "b"], "--name must be given once per file, got 2 names for 1 files"),
+    (["--sep", ",,"], "--sep and --decimal must each be one character"),
+    (["--no-such"], "unrecognized arguments: --no-such; see `python -m skuq --help`"),
+    (["-o", "page.json"], "--output must not have the suffix .json"),
+    (["-o", "nowhere/page.html"], "is in a folder that does not exist"),
+    (["-o", "."], "the page cannot be written, because this path is a folder"),
+    (["--groups", "land"], "column 'land' is missing"),
+    (["--weight", "sigm"], "Did you mean 'sigma'?"),
+    (["--groups", "mu"], "column 'mu' of --groups must hold names that many rows share, got 90 different"),
+]
+BAD_FORECASTS = [
+    (["--loc", "mu"], "--loc and --scale must be given together"),
+    (["--quantiles", "q05"], "--quantiles must hold pairs such as 'q05=.05,q95=.95', got 'q05'"),
+    (["--quantiles", "q05=5,q95=95"], "--quantiles must hold levels between 0 and 1, got '5'"),
+    (["--quantiles", "q05=five,q95=.95"], "--quantiles must hold levels between 0 and 1, got 'five'"),
+    (["--quantiles", "q05=.05,q95=.05"], "at least two different levels"),
+    (["--members", "x*"], "column 'x*' is missing"),
+    (["--proba", "p_cat=cat"], "--proba must hold at least two different classes"),
+]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--loc", "mu"], "--loc and --scale must be given together"),
-        (["--quantiles", "q05"], "--quantiles must hold pairs such as 'q05=.05,q95=.95', got 'q05'"),
-        (["--quantiles", "q05=5,q95=95"], "--quantiles must hold levels between 0 and 1, got '5'"),
-        (["--quantiles", "q05=five,q95=.95"], "--quantiles must hold levels between 0 and 1, got 'five'"),
-        (["--quantiles", "q05=.05,q95=.05"], "at least two different levels"),
-        (["--members", "x*"], "column 'x*' is missing"),
-        (["--proba", "p_cat=cat"], "--proba must hold at least two different classes"),
-    ],
-)
-def test_bad_descriptions_of_forecasts(options, message, csv, tmp_path, capsys):
-    argv = ["report", str(csv), "--y", "y", *options, "-o", str(tmp_path / "page.html")]
-    assert message in failure(capsys, argv)
+def test_bad_options_and_descriptions_of_forecasts(csv, tmp_path, capsys, subtests):
+    of_normals = arguments(csv, "loc", tmp_path / "page.html")
+    bare = ["report", str(csv), "--y", "y", "-o", str(tmp_path / "page.html")]
+    for argv, options, message in (
+        *((of_normals, *case) for case in BAD_OPTIONS),
+        *((bare, *case) for case in BAD_FORECASTS),
+    ):
+        with subtests.test(msg=message):
+            assert message in failure(capsys, [*argv, *options])
 
 
 def test_the_page_cannot_be_written(csv, tmp_path, capsys, monkeypatch):
     line = failure(capsys, arguments(csv, "loc", csv))
     assert "the page would replace the input" in line
-    monkeypatch.setattr("skuq._cli.options.os.access", lambda path, mode: False)
-    assert "no permission" in failure(capsys, arguments(csv, "loc", tmp_path / "page.html"))
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr("skuq._cli.options.os.access", lambda path, mode: False)
+        assert "no permission" in failure(capsys, arguments(csv, "loc", tmp_path / "page.html"))
 
     def full(*args):
         raise OSError("no space left")
 
-    monkeypatch.setattr("skuq.displays._html_report.report.figures_of", lambda forecasts: [])
     monkeypatch.setattr(Path, "replace", full)
     assert "no space left" in failure(capsys, arguments(csv, "loc", tmp_path / "page.html"))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interruption_in_a_block_names_the_row(csv, tmp_path, capsys, monkeypatch):
+def test_an_interruption_has_one_line(csv, tmp_path, capsys, monkeypatch):
     update = MetricAccumulator.update
     done = []
 
@@ -331,29 +318,15 @@ def test_an_interruption_in_a_block_names_the_row(csv, tmp_path, capsys, monkeyp
             raise KeyboardInterrupt
         return update(self, *args)
 
-    monkeypatch.setattr(MetricAccumulator, "update", interrupted)
-    argv = arguments(csv, "loc", tmp_path / "page.html", "--block-rows", "20")
-    assert "interrupted after row 40; no page was written." in failure(capsys, argv)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_interruption_before_the_first_row_has_one_line(csv, tmp_path, capsys, monkeypatch):
-    def interrupted(*args):
+    def at_once(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tables.Table, "read", interrupted)
-    assert "interrupted; no page was written." in failure(
-        capsys, arguments(csv, "loc", tmp_path / "page.html")
-    )
-
-
-def test_an_argument_check_has_exit_code_2(csv, tmp_path, capsys, monkeypatch):
-    def refused(*args, **kwargs):
-        raise ValueError("`y_true` must be finite, got inf at row 3.")
-
-    monkeypatch.setattr(blocks, "accumulator_of", refused)
     argv = arguments(csv, "loc", tmp_path / "page.html", "--block-rows", "20")
-    assert failure(capsys, argv) == "skuq: error: `y_true` must be finite, got inf at row 3."
+    monkeypatch.setattr(MetricAccumulator, "update", interrupted)
+    assert "interrupted after row 40; no page was written." in failure(capsys, argv)
+    monkeypatch.setattr(tables.Table, "read", at_once)
+    assert "interrupted; no page was written." in failure(capsys, argv[:-2])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_parquet_without_pyarrow_names_the_command(frame, tmp_path, capsys, monkeypatch):
@@ -367,7 +340,6 @@ def test_parquet_without_pyarrow_names_the_command(frame, tmp_path, capsys, monk
 def test_files_of_one_name_in_two_folders_have_their_paths_as_names(
     csv, frame, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr("skuq.displays._html_report.report.figures_of", lambda forecasts: [])
     frame.to_csv(tmp_path / csv.name, index=False)
     argv = arguments(csv, "loc", tmp_path / "page.html", "--no-json")
     argv.insert(2, str(tmp_path / csv.name))
@@ -389,7 +361,6 @@ def test_warnings_are_printed_and_stand_on_the_page(csv, tmp_path, capsys, monke
 
     measured = report.measure
     monkeypatch.setattr(report, "measure", measure)
-    monkeypatch.setattr("skuq.displays._html_report.report.figures_of", lambda forecasts: [])
     argv = arguments(csv, "loc", tmp_path / "page.html")
     argv.remove("--quiet")
     assert main(argv) == 0
@@ -400,9 +371,6 @@ def test_warnings_are_printed_and_stand_on_the_page(csv, tmp_path, capsys, monke
 @pytest.mark.parametrize("more", [[], ["--block-rows", "40"]])
 def test_groups_and_times_may_be_numbers(more, frame, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr("skuq.displays._html_report.report.figures_of", lambda forecasts: [])
-    monkeypatch.setattr("skuq.displays._html_report.report.figures_of_accumulators", lambda models: [])
-    monkeypatch.setattr("skuq.displays._html_report.report._figures_of_parts", lambda *args, **kwargs: [])
     frame.assign(region=np.arange(N) % 2 + 1.0, day=7).to_parquet(tmp_path / "a.parquet")
     keys = ["--groups", "region", "--time", "day"]
     assert main(arguments(tmp_path / "a.parquet", "loc", tmp_path / "page.html", *keys, *more)) == 0
@@ -411,25 +379,31 @@ def test_groups_and_times_may_be_numbers(more, frame, tmp_path, monkeypatch):
     assert parts == {"region": ["1", "2"], "day": [7]}
 
 
-def test_an_error_of_skuq_has_exit_code_1(csv, tmp_path, capsys, monkeypatch):
+def test_an_argument_check_has_exit_code_2_and_an_error_of_skuq_1(csv, tmp_path, capsys, monkeypatch):
+    argv = arguments(csv, "loc", tmp_path / "page.html", "--block-rows", "20")
+
+    def refused(*args, **kwargs):
+        raise ValueError("`y_true` must be finite, got inf at row 3.")
+
     def broken(*args, **kwargs):
         raise ZeroDivisionError("division by zero")
 
+    monkeypatch.setattr(blocks, "accumulator_of", refused)
+    assert failure(capsys, argv) == "skuq: error: `y_true` must be finite, got inf at row 3."
     monkeypatch.setattr(blocks, "accumulator_of", broken)
-    argv = arguments(csv, "loc", tmp_path / "page.html", "--block-rows", "20")
     line = failure(capsys, argv, code=1)
     assert "internal error: ZeroDivisionError: division by zero (pass --traceback to see where)" in line
     assert main([*argv, "--traceback"]) == 1
     assert "in measure_blocks" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("factor", [0.0, 0.1])
-def test_relative_weights_are_refused(factor, frame, tmp_path, capsys):
-    frame.assign(w=factor * frame["w"]).to_csv(tmp_path / "bad.csv", index=False)
+def test_relative_weights_are_refused(frame, tmp_path, capsys):
     argv = arguments(tmp_path / "bad.csv", "loc", tmp_path / "page.html", "--weight", "w")
-    for more in ([], ["--block-rows", "40"]):
-        line = failure(capsys, [*argv, *more])
-        assert "column 'w' counts repetitions, so its sum must be at least" in line
+    for factor in (0.0, 0.1):
+        frame.assign(w=factor * frame["w"]).to_csv(tmp_path / "bad.csv", index=False)
+        for more in ([], ["--block-rows", "40"]):
+            line = failure(capsys, [*argv, *more])
+            assert "column 'w' counts repetitions, so its sum must be at least" in line
 
 
 def test_many_groups_become_one(frame, monkeypatch):
@@ -453,6 +427,7 @@ def test_versions(capsys):
     assert capsys.readouterr().out == f"skuq {skuq.__version__}\n"
 
 
+@pytest.mark.laws
 def test_the_module_runs():
     result = subprocess.run(
         [sys.executable, "-m", "skuq", "report", "--help"], capture_output=True, text=True, check=True

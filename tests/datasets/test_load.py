@@ -22,21 +22,15 @@ def _no_mirror(monkeypatch):
 
 
 @every_loader
-def test_a_loader_returns_arrays(name):
+def test_a_loader_returns_arrays_and_a_frame_has_their_values(name):
     load, shape = LOADERS[name]
-    bunch = load()
     X, y = load(return_X_y=True)
-    assert X.shape == bunch.data.shape == shape
+    assert X.shape == load().data.shape == shape
     assert X.dtype == y.dtype == np.float64
-    assert bunch.frame is None
+    assert load().frame is None
     assert not np.isnan(X).any()
-    np.testing.assert_array_equal(y, bunch.target)
-
-
-@every_loader
-def test_a_frame_has_the_values_of_the_arrays(name):
-    load, _ = LOADERS[name]
-    bunch, X = load(as_frame=True), load().data
+    np.testing.assert_array_equal(y, load().target)
+    bunch = load(as_frame=True)
     assert list(bunch.frame) == [*bunch.feature_names, *bunch.target_names] == list(bunch.units)
     codes = [x.cat.codes if isinstance(x.dtype, pd.CategoricalDtype) else x for _, x in bunch.data.items()]
     np.testing.assert_array_equal(np.column_stack(codes), X)
@@ -44,7 +38,7 @@ def test_a_frame_has_the_values_of_the_arrays(name):
 
 
 @every_loader
-def test_the_description_names_source_and_license(name):
+def test_a_bundled_set_is_fetched_offline_and_names_source_and_license(name, tmp_path):
     bunch = LOADERS[name][0]()
     assert bunch.license == "CC BY 4.0"
     assert bunch.source.startswith("https://doi.org/10.24432/")
@@ -52,10 +46,6 @@ def test_the_description_names_source_and_license(name):
     assert bunch.license in bunch.DESCR
     assert bunch.verified
     assert bunch.DESCR.splitlines()[1] == "=" * len(bunch.DESCR.splitlines()[0])
-
-
-@every_loader
-def test_a_bundled_set_is_fetched_offline(name, tmp_path):
     found = datasets.fetch_uci(name, download_if_missing=False, data_home=tmp_path)
     assert found.data.equals(LOADERS[name][0](as_frame=True).data)
     assert not list(tmp_path.iterdir())

@@ -26,3 +26,18 @@ def rows():
     loc = rng.uniform(0.0, 10.0, size=1200)
     scale = 0.2 + 0.1 * loc
     return loc, scale, rng.normal(loc, scale)
+
+
+@pytest.fixture
+def loc(rows):
+    return rows[0]
+
+
+@pytest.fixture
+def scale(rows):
+    return rows[1]
+
+
+@pytest.fixture
+def y(rows):
+    return rows[2]

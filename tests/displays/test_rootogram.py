@@ -1,4 +1,3 @@
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -7,7 +6,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import cross_validate
 
 from skuq.displays import RootogramDisplay
-from skuq.distributions import Normal, ScipyDistribution
+from skuq.distributions import Normal
 from skuq.regressors import UncertaintyRegressor
 
 draw = RootogramDisplay.from_predictions
@@ -87,10 +86,3 @@ def test_from_estimator_and_folds():
 def test_bad_input(arguments, options, error, message):
     with pytest.raises(error, match=message):
         draw(*arguments, **options)
-
-
-def test_draws_on_given_axes():
-    _, ax = plt.subplots()
-    display = draw(Y, ScipyDistribution(FORECAST), ax=ax)
-    assert display.ax_ is ax
-    display.figure_.canvas.draw()

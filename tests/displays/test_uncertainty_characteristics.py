@@ -17,10 +17,11 @@ def legend_texts(display):
 
 @pytest.mark.parametrize("x_axis", X_AXES)
 @pytest.mark.parametrize("y_axis", Y_AXES)
-def test_the_curve_is_that_of_the_metric_on_every_pair_of_axes(rows, x_axis, y_axis):
-    loc, scale, y = rows
+def test_the_curve_is_that_of_the_metric_on_every_pair_of_axes(loc, scale, y, x_axis, y_axis):
     curve = uncertainty_characteristics_curve(y, (loc, scale))
-    display = draw(y, (loc, scale), x_axis=x_axis, y_axis=y_axis, name="model")
+    display = draw(y, (loc, scale), x_axis=x_axis, y_axis=y_axis, name="model", unit="MW")
+    assert display.ax_.get_xlabel().endswith("(MW)")
+    assert display.ax_.get_ylabel().endswith("(%)" if y_axis == "miss_rate" else "(MW)")
     percent = 100 if y_axis == "miss_rate" else 1
     assert_array_equal(display.line_.get_xdata(), getattr(curve, x_axis))
     assert_array_equal(display.line_.get_ydata(), percent * getattr(curve, y_axis))
@@ -29,20 +30,17 @@ def test_the_curve_is_that_of_the_metric_on_every_pair_of_axes(rows, x_axis, y_a
     assert display.line_.get_drawstyle() == steps
 
 
-def test_what_is_drawn_has_the_area_of_the_metric(rows):
-    loc, scale, y = rows
-    x, miss = draw(y, (loc, scale)).line_.get_xydata().T
-    assert np.sum(np.diff(x) * miss[:-1]) / 100 == pytest.approx(auucc_loss(y, (loc, scale)))
+def test_what_is_drawn_has_the_area_of_the_metric(loc, scale, y):
+    display = draw(y, (loc, scale))
+    for line, area in (
+        (display.line_, auucc_loss(y, (loc, scale))),
+        (display.ref_line_[0], np.mean(np.abs(y - loc))),
+    ):
+        x, miss = line.get_xydata().T
+        assert np.sum(np.diff(x) * miss[:-1]) / 100 == pytest.approx(area)
 
 
-def test_the_reference_is_that_of_constant_bands(rows):
-    loc, scale, y = rows
-    x, miss = draw(y, (loc, scale)).ref_line_[0].get_xydata().T
-    assert np.sum(np.diff(x) * miss[:-1]) / 100 == pytest.approx(np.mean(np.abs(y - loc)))
-
-
-def test_models_with_the_same_predictions_share_the_reference(rows):
-    loc, scale, y = rows
+def test_models_with_the_same_predictions_share_the_reference(loc, scale, y):
     first = draw(y, (loc, scale), name="a")
     same = draw(y, (loc, scale**2), name="b", ax=first.ax_)
     other = draw(y, (loc + 1, scale), name="c", ax=first.ax_)
@@ -52,8 +50,7 @@ def test_models_with_the_same_predictions_share_the_reference(rows):
     assert other.ax_.get_xlim()[1] >= max(line.get_xdata().max() for line in first.ax_.get_lines())
 
 
-def test_marks_lie_on_the_curve_where_they_should(rows):
-    loc, scale, y = rows
+def test_marks_lie_on_the_curve_where_they_should(loc, scale, y):
     display = draw(y, (loc, scale), miss_rate=[0.05, 0.3])
     covered = np.mean(np.abs(y - loc) <= scale)
     assert_allclose(display.original_.get_offsets(), [[scale.mean(), 100 * (1 - covered)]])
@@ -67,8 +64,7 @@ def test_marks_lie_on_the_curve_where_they_should(rows):
 
 @pytest.mark.parametrize("cost", [0.2, (2.0, 30.0), [2.0, 30.0], (1.0, 0.0)])
 @pytest.mark.parametrize("y_axis", Y_AXES)
-def test_no_point_lies_below_the_line_of_equal_cost(rows, cost, y_axis):
-    loc, scale, y = rows
+def test_no_point_lies_below_the_line_of_equal_cost(loc, scale, y, cost, y_axis):
     display = draw(y, (loc, scale), cost=cost, y_axis=y_axis)
     x_cost, y_cost = cost if isinstance(cost, tuple | list) else (cost, 1 - cost)
     per_unit = y_cost / (100 if y_axis == "miss_rate" else 1)
@@ -81,18 +77,16 @@ def test_no_point_lies_below_the_line_of_equal_cost(rows, cost, y_axis):
     display.figure_.canvas.draw()
 
 
-def test_texts_beside_marks_do_not_overlap_nor_cross_the_left_edge(rows):
-    loc, scale, y = rows
-    for near, cost in ((0.05, (1.0, 5.0)), (0.6, 0.6)):
-        display = draw(y, (loc, scale), miss_rate=near, cost=cost)
-        display.figure_.canvas.draw()
-        point, optimum = (text.get_window_extent() for text in display.ax_.texts)
-        assert not point.overlaps(optimum)
-        assert optimum.x0 > display.ax_.bbox.x0
+@pytest.mark.parametrize(("near", "cost"), [(0.05, (1.0, 5.0)), (0.6, 0.6)])
+def test_texts_beside_marks_do_not_overlap_nor_cross_the_left_edge(loc, scale, y, near, cost):
+    display = draw(y, (loc, scale), miss_rate=near, cost=cost)
+    display.figure_.canvas.draw()
+    point, optimum = (text.get_window_extent() for text in display.ax_.texts)
+    assert not point.overlaps(optimum)
+    assert optimum.x0 > display.ax_.bbox.x0
 
 
-def test_asymmetric_bands_bounds_and_bias(rows):
-    loc, scale, y = rows
+def test_asymmetric_bands_bounds_and_bias(loc, scale, y):
     skewed = Normal(loc, scale)
     central = draw(y, skewed, bands=0.9)
     bounds = draw(y, skewed.interval(0.9))
@@ -119,8 +113,7 @@ def test_bands_of_zero_stay_missed_or_are_replaced():
     assert draw(y, forecast, zero_band="min").line_.get_ydata()[-1] == 0
 
 
-def test_everything_but_the_curve_can_be_left_out(rows):
-    loc, scale, y = rows
+def test_everything_but_the_curve_can_be_left_out(loc, scale, y):
     display = draw(y, (loc, scale), ref_line=False, original=False)
     assert display.ref_line_ == []
     assert display.original_ is display.operating_points_ is display.optimum_ is None
@@ -128,28 +121,7 @@ def test_everything_but_the_curve_can_be_left_out(rows):
     assert len(legend_texts(display)) == 1
 
 
-def test_styles_and_units(rows):
-    loc, scale, y = rows
-    display = draw(
-        y,
-        (loc, scale),
-        unit="MW",
-        cost=0.5,
-        line_kwargs={"c": "green"},
-        ref_line_kwargs={"lw": 4},
-        scatter_kwargs={"s": 9},
-        isocost_kwargs={"ls": "-."},
-    )
-    assert display.line_.get_color() == display.ref_line_[0].get_color() == "green"
-    assert display.ref_line_[0].get_linewidth() == 4
-    assert_array_equal(display.original_.get_sizes(), [9])
-    assert display.isocost_lines_[0].get_linestyle() == "-."
-    assert display.ax_.get_xlabel().endswith("(MW)")
-    assert display.ax_.get_ylabel() == "Miss rate (%)"
-
-
-def test_folds_have_marks_and_references_each(rows):
-    loc, scale, y = rows
+def test_folds_have_marks_and_references_each(loc, scale, y):
     curves = [uncertainty_characteristics_curve(y[i::3], (loc[i::3], scale[i::3])) for i in range(3)]
     display = UncertaintyCharacteristicsDisplay(curve=curves, name="model").plot(miss_rate=0.1, cost=0.5)
     assert len(display.line_) == len(display.isocost_lines_) == 3
@@ -157,22 +129,3 @@ def test_folds_have_marks_and_references_each(rows):
     mean = np.mean([curve.area() for curve in curves])
     assert legend_texts(display)[0] == f"model (3 folds, mean AUUCC = {mean:.3g})"
     assert as_list(curves) is curves
-
-
-@pytest.mark.parametrize(
-    ("keywords", "match"),
-    [
-        ({"x_axis": "miss_rate"}, "`x_axis`"),
-        ({"y_axis": "excess"}, "`y_axis`"),
-        ({"miss_rate": 1.5}, "`miss_rate`"),
-        ({"cost": 2.0}, "`cost`"),
-        ({"vary": "both"}, "`vary`"),
-        ({"bands": 2.0}, "`bands`"),
-        ({"zero_band": "drop"}, "`zero_band`"),
-        ({"sample_weight": [-1.0] * 1200}, "`sample_weight`"),
-    ],
-)
-def test_bad_options(rows, keywords, match):
-    loc, scale, y = rows
-    with pytest.raises(ValueError, match=match):
-        draw(y, (loc, scale), **keywords)

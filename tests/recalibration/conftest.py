@@ -12,3 +12,13 @@ def calibration_rows():
     y = rng.normal(loc, scale)
     y.setflags(write=False)  # shared by all tests, and nothing may write into what it is given
     return Normal(loc, scale / 1.6), y
+
+
+@pytest.fixture(scope="module")
+def dist(calibration_rows):
+    return calibration_rows[0]
+
+
+@pytest.fixture(scope="module")
+def y(calibration_rows):
+    return calibration_rows[1]

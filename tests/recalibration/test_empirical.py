@@ -6,15 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
-from sklearn.ensemble import RandomForestRegressor
-from sklearn.pipeline import make_pipeline
 
-from skuq import UncertaintyRegressor, predict_dist
-from skuq.distributions import Empirical, Normal, SharedEmpirical, StudentT, affine
+from skuq.distributions import Empirical, Normal, SharedEmpirical, affine
 from skuq.exceptions import NoDensityError
-from skuq.metrics import crps_loss, nll_loss, prediction_interval_coverage
+from skuq.metrics import nll_loss, prediction_interval_coverage
 from skuq.recalibration import EmpiricalRecalibrator, IsotonicRecalibrator, StdScalingRecalibrator
-from tests.few_rows import few_rows
 
 both = pytest.mark.parametrize("smooth", [True, False], ids=["smooth", "atoms"])
 
@@ -76,15 +72,6 @@ def test_a_density_exists_exactly_where_it_is_smooth():
     assert_array_equal(atoms.cdf(1e4), 1.0)
 
 
-def test_smooth_and_atoms_agree():
-    dist, y = make_rows(5000)
-    smooth = EmpiricalRecalibrator().fit(dist, y).transform(dist[:5])
-    atoms = EmpiricalRecalibrator(smooth=False).fit(dist, y).transform(dist[:5])
-    assert_allclose(smooth.mean(), atoms.mean(), atol=0.02)
-    assert_allclose(smooth.std(), atoms.std(), rtol=0.03)
-    assert_allclose(smooth.interval([0.5, 0.9]), atoms.interval([0.5, 0.9]), atol=0.06)
-
-
 def test_smooth_is_isotonic_recalibration_of_the_gaussian_of_the_residuals():
     dist, y = make_rows(300)
     z = residuals(dist, y)
@@ -129,6 +116,7 @@ def oracle_nll(dist, y, noise):
     return np.mean(np.log(3 * dist.scale) - law.logpdf(z))
 
 
+@pytest.mark.laws
 @pytest.mark.parametrize(("noise", "most"), [("skewed", 0.03), ("heavy", 0.04)])
 def test_the_density_is_near_the_true_one_on_new_rows(noise, most):
     """1000 calibration rows: 0.021 and 0.030 worse than the truth, where the best factor is 0.39 and 0.08."""
@@ -157,55 +145,7 @@ def test_it_reaches_where_a_map_of_levels_cannot():
         IsotonicRecalibrator().fit(ensemble[:300], y[:300])
 
 
-@pytest.mark.parametrize("name", ["gal/gal_concrete", "paper001/abalone", "gal/gal_wine"])
-def test_smooth_covers_as_atoms_do_on_real_data(shared_data, name):
-    """Rounded targets and skewed residuals of a forest, calibrated out of fold in a Pipeline."""
-    data = shared_data(name)
-    X, y = data.select_dtypes("number").iloc[:, :-1].to_numpy(), data.iloc[:, -1].to_numpy(float)
-    achieved, score = {True: [], False: []}, {True: [], False: []}
-    for seed in range(3):
-        rows = np.random.default_rng(seed).permutation(len(y))[:1000]
-        train, test = rows[:500], rows[500:]
-        forest = RandomForestRegressor(30, min_samples_leaf=3, random_state=seed)
-        for smooth in (True, False):
-            model = make_pipeline(
-                UncertaintyRegressor(forest, method="bootstrap", random_state=seed),
-                EmpiricalRecalibrator(smooth=smooth),
-            ).fit(X[train], y[train])
-            dist = predict_dist(model, X[test])
-            achieved[smooth].append(prediction_interval_coverage(y[test], dist))
-            score[smooth].append(crps_loss(y[test], dist))
-    assert np.mean(achieved[True]) == pytest.approx(0.9, abs=0.035)
-    assert np.mean(achieved[True]) == pytest.approx(np.mean(achieved[False]), abs=0.02)
-    assert np.mean(score[True]) == pytest.approx(np.mean(score[False]), rel=0.01)
-
-
 # ---------------------------------------------------------------------------------- edge cases
-
-
-@both
-@pytest.mark.parametrize("unit", [1e-9, 1e9, -1e3])
-def test_units_far_from_one(smooth, unit):
-    dist, y = make_rows(50)
-    fitted = EmpiricalRecalibrator(smooth=smooth).fit(dist, y)
-    other = EmpiricalRecalibrator(smooth=smooth).fit(affine(dist, 0, unit), unit * y)
-    assert other.factor_ == pytest.approx(fitted.factor_, rel=1e-9)
-    assert other.bias_ == pytest.approx(np.sign(unit) * fitted.bias_, rel=1e-9)
-    assert_allclose(
-        other.transform(affine(dist, 0, unit)).std(), abs(unit) * fitted.transform(dist).std(), rtol=1e-7
-    )
-
-
-@few_rows
-@both
-def test_two_rows_and_ties(smooth):
-    fitted = EmpiricalRecalibrator(smooth=smooth).fit(Normal([0.0, 1.0], 1.0), [0.5, 0.2])
-    recalibrated = fitted.transform(Normal([0.0], [1.0]))
-    assert np.isfinite(recalibrated.interval(0.99)).all()
-    assert np.isfinite(recalibrated.std()).all()
-    assert fitted.bias_ == pytest.approx(-0.15)
-    tied = EmpiricalRecalibrator(smooth=smooth).fit(Normal(np.zeros(9), 1.0), np.repeat([-1.0, 0.0, 4.0], 3))
-    assert np.isfinite(tied.transform(Normal([0.0], [1.0])).crps(0.3)).all()
 
 
 @both
@@ -215,44 +155,8 @@ def test_residuals_of_one_value_have_no_shape(smooth):
             EmpiricalRecalibrator(smooth=smooth).fit(Normal(np.zeros(3), 1.0), y)
     with pytest.raises(ValueError, match="in all 1 rows"):
         EmpiricalRecalibrator(smooth=smooth).fit(Normal([0.0], [1.0]), [2.0])
-
-
-@few_rows
-@both
-def test_certain_rows_count_only_where_they_are_wrong(smooth):
-    dist, y = make_rows(40)
-    extended = Normal(np.append(dist.loc, [2.0, 3.0]), np.append(dist.scale, [0.0, 0.0]))
-    fitted = EmpiricalRecalibrator(smooth=smooth).fit(extended, np.append(y, [2.0, 3.0]))
-    alone = EmpiricalRecalibrator(smooth=smooth).fit(dist, y)
-    assert fitted.factor_ == alone.factor_
-    recalibrated = fitted.transform(extended)
-    assert_array_equal(recalibrated.interval()[-2:], [[2.0, 2.0], [3.0, 3.0]])
-    assert_array_equal(recalibrated.crps(3.5)[-1], 0.5)
-    with pytest.raises(ValueError, match=r"got 0 at row 41\. In this row, `y` differs"):
-        EmpiricalRecalibrator(smooth=smooth).fit(extended, np.append(y, [2.0, 3.5]))
-    points = Normal([1.0, 2.0], 0.0)
-    assert EmpiricalRecalibrator(smooth=smooth).fit(points, [1.0, 2.0]).transform(points) is points
-
-
-@both
-def test_infinite_moments_are_refused(smooth):
-    with pytest.raises(ValueError, match="finite mean and standard deviation"):
-        EmpiricalRecalibrator(smooth=smooth).fit(StudentT([0.0, 1.0], 1.0, 2.0), [0.5, 1.5])
-
-
-def test_smooth_must_be_true_or_false():
     with pytest.raises(ValueError, match="`smooth` must be one of True, False, got 'kde'"):
         EmpiricalRecalibrator(smooth="kde").fit(Normal([0.0, 1.0], 1.0), [0.5, 1.5])
-
-
-def test_relative_weights():
-    """Plotting positions need n; atoms do not."""
-    dist, y = make_rows(30)
-    weight = np.full(30, 1 / 30)
-    with pytest.raises(ValueError, match="counts repetitions"):
-        EmpiricalRecalibrator().fit(dist, y, sample_weight=weight)
-    atoms = EmpiricalRecalibrator(smooth=False).fit(dist, y, sample_weight=weight)
-    assert_allclose(atoms.predict(dist), EmpiricalRecalibrator(smooth=False).fit(dist, y).predict(dist))
 
 
 @both

@@ -9,12 +9,10 @@ from scipy import stats
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-from skuq.distributions import Normal
 from skuq.recalibration._gp import engine, search
-from skuq.recalibration._gp.cubature import expect, factorize, gauss_hermite, icosahedron, place_nodes
+from skuq.recalibration._gp.cubature import gauss_hermite, icosahedron
 from skuq.recalibration._gp.engine import LatentPrior, VariationalProcess
-from skuq.recalibration._gp.fit import InputScaler, read_rows
-from skuq.recalibration._gp.kernel import Basis, correlate, correlation_slopes, place_inducing_points
+from skuq.recalibration._gp.kernel import Basis, correlate, place_inducing_points
 from skuq.recalibration._gp_beta import BetaLikelihood
 from skuq.recalibration._gp_cauchy import CauchyLikelihood
 from skuq.recalibration._gp_normal import NormalLikelihood
@@ -54,19 +52,8 @@ every_likelihood = pytest.mark.parametrize("name", ["normal", "cauchy", "beta"])
 
 def test_the_correlation_is_scikit_learns_matern():
     x, points = rows(20)[0], rows(7, 1)[0]
-    lengthscales = np.array([0.7, 1.9])
-    assert_allclose(
-        correlate(x, points, lengthscales), Matern(lengthscales, nu=2.5)(x, points), rtol=1e-12, atol=1e-15
-    )
-
-
-def test_slopes_of_the_correlation():
-    x, points = rows(20)[0], rows(7, 1)[0]
-    log = np.log([0.7, 1.9])
-    for d, slope in enumerate(correlation_slopes(x, points, np.exp(log))):
-        move = STEP * np.eye(2)[d]
-        difference = correlate(x, points, np.exp(log + move)) - correlate(x, points, np.exp(log - move))
-        assert_allclose(slope, difference / (2 * STEP), atol=1e-9)
+    expected = Matern([0.7, 1.9], nu=2.5)(x, points)
+    assert_allclose(correlate(x, points, np.array([0.7, 1.9])), expected, rtol=1e-12, atol=1e-15)
 
 
 def test_the_basis_and_its_slopes():
@@ -105,19 +92,13 @@ def test_inducing_points_cover_the_rows_and_nothing_else():
     assert left < 0.85 * min(by_chance)
 
 
-@pytest.mark.parametrize(
-    ("x", "most"),
-    [
+def test_few_inducing_points_of_copies_and_heavy_rows_first():
+    for x, most in (
         (np.zeros((50, 2)), 1),
         (np.repeat([[0.0, 0.0], [3.0, 0.0]], 20, axis=0), 2),
         (np.column_stack([np.zeros(40), np.linspace(0, 0.001, 40)]), 1),
-    ],
-)
-def test_copies_and_rows_that_hardly_vary_need_few_inducing_points(x, most):
-    assert len(place_inducing_points(x, np.ones(len(x)), 24)) == most
-
-
-def test_heavy_rows_come_first():
+    ):
+        assert len(place_inducing_points(x, np.ones(len(x)), 24)) == most
     x = np.array([[-5.0, 0.0], [0.0, 0.0], [5.0, 0.0]])
     assert_array_equal(place_inducing_points(x, np.array([1.0, 2.0, 9.0]), 1), x[[2]])
 
@@ -134,32 +115,6 @@ def test_a_rule_is_exact_to_its_degree(rule, degree):
         if sum(powers) <= degree:
             expected = np.prod([moment[power] for power in powers])
             assert weights @ np.prod(nodes**powers, axis=1) == pytest.approx(expected, abs=1e-10)
-
-
-def test_the_nodes_are_their_own_mirror_images():
-    nodes, weights = icosahedron()
-    assert (weights > 0).all()
-    for signs in ([1, -1, 1], [1, 1, -1], [1, -1, -1]):
-        mirrored = nodes * signs
-        distances = np.linalg.norm(nodes[:, np.newaxis] - mirrored, axis=2)
-        assert_allclose(distances.min(axis=1), 0, atol=1e-14)
-
-
-def test_expectations_of_a_quadratic_form_are_exact():
-    rng = np.random.default_rng(0)
-    root = rng.normal(size=(3, 3, 5))
-    covariance = np.einsum("pqn,rqn->prn", root, root)
-    mean, form = rng.normal(size=(3, 5)), rng.normal(size=(3, 3))
-    form += form.T
-
-    def quadratic(latent):
-        return np.einsum("pkn,pq,qkn->kn", latent, form, latent) / 2, np.einsum("pq,qkn->pkn", form, latent)
-
-    value, gradient, hessian = expect(quadratic, mean, covariance, icosahedron())
-    exact = np.einsum("pn,pq,qn->n", mean, form, mean) / 2 + np.einsum("pq,pqn->n", form, covariance) / 2
-    assert_allclose(value, exact)
-    assert_allclose(gradient, form @ mean)
-    assert_allclose(hessian, np.repeat(form[:, :, np.newaxis], 5, axis=2), atol=1e-9)
 
 
 @every_likelihood
@@ -185,21 +140,6 @@ def test_derivatives_of_the_expected_likelihood(name):
             move[q, p] += STEP / 2
             difference = value(mean, covariance + move) - value(mean, covariance - move)
             assert_allclose(hessian[p, q] / 2, difference / (2 * STEP), rtol=1e-5, atol=1e-7)
-
-
-@every_likelihood
-def test_expected_likelihood_against_draws(name):
-    likelihood, prior = likelihoods(6)[name]
-    latents = len(prior.rates)
-    mean = np.full((latents, 6), 0.3)
-    covariance = np.repeat(0.04 * (np.eye(latents) + 0.3)[:, :, np.newaxis], 6, axis=2)
-    draws = place_nodes(mean, factorize(covariance), np.random.default_rng(0).normal(size=(200_000, latents)))
-    if name == "normal":
-        sampled = -0.5 * (draws[0] + np.exp(likelihood.log_square - draws[0]))
-    else:
-        sampled = likelihood.at(draws)[0]
-    value = likelihood.variational_expectations(slice(None), mean, covariance)[0]
-    assert_allclose(value, sampled.mean(axis=0), atol=4 * sampled.std() / np.sqrt(200_000))
 
 
 # ------------------------------------------------------------------------------------------------ engine
@@ -287,28 +227,7 @@ def test_no_other_distribution_of_the_coefficients_has_a_higher_bound(name):
             assert own.state_on_all(parameters, other).elbo < best.elbo
 
 
-@every_likelihood
-def test_weights_count_repetitions_in_the_sums(name):
-    weight = np.random.default_rng(0).integers(1, 4, size=60).astype(float)
-    own = problem(name, weight=weight)
-    repeated = np.repeat(np.arange(60), weight.astype(int))
-    many = VariationalProcess(
-        own.x[repeated], np.ones(len(repeated)), own.likelihood.take(repeated), own.points, own.latents
-    )
-    parameters = np.concatenate([[0.1, -0.2], np.full(len(own.latents.rates), -0.7)])
-    assert own.best(parameters, None, 1e-10).elbo == pytest.approx(many.best(parameters, None, 1e-10).elbo)
-
-
-def test_blocks_and_what_is_kept_change_nothing(monkeypatch):
-    parameters = np.array([0.1, -0.2, -0.7])
-    whole = problem("normal").best(parameters, None, 1e-10)
-    monkeypatch.setattr(engine, "BLOCK", 7)
-    monkeypatch.setattr(engine, "MAX_CACHED_VALUES", 0)
-    parts = problem("normal").best(parameters, None, 1e-10)
-    assert parts.elbo == pytest.approx(whole.elbo, rel=1e-12)
-    assert_allclose(parts.process.coefficients, whole.process.coefficients, rtol=1e-8, atol=1e-10)
-
-
+@pytest.mark.laws
 def test_memory_is_that_of_a_block(monkeypatch):
     monkeypatch.setattr(engine, "MAX_CACHED_VALUES", 0)
     own = problem("beta", n=60_000, m=24)
@@ -329,7 +248,7 @@ def test_memory_is_that_of_a_block(monkeypatch):
 # ------------------------------------------------------------------------------------------------ search
 
 
-def test_the_peak_of_a_quadratic_is_found():
+def test_the_peak_of_a_quadratic_is_found_and_a_wrong_gradient_ends_the_search():
     form = np.array([[2.0, 0.3, 0.0], [0.3, 1.0, 0.2], [0.0, 0.2, 0.1]])
     peak = np.array([1.0, -3.0, 4.0])
 
@@ -339,15 +258,10 @@ def test_the_peak_of_a_quadratic_is_found():
     found = search.maximize(function, search.Peak(np.zeros(3)), 100, 1e-9)
     assert found.converged
     assert_allclose(found.x, peak, atol=1e-7)
-    again = search.maximize(function, found, 100, 1e-9)
-    assert again.n_iter == 0
-    short = search.maximize(function, search.Peak(np.zeros(3)), 2, 1e-9)
-    assert not short.converged
-
-
-def test_a_wrong_gradient_ends_the_search():
-    found = search.maximize(lambda x: (-float(x @ x), 2 * x + 1.0), search.Peak(np.ones(2)), 50, 1e-9)
-    assert not found.converged
+    assert search.maximize(function, found, 100, 1e-9).n_iter == 0
+    assert not search.maximize(function, search.Peak(np.zeros(3)), 2, 1e-9).converged
+    wrong = search.maximize(lambda x: (-float(x @ x), 2 * x + 1.0), search.Peak(np.ones(2)), 50, 1e-9)
+    assert not wrong.converged
 
 
 def test_prior_and_its_gradient():
@@ -362,38 +276,3 @@ def test_prior_and_its_gradient():
 
 
 # -------------------------------------------------------------------------------------------------- rows
-
-
-def test_rows_are_merged_in_an_order_of_their_own():
-    dist = Normal([3.0, 1.0, 3.0, 2.0, 1.0], [1.0, 2.0, 1.0, 2.0, 2.0])
-    observed = np.array([0.5, 0.1, 0.5, 0.3, 0.2])
-    merged = read_rows(dist, observed, None)
-    assert_array_equal(np.sort(merged.weight), [1, 1, 1, 2])
-    assert merged.observed.shape == (1, 4)
-    assert merged.weight[merged.observed[0] == 0.5] == 2
-    for order in ([4, 3, 2, 1, 0], [2, 0, 1, 4, 3]):
-        again = read_rows(dist[order], observed[order], None)
-        assert_array_equal(again.inputs, merged.inputs)
-        assert_array_equal(again.observed, merged.observed)
-        assert_array_equal(again.weight, merged.weight)
-
-
-def test_the_input_scaler_has_the_units_of_y():
-    rng = np.random.default_rng(0)
-    mean, std = rng.normal(3.0, 2.0, size=501), 0.3 + rng.random(501)
-    scaler = InputScaler.from_values(mean, std, None)
-    other = InputScaler.from_values(10 - 1000 * mean, 1000 * std, None)
-    assert other.center == pytest.approx(10 - 1000 * scaler.center)
-    assert other.scale == pytest.approx(1000 * scaler.scale)
-    x = scaler.inputs(mean, std)
-    mirrored = other.inputs(10 - 1000 * mean, 1000 * std)
-    assert_allclose(mirrored, x * [-1, 1], rtol=1e-10, atol=1e-10)
-    assert np.isfinite(scaler.inputs(np.array([1e308, -1e308, 0.0]), np.array([1e308, 1e-300, 0.0]))).all()
-
-
-def test_a_prediction_that_hardly_varies_is_not_inflated():
-    rng = np.random.default_rng(0)
-    scaler = InputScaler.from_values(rng.normal(size=200), 0.7 * (1 + 0.001 * rng.random(200)), None)
-    assert np.ptp(scaler.inputs(np.zeros(200), 0.7 * (1 + 0.001 * rng.random(200)))[:, 1]) < 0.0011
-    narrow = InputScaler.from_values(0.01 * rng.normal(size=200), np.ones(200), None)
-    assert np.ptp(narrow.inputs(0.01 * rng.normal(size=200), np.ones(200))[:, 0]) < 0.1
