@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
 import changelog
 import cheat_sheet
 import conformal_pictures
+import language
 import llms
 import mathml
 import method_table
@@ -146,6 +147,7 @@ def setup(app):
     """Connect the tables and plots to the build."""
     app.add_config_value("site", "", "env")
     app.add_transform(no_break.NoBreakTransform)
+    app.add_transform(language.LanguageTransform)
     app.connect("build-finished", site_options.write_versions)
     app.connect("build-finished", llms.write_index)
     app.connect("builder-inited", changelog.write_changelog)

@@ -15,6 +15,8 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from skuq import UncertaintyRegressor, datasets
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs/explanation/adoption.rst").read_text(encoding="utf-8")
 NETWORK = {"urllib", "http", "socket", "ssl", "ftplib", "smtplib", "requests", "httpx", "urllib3", "aiohttp"}

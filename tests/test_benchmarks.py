@@ -21,6 +21,8 @@ import skuq.regressors
 from skuq.distributions import Normal
 from skuq.metrics import crps_loss, get_scorer_names
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = Path(__file__).resolve().parent.parent / "benchmarks" / "run.py"
 NAME = "skuq_benchmark"
 

@@ -19,6 +19,8 @@ from tests.test_public_api import PUBLIC
 
 pytest.importorskip("matplotlib")
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = {f"{module}.{name}" for module in PUBLIC if module != "skuq" for name in PUBLIC[module]}
 

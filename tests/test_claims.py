@@ -38,6 +38,8 @@ from skuq.regressors import (
     default_estimators,
 )
 
+pytestmark = pytest.mark.docs
+
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 

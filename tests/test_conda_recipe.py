@@ -12,6 +12,8 @@ import pytest
 import skuq
 from tests.test_public_api import PUBLIC
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 # Modules that need an extra.

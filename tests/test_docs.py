@@ -31,6 +31,8 @@ from skuq import classifiers, distributions, evaluation, metrics, monitoring, re
 from skuq.metrics._spec import all_specs
 from skuq.regressors._method_rules import METHOD_RULES
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parent.parent
 RST_BLOCK = re.compile(
     r"^\.\. code-block:: python\n(?P<code>(?:\n|[ \t]+.*\n?)+)"

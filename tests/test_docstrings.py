@@ -12,6 +12,8 @@ import pytest
 
 docscrape = pytest.importorskip("numpydoc.docscrape")
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = (
     "prediction",

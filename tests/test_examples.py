@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from sklearn.base import BaseEstimator
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parent.parent
 GALLERY = ROOT / "examples"
 QUICKSTART = GALLERY / "plot_01_quickstart.py"

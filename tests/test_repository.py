@@ -13,6 +13,8 @@ import pytest
 
 import skuq
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parent.parent
 YAML_FILES = sorted(
     [*(ROOT / ".github").rglob("*.yml"), ROOT / ".pre-commit-config.yaml", ROOT / ".readthedocs.yaml"]

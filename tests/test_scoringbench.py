@@ -14,6 +14,8 @@ from skuq.distributions import Binned, Empirical, Mixture, Normal, Quantiles, Sc
 from skuq.prediction import predict_dist, supports_dist
 from skuq.regressors import MixtureRegressor
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = Path(__file__).parents[1] / "benchmarks/scoringbench.py"
 
 

@@ -15,6 +15,8 @@ import pytest
 
 from tests.test_public_api import NAMES, load, methods
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parent.parent
 CASES = sorted((ROOT / "tests" / "typing").glob("*.py"))
 CHECKED = ("distributions", "metrics", "displays", "regressors", "recalibration", "neural", "classifiers")

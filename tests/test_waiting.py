@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from joblib.externals.loky import ProcessPoolExecutor
 
+pytestmark = pytest.mark.laws
+
 ROOT = Path(__file__).resolve().parent.parent
 KEPT: list[np.ndarray] = []
 

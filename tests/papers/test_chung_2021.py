@@ -10,6 +10,8 @@ import pytest
 for package in ("torch", "skorch"):
     pytest.importorskip(package)
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = "chung_2021_losses"
 
 

@@ -10,6 +10,8 @@ import pytest
 for package in ("torch", "skorch", "gpytorch"):
     pytest.importorskip(package)
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = "kompa_2021_coverage"
 
 

@@ -20,6 +20,8 @@ for package in ("torch", "skorch"):
     pytest.importorskip(package)
 pytest.importorskip("sklearn", minversion="1.8", reason="temperature scaling needs scikit-learn 1.8")
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = "kompa_2021_classification"
 SHIFTS = ["rotation", "translation"]
 

@@ -15,6 +15,8 @@ from skuq.metrics import auucc_gain_score
 for package in ("torch", "skorch"):
     pytest.importorskip(package)
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = "navratil_2023_traffic"
 ROOT = Path(__file__).resolve().parents[2]
 WHOLE, FEW, FEWEST = "bandwidth, miss_rate", "miss rate up to 0.5", "miss rate up to 0.2"

@@ -13,6 +13,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("skorch")
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = "wibbeke_2025_ensembles"
 WITH_DEFECT, WITHOUT = "as published", "corrected"
 

@@ -14,6 +14,8 @@ pytest.importorskip("skorch")
 
 from skuq.distributions import Normal
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = "wibbeke_2025_metrics"
 PROPER = ["NLL", "CRPS", "IS", "Pinball"]
 

@@ -12,6 +12,8 @@ import pytest
 
 from skuq.metrics import pinball_loss
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = "wibbeke_2025_miscalibration"
 FIVE = range(5)
 READINGS = ("worse", "unchanged", "improved")

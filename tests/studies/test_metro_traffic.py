@@ -8,6 +8,8 @@ import pytest
 
 from skuq.monitoring import calibration_drift
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "studies" / "metro_traffic.py"
 
 
