@@ -8,10 +8,7 @@ inputs. ``--rows 100000`` uses fewer rows. Operations that need torch are omitte
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import time
-import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,6 +17,7 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from measuring import arguments, peak_bytes, seconds
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
@@ -386,23 +384,8 @@ GROUPS = (
 )
 
 
-def seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
-def peak(call: Callable[[], object]) -> float:
-    """Return the peak of memory in addition to the inputs, in MB, in a separate run."""
-    tracemalloc.start()
-    call()
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return most / 1e6
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument(
         "part", nargs="?", default="", help="run only operations whose name contains this text"
     )
@@ -417,7 +400,10 @@ def main() -> None:
             few, all_rows = line.make(chosen.rows // 10), line.make(chosen.rows)
             few()  # imports and caches
             tenth, whole = seconds(few), seconds(all_rows)
-            print(f"{line.what:50s}{whole:9.2f}{whole / tenth:8.1f}{peak(all_rows):8.0f}", flush=True)
+            print(
+                f"{line.what:50s}{whole:9.2f}{whole / tenth:8.1f}{peak_bytes(all_rows) / 1e6:8.0f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

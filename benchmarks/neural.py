@@ -17,7 +17,6 @@ writes files, and by skorch's EarlyStopping with infinite patience.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from itertools import pairwise
 import numpy as np
 import skorch
 import torch
+from measuring import arguments, seconds
 from skorch.callbacks import Callback, Checkpoint, EarlyStopping
 from skorch.dataset import ValidSplit
 from torch import nn
@@ -188,25 +188,17 @@ def chung_2021_by_skorch(epochs: int, keep: Callback) -> None:
         net.fit(X, y)
 
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
 def best(sides: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Return the best time of each side, measured in alternating calls."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(rounds):
         for name, work in sides.items():
-            times[name].append(seconds(work))
+            times[name].append(seconds(work, time.process_time))
     return {name: min(values) for name, values in times.items()}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
     torch.set_num_threads(1)

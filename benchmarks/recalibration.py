@@ -7,7 +7,6 @@ the mean negative log-likelihood on 20 000 new rows, minus the value for the tru
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib.util
 import io
@@ -18,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from measuring import arguments
 
 from skuq.distributions import Normal
 from skuq.recalibration import GPBetaRecalibrator, GPCauchyRecalibrator, GPNormalRecalibrator
@@ -157,7 +157,7 @@ def compare_own(sizes: tuple[int, ...], new: Sample) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="run a part of netcal's work, and scale its time up"
     )

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import importlib.util
 import statistics
-import time
-import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
+from measuring import peak_bytes, times_of
 
 from skuq.distributions import Normal
 from skuq.evaluation import bootstrap_interval, paired_permutation_test, uncertainty_report
@@ -42,21 +41,12 @@ def quadratic_area(error: np.ndarray, band: np.ndarray) -> float:
 
 def median_time(function: Callable[[], object], least: int = 1) -> float:
     """Return the median time of at most seven calls."""
-    times: list[float] = []
-    while len(times) < least or (len(times) < 7 and sum(times) < SECONDS_A_LINE):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+    return statistics.median(times_of(function, SECONDS_A_LINE, least))
 
 
 def peak_arrays(function: Callable[[], object], n: int) -> float:
     """Return the peak memory of a call, including its result, in arrays of n numbers."""
-    tracemalloc.start()
-    function()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak / (8 * n)
+    return peak_bytes(function) / (8 * n)
 
 
 def forecast(n: int) -> tuple[np.ndarray, Normal]:
