@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
+from measuring import arguments
 from real_data import outside_of_the_band
 from sklearn.metrics import root_mean_squared_error
 from sklearn.model_selection import train_test_split
