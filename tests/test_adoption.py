@@ -69,12 +69,6 @@ def test_the_page_names_the_packages_of_every_extra_of_users():
     assert set(re.split(r",\s+|\s+and\s+", sentence)) == names
 
 
-def test_the_page_states_that_jobs_for_other_systems_exist():
-    workflow = (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
-    assert "os: [macos-latest, windows-latest]" in workflow
-    assert "jobs for macOS and Windows" in PAGE
-
-
 @pytest.mark.parametrize("name", sorted(installed_with_skuq()))
 def test_a_required_package_has_a_permissive_license(name):
     of = metadata(name)

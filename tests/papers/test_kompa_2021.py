@@ -196,33 +196,3 @@ def test_tables_for_the_documentation_come_from_the_results(study, tmp_path, cap
     assert text.count("skuq default,,,,,,") == 2
     core = pytest.importorskip("docutils.core")
     core.publish_doctree(text, settings_overrides={"halt_level": 2})  # raises where the markup is wrong
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--folds", "0"], "--folds must be between 1 and 20, got 0"),
-        (["--folds", "21"], "--folds must be between 1 and 20, got 21"),
-        (["--candidates", "0"], "--candidates must be at least 1, got 0"),
-        (["--rst"], "pass the JSON file of a run"),
-        (["--rst", "--out", "nowhere.json"], "pass the JSON file of a run"),
-        (["--sets", "california"], "invalid choice: 'california'"),
-        (["--methods", "magic"], "invalid choice: 'magic'"),
-        (["--protocol", "loo"], "invalid choice: 'loo'"),
-        ([], "no data: pass --data, or set SKUQ_DATA"),
-        (["--data", "nowhere"], "no data: pass --data, or set SKUQ_DATA"),
-    ],
-)
-def test_invalid_arguments_raise_helpful_errors(study, monkeypatch, capsys, tmp_path, arguments, message):
-    monkeypatch.delenv("SKUQ_DATA", raising=False)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match="2"):
-        study.main(arguments)
-    assert message in capsys.readouterr().err
-
-
-def test_full_is_the_whole_protocol(study, tmp_path):
-    (tmp_path / "gal").mkdir()
-    options = study.read_arguments(["--full", "--data", str(tmp_path)])
-    assert (list(options.sets), options.protocol) == (list(study.SETS), ["gal", "kfold"])
-    assert (options.folds, options.candidates, options.methods) == (20, 50, list(study.METHODS))

@@ -246,14 +246,3 @@ def test_the_lstm_of_a_small_run_shows_the_claims(study, hours):
     assert -0.03 < column(results, WHOLE)[study.LSTM] < 0.1
     assert column(results, FEWEST)[study.LSTM] > 0.15
     assert column(results, "narrower to")[study.LSTM] < 0.4
-
-
-def test_bad_arguments_say_what_is_wrong(study, capsys):
-    for arguments, message in (
-        (["--epochs", "0"], "must be at least 1"),
-        (["--models", "forest", "--plot", "a.svg"], "--plot requires a run with the LSTM"),
-        (["--models", "boosting"], "invalid choice: 'boosting'"),
-    ):
-        with pytest.raises(SystemExit):
-            study.main(arguments)
-        assert message in capsys.readouterr().err

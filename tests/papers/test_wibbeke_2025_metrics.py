@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +17,6 @@ pytestmark = pytest.mark.docs
 
 SCRIPT = "wibbeke_2025_metrics"
 PROPER = ["NLL", "CRPS", "IS", "Pinball"]
-
-
-@pytest.fixture(scope="module")
-def folder(shared_data):
-    """Return the folder of the data, or skip where there are none."""
-    shared_data("paper001/servo")
-    return Path(os.environ["SKUQ_DATA"]) / "paper001"
 
 
 @pytest.fixture(scope="module")
