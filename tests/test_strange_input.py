@@ -133,34 +133,10 @@ def test_resamples_refuse_more_repetitions_than_can_be_drawn():
 # ------------------------------------------------------------------------------------------ units
 
 
-@pytest.mark.parametrize("unit", [1e300, 1e200, 1e-200, 1e-300])
-def test_a_variance_that_is_no_number_raises(unit):
-    dist = Normal(np.zeros(N), unit * STD)
-    word = "large" if unit > 1 else "small"
-    with pytest.raises(ValueError, match=f"squares are too {word} for a float"):
-        VarianceIsotonicRecalibrator().fit(dist, unit * Y)
-
-
-@pytest.mark.parametrize(
-    "recalibrator",
-    [
-        StdScalingRecalibrator(),
-        StdScalingRecalibrator(objective="crps"),
-        StdScalingRecalibrator(objective="coverage"),
-        StdScalingRecalibrator(objective="coverage", coverage=0.6),
-        StdScalingRecalibrator(robust=True),
-        BinnedScalingRecalibrator(n_bins=3),
-        VarianceIsotonicRecalibrator(),
-    ],
-    ids=str,
-)
-def test_factors_do_not_depend_on_the_unit(recalibrator):
-    expected = recalibrator.fit(DIST, Y).transform(DIST).std()
-    by_variance = isinstance(recalibrator, VarianceIsotonicRecalibrator)
-    for unit in (1e140, 1e-140) if by_variance else (1e300, 1e200, 1e-200, 1e-300):
-        scaled = Normal(np.zeros(N), unit * STD)
-        std = recalibrator.fit(scaled, unit * Y).transform(scaled).std() / unit
-        np.testing.assert_allclose(std, expected, rtol=1e-9)
+def test_a_variance_that_is_no_number_raises():
+    for unit, word in ((1e200, "large"), (1e-200, "small")):
+        with pytest.raises(ValueError, match=f"squares are too {word} for a float"):
+            VarianceIsotonicRecalibrator().fit(Normal(np.zeros(N), unit * STD), unit * Y)
 
 
 # ------------------------------------------------------------------------------- scipy's families

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.docs
+pytestmark = pytest.mark.laws
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = "Größe und Schätzung"

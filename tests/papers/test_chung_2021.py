@@ -68,16 +68,6 @@ def test_a_short_run_prints_both_tables_and_raw_networks(study, capsys, monkeypa
     assert "of 32 numbers" in " ".join(printed.split())
 
 
-def test_tables_for_the_documentation(study, capsys):
-    rows = {key: study.truth(key[1]) for key in study.plan()}
-    study.show(study.lines({"the truth": rows}, 2), "Table 2", rst=True)
-    printed = capsys.readouterr().out
-    assert printed.startswith(
-        ".. list-table:: Table 2\n   :header-rows: 1\n\n   * - trained with\n     - source\n"
-    )
-    assert "     - 0.962 ± 0.064*\n" not in printed.split("ground truth")[1]
-
-
 def test_a_star_stands_where_a_network_is_far_from_the_papers(study):
     near = {key: list(study.TABLE_2[key[0]]) for key in study.plan()}
     assert study.distance_2(near, "crps") == pytest.approx(np.zeros(8), abs=1e-9)
