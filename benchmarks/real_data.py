@@ -103,8 +103,12 @@ class Boosting(HistGradientBoostingRegressor):
     """Wrapped model; a separate class, so that other boosting models inside a method are not counted."""
 
 
-def boosting(seed: int, **params: Any) -> Any:
-    return Boosting(random_state=seed, **params)
+def boosting(seed: int) -> Any:
+    return Boosting(random_state=seed)
+
+
+def quantile_boosting(seed: int) -> Any:
+    return Boosting(loss="quantile", quantile=0.5, random_state=seed)
 
 
 def forest(seed: int) -> Any:
@@ -183,72 +187,28 @@ def crepes(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> Forec
     return Forecast(Empirical(members), interval)
 
 
+def wrapped(
+    name: str, make: Callable[[int], Any], base: type, wrapper: Any = UncertaintyRegressor, **params: Any
+) -> Method:
+    """Return a method that wraps a model of scikit-learn."""
+    fit = by_distribution(lambda seed: wrapper(make(seed), random_state=seed, **params))
+    return Method(name, "sklearn", fit, base)
+
+
+FOREST = forest, RandomForestRegressor
 METHODS = (
-    Method(
-        "skuq, boosting",
-        "sklearn",
-        by_distribution(lambda seed: UncertaintyRegressor(boosting(seed), random_state=seed)),
-        Boosting,
-    ),
-    *(
-        Method(
-            f"skuq, boosting, effort {effort}",
-            "sklearn",
-            by_distribution(
-                lambda seed, effort=effort: UncertaintyRegressor(
-                    boosting(seed), effort=effort, random_state=seed
-                )
-            ),
-            Boosting,
-        )
-        for effort in ("low", "high")
-    ),
-    Method(
-        "skuq, forest",
-        "sklearn",
-        by_distribution(lambda seed: UncertaintyRegressor(forest(seed), random_state=seed)),
-        RandomForestRegressor,
-    ),
-    Method(
-        "skuq, residuals of a forest",
-        "sklearn",
-        by_distribution(lambda seed: ResidualRegressor(forest(seed), random_state=seed)),
-        RandomForestRegressor,
-    ),
-    Method(
-        "skuq, quantile boosting",
-        "sklearn",
-        by_distribution(
-            lambda seed: UncertaintyRegressor(
-                boosting(seed, loss="quantile", quantile=0.5), random_state=seed
-            )
-        ),
-        Boosting,
-    ),
-    Method(
-        "raw quantile boosting",
-        "sklearn",
-        by_distribution(
-            lambda seed: UncertaintyRegressor(
-                boosting(seed, loss="quantile", quantile=0.5), "quantile", random_state=seed
-            )
-        ),
-        Boosting,
-    ),
-    Method(
-        "skuq, bootstrap of a forest",
-        "sklearn",
-        by_distribution(lambda seed: BootstrapRegressor(forest(seed), random_state=seed)),
-        RandomForestRegressor,
-    ),
+    wrapped("skuq, boosting", boosting, Boosting),
+    wrapped("skuq, boosting, effort low", boosting, Boosting, effort="low"),
+    wrapped("skuq, boosting, effort high", boosting, Boosting, effort="high"),
+    wrapped("skuq, forest", *FOREST),
+    wrapped("skuq, residuals of a forest", *FOREST, ResidualRegressor),
+    wrapped("skuq, quantile boosting", quantile_boosting, Boosting),
+    wrapped("raw quantile boosting", quantile_boosting, Boosting, method="quantile"),
+    wrapped("skuq, bootstrap of a forest", *FOREST, BootstrapRegressor),
     Method("skuq, default member boosting", "sklearn", by_distribution(default_member("boosting"))),
     Method("skuq, deep ensemble", "torch", by_distribution(deep_ensemble)),
     Method("skuq, plain ensemble", "torch", by_distribution(default_member("plain_ensemble"))),
-    Method(
-        "skuq, pool without recalibrator",
-        "torch",
-        by_distribution(lambda seed: pool(seed, recalibrator=None)),
-    ),
+    Method("skuq, pool without recalibrator", "torch", by_distribution(partial(pool, recalibrator=None))),
     Method("skuq, pool", "torch", by_distribution(pool)),
     Method("quantile-forest", "quantile_forest", by_distribution(quantile_forest)),
     Method("NGBoost", "ngboost", by_distribution(ngboost)),

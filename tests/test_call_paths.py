@@ -137,10 +137,12 @@ def displays():
 
 @pytest.fixture(scope="module")
 def neural():
-    """Return skuq.neural; the time of its import is not that of a test."""
+    """Return skuq.neural; the time of its imports, which a first fit ends, is not that of a test."""
     for package in ("torch", "skorch"):
         pytest.importorskip(package)
-    return importlib.import_module("skuq.neural")
+    module = importlib.import_module("skuq.neural")
+    module.DeepEnsembleRegressor(n_estimators=2, max_epochs=1).fit(X, Y)
+    return module
 
 
 def test_the_display_of_the_characteristics_curve(displays):

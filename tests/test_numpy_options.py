@@ -87,13 +87,12 @@ def public_estimators(module):
 CLASSES = public_estimators(skuq.regressors) | public_estimators(skuq.recalibration)
 for unusable in ("BaseUncertaintyRegressor", "BaseRecalibrator"):
     CLASSES.pop(unusable, None)
-if find_spec("gpytorch") is None:
-    CLASSES.pop("SparseGaussianProcessRegressor")
-# They import torch.
+SPARSE = {"SparseGaussianProcessRegressor"}
 NETWORKS = [name for name in PUBLIC["skuq.neural"] if name.endswith(("Regressor", "Classifier"))]
 
 
-DEAR = [*VARIANTS, *((name, {}) for name in NETWORKS)]
+CHEAP = [(name, {}) for name in sorted({*CLASSES} - SPARSE)]
+DEAR = [*VARIANTS, *((name, {}) for name in (*NETWORKS, *(SPARSE if find_spec("gpytorch") else ())))]
 
 
 def make(name, given=()):
@@ -128,7 +127,7 @@ def forecast(estimator):
 @pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
 @pytest.mark.parametrize(
     ("name", "given"),
-    [(name, {}) for name in sorted(CLASSES)] + [pytest.param(*each, marks=pytest.mark.laws) for each in DEAR],
+    CHEAP + [pytest.param(*each, marks=pytest.mark.laws) for each in DEAR],
     ids=str,
 )
 def test_estimators_take_numpy_options(name, given):

@@ -78,6 +78,7 @@ def test_a_tick_without_its_object_is_found(evidence):
         resolve(evidence)
 
 
+@pytest.mark.docs
 def test_skpro_has_more_than_fifty_families():
     registry = pytest.importorskip("skpro.registry")
     with warnings.catch_warnings():
@@ -85,6 +86,7 @@ def test_skpro_has_more_than_fifty_families():
         assert len(registry.all_objects("distribution")) > 50
 
 
+@pytest.mark.docs
 def test_regressors_of_mapie_are_cloned_only_for_time_series():
     regression = pytest.importorskip("mapie.regression")
     assert not hasattr(regression.SplitConformalRegressor, "get_params")
