@@ -1,6 +1,5 @@
 """Input at the edge of what floats and memory hold gives a clear error or a right number, never a raw one."""
 
-import inspect
 from functools import partial
 
 import numpy as np
@@ -61,7 +60,7 @@ from skuq.regressors import (
     ResidualRegressor,
     UncertaintyRegressor,
 )
-from tests.metrics.options import forecast_specs
+from tests.metrics.options import forecast_specs, required
 
 N = 80
 RNG = np.random.default_rng(13)
@@ -75,15 +74,6 @@ def forecast_for(spec):
     return DIST.interval(0.9) if spec.needs == "interval" else DIST
 
 
-def needed_by(spec, **options):
-    known = inspect.signature(spec.function).parameters
-    if "reference" in known:
-        options["reference"] = Normal(np.zeros(N), 2.0)
-    if spec.random:
-        options["random_state"] = 0
-    return options
-
-
 # ---------------------------------------------------------------------------------------- weights
 
 
@@ -91,7 +81,7 @@ def needed_by(spec, **options):
 def test_weights_out_of_range_raise_and_large_weights_count(subtests):
     for name in sorted(forecast_specs()):
         spec = all_specs()[name]
-        metric = partial(spec.function, Y, forecast_for(spec), **needed_by(spec))
+        metric = partial(spec.function, Y, forecast_for(spec), **required(spec))
         with subtests.test(name):
             with pytest.raises(ValueError, match="`sample_weight`"):
                 metric(sample_weight=np.full(N, 5e-324))
