@@ -104,9 +104,11 @@ def test_every_method_forecasts_a_small_set(script, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(180, 2))
     monkeypatch.setattr(real_data, "load", lambda name: (X, X[:, 0] + rng.normal(size=180)))
-    methods = [method for method in real_data.METHODS if importlib.util.find_spec(method.package)]
+    # Networks and NGBoost are dear, and have no code of their own in the benchmark.
+    installed = real_data.installed(real_data.METHODS, "")
+    methods = [method for method in installed if method.package not in ("torch", "ngboost")]
     results = pd.DataFrame([real_data.evaluate(method, "made", 0, 120) for method in methods])
-    assert len(results) > 4
+    assert len(results) > 8
     assert (results["crps"].isna() == results["method"].str.startswith("MAPIE")).all()
     assert results.loc[0, "fits"] == pytest.approx(5.8)
     table = real_data.table(results)

@@ -110,7 +110,6 @@ def test_sdist_runs_its_own_tests(sdist):
     tests = [
         "tests/test_architecture.py::test_skuq_keeps_the_rules",
         "tests/test_benchmarks.py::test_both_sides_of_a_line_agree",
-        "tests/test_benchmarks.py::test_the_table_of_few_rows_has_a_row_for_each_method",
         "tests/_fitting/test_columns.py",
     ]
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", ""]
