@@ -569,7 +569,7 @@ def test_pages_have_no_break_in_percentages_and_a_lint(monkeypatch):
     document = core.publish_doctree("It covers 90 % of *all 10 % parts*, in code ``90 % of``.")
     transform(document).apply()
     assert document.astext() == "It covers 90\u00a0% of all 10\u00a0% parts, in code 90 % of."
-    lint = runpy.run_path(str(ROOT / "docs" / "language.py"))
+    lint = runpy.run_path(str(ROOT / "docs" / "prose.py"))
     page = core.publish_doctree(
         "Return those of the others, as it is. The colour of ``as it is`` stands for so many."
     )
