@@ -12,18 +12,18 @@ The best default model of a data set is selected on the test rows, by the mean C
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
-import json
 import os
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from measuring import arguments, missing, stored
 from real_data import COVERAGE, boosting, deep_ensemble, forest, ngboost, split
 
 from skuq import UncertaintyRegressor, predict_dist
@@ -65,7 +65,7 @@ DEFAULTS: dict[str, tuple[str, Callable[[int], Any]]] = {
 """The five default models by name, with the package that each of them needs."""
 
 
-def evaluate(name: str, method: str, seed: int, budget: float) -> dict[str, Any]:
+def evaluate(method: str, name: str, seed: int, budget: float) -> dict[str, Any]:
     """Return the result of a default model or of the search on one split of a data set."""
     X, y, X_test, y_test = split(name, seed, MOST_ROWS)
     if method == SEARCH:
@@ -130,8 +130,6 @@ def flaml_seconds(budget: float = 10.0) -> float | None:
     """Return the time of FLAML with a budget, wrapped learners and the CRPS; None if it is not installed."""
     if importlib.util.find_spec("flaml") is None:
         return None
-    from functools import partial
-
     from flaml import AutoML
 
     from skuq.integrations.flaml import learner, metric
@@ -159,9 +157,7 @@ def flaml_seconds(budget: float = 10.0) -> float | None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--budget", type=float, default=60.0)
     parser.add_argument("--sets", nargs="*", default=list(SETS), help="data sets, such as gal/gal_kin8nm")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="number of seeds")
@@ -173,21 +169,16 @@ def main() -> None:
     if not chosen.no_flaml:
         seconds = flaml_seconds()
         print("FLAML is not installed" if seconds is None else f"FLAML: {seconds:.1f} s of a budget of 10 s")
-    lines = chosen.results.read_text().splitlines() if chosen.results.is_file() else []
-    results = [one for one in map(json.loads, lines) if one["budget"] in (None, chosen.budget)]
-    there = {(one["set"], one["method"], one["seed"]) for one in results}
+    results = [one for one in stored(chosen.results) if one["budget"] in (None, chosen.budget)]
     methods = [name for name, (package, _) in DEFAULTS.items() if importlib.util.find_spec(package)]
     tasks = [
-        (name, method, seed)
+        (method, name, seed)
         for seed in range(chosen.seeds)
         for name in chosen.sets
         for method in (*methods, SEARCH)
-        if chosen.methods in method and (name, method, seed) not in there
+        if chosen.methods in method
     ]
-    for name, method, seed in tasks[: chosen.most]:
-        results.append(evaluate(name, method, seed, chosen.budget))
-        with chosen.results.open("a") as file:
-            file.write(json.dumps(results[-1]) + "\n")
+    missing(results, tasks, partial(evaluate, budget=chosen.budget), chosen.results, chosen.most)
     frame = pd.DataFrame(results)
     shown = table(frame[frame["set"].isin(chosen.sets) & (frame["seed"] < chosen.seeds)])
     if shown.empty:

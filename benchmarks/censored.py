@@ -8,13 +8,13 @@ distribution is best.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from measuring import arguments
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from skuq.distributions import Distribution, Normal, Transformed
@@ -139,9 +139,7 @@ def scores_table(n: int = 20_000) -> pd.Series:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--seeds", type=int, default=4, help="number of simulations")
     chosen = parser.parse_args()
     formatted = {"float_format": "{:.3f}".format}

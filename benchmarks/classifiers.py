@@ -16,13 +16,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import time
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from measuring import seconds, sides_of, times_of
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 
@@ -33,7 +33,7 @@ COVERAGE = 0.9
 CREPES_NUMBERS = 1e9
 """Largest product of calibration rows, rows to predict and classes for crepes, which then takes a minute."""
 
-ROUNDS, SECONDS_A_SIDE = 7, 6.0
+SECONDS_A_SIDE = 6.0
 
 
 class GivenProba(ClassifierMixin, BaseEstimator):
@@ -140,25 +140,8 @@ def crepes_side(case: Case, data: Any) -> Side:
 
 
 def best_seconds(function: Callable[[], object]) -> float:
-    """Return the best processor time of at most `ROUNDS` calls."""
-    times: list[float] = []
-    while not times or (len(times) < ROUNDS and sum(times) < SECONDS_A_SIDE):
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return max(min(times), 1e-6)
-
-
-def measure(side: Side) -> tuple[float, float, float, np.ndarray]:
-    """Return the seconds of fit and prediction, their peak memory in megabytes, and the sets."""
-    fit, predict = side
-    model = fit()
-    fit_time, predict_time = best_seconds(fit), best_seconds(lambda: predict(model))
-    tracemalloc.start()
-    sets = predict(fit())
-    peak = tracemalloc.get_traced_memory()[1] / 1e6
-    tracemalloc.stop()
-    return fit_time, predict_time, peak, sets
+    """Return the best processor time of at most seven calls."""
+    return max(min(times_of(function, SECONDS_A_SIDE, clock=time.process_time)), 1e-6)
 
 
 def kernel_table() -> None:
@@ -224,15 +207,14 @@ def torch_epoch(case: Perceptron) -> float:
     optimizer, loss = torch.optim.Adam(net.parameters(), 3e-3, fused=True), torch.nn.CrossEntropyLoss()
     X, y = case.data(ROWS)
     X, y = torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(y)
-    times = []
-    for _ in range(EPOCHS):
-        start = time.perf_counter()
+
+    def epoch() -> None:
         for rows in torch.split(torch.randperm(len(X)), case.batch):
             optimizer.zero_grad()
             loss(net(X[rows]), y[rows]).backward()
             optimizer.step()
-        times.append(time.perf_counter() - start)
-    return min(times)
+
+    return min(seconds(epoch) for _ in range(EPOCHS))
 
 
 def skuq_epoch(case: Perceptron, n_members: int) -> float:
@@ -261,12 +243,7 @@ def products_seconds(case: Perceptron, n_members: int, rows: int, *, training: b
                 if k:
                     torch.bmm(weight.transpose(1, 2), slope)
 
-    times = []
-    for _ in range(20):
-        start = time.perf_counter()
-        multiply()
-        times.append(time.perf_counter() - start)
-    return min(times)
+    return min(seconds(multiply) for _ in range(20))
 
 
 def network_table() -> None:
@@ -276,16 +253,14 @@ def network_table() -> None:
     for case in PERCEPTRONS:
         peer, one, many = torch_epoch(case), skuq_epoch(case, 1), skuq_epoch(case, MEMBERS) / MEMBERS
         limit = products_seconds(case, MEMBERS, case.batch, training=True) / case.batch / MEMBERS * ROWS
-        values = "".join(f"{1e6 * seconds / ROWS:9.1f}" for seconds in (peer, one, many, limit))
+        values = "".join(f"{1e6 * taken / ROWS:9.1f}" for taken in (peer, one, many, limit))
         what = f"{case.n_features}-{case.hidden}-{case.hidden}-10, batch {case.batch}"
         print(f"{what:34}{values}{peer / one:7.2f}{peer / many:7.2f}", flush=True)
     print(f"\n{'predict_proba, ten members':35}{'rows':>8}{'skuq, s':>9}{'products, s':>12}{'ratio':>7}")
     for case in (PERCEPTRONS[0], PERCEPTRONS[-1]):
         model = case.classifier(MEMBERS).set_params(max_epochs=1).fit(*case.data(1000))
         X, _ = case.data(NEW_ROWS)
-        start = time.perf_counter()
-        model.predict_proba(X)
-        own = time.perf_counter() - start
+        own = seconds(lambda model=model, X=X: model.predict_proba(X))
         limit = products_seconds(case, MEMBERS, 1000, training=False) * NEW_ROWS / 1000
         what = f"{case.n_features}-{case.hidden}-{case.hidden}-10"
         print(f"{what:34}{NEW_ROWS:9d}{own:9.2f}{limit:12.2f}{own / limit:7.2f}", flush=True)
@@ -300,7 +275,7 @@ def main() -> None:
     peers = {"MAPIE": ("mapie", mapie_side), "crepes": ("crepes", crepes_side)}
     for case in CASES:
         data = case.data
-        own = measure(skuq_side(case, data))
+        own = sides_of(*skuq_side(case, data), best_seconds)
         head = f"{case.what:27}{case.n:9d}{case.m:9d}"
         print(f"{head}{'skuq':>9}{own[0]:10.3f}{own[1]:11.3f}{own[2]:8.1f}", flush=True)
         for name, (package, side) in peers.items():
@@ -310,7 +285,7 @@ def main() -> None:
                 case.method != "lac" or case.n * case.m * case.n_classes > CREPES_NUMBERS
             ):
                 continue
-            peer = measure(side(case, data))
+            peer = sides_of(*side(case, data), best_seconds)
             if case.method == "lac":
                 np.testing.assert_array_equal(own[3], peer[3])
             ratios = "".join(f"{theirs / ours:7.1f}" for ours, theirs in zip(own[:3], peer[:3], strict=True))

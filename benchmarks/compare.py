@@ -28,6 +28,8 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+from measuring import arguments
+
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS, SHORTEST, TOLERANCE, CONFIDENCE = 9, 0.05, 0.05, 0.95
 THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
@@ -211,9 +213,7 @@ def compare(base: Path, rounds: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("base", nargs="?", default="main", help="a commit, a branch or a tag")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)

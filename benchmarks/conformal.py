@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import importlib.util
 import statistics
-import time
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from measuring import sides_of, times_of
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold, LeaveOneOut
 from sklearn.tree import DecisionTreeRegressor
@@ -119,25 +118,7 @@ def mapie_side(case: Case, data: Data) -> tuple[Callable[[], Any], Callable[[Any
 
 def median_seconds(function: Callable[[], object]) -> float:
     """Return the median time of at most seven calls."""
-    times: list[float] = []
-    while not times or (len(times) < 7 and sum(times) < SECONDS_A_SIDE):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
-def measure(
-    fit: Callable[[], Any], predict: Callable[[Any], np.ndarray]
-) -> tuple[float, float, float, np.ndarray]:
-    """Return the seconds of fit and prediction, their peak memory in megabytes, and the bounds."""
-    model = fit()
-    fit_time, predict_time = median_seconds(fit), median_seconds(lambda: predict(model))
-    tracemalloc.start()
-    bounds = predict(fit())
-    peak = tracemalloc.get_traced_memory()[1] / 1e6
-    tracemalloc.stop()
-    return fit_time, predict_time, peak, bounds
+    return statistics.median(times_of(function, SECONDS_A_SIDE))
 
 
 def main() -> None:
@@ -149,10 +130,10 @@ def main() -> None:
     )
     for case in CASES:
         data = case.data
-        own = measure(*skuq_side(case, data))
+        own = sides_of(*skuq_side(case, data), median_seconds)
         text = f"{case.what:27}{case.n:8d}{case.m:8d}{own[0]:10.3f}{own[1]:10.3f}{own[2]:9.1f}"
         if HAS_MAPIE and case.n * case.m <= MAPIE_NUMBERS:
-            peer = measure(*mapie_side(case, data))
+            peer = sides_of(*mapie_side(case, data), median_seconds)
             np.testing.assert_allclose(own[3], peer[3], rtol=1e-10, atol=1e-10)
             text += f"{peer[0]:10.3f}{peer[1]:10.3f}{peer[2]:9.1f}"
             text += f"{sum(peer[:2]) / sum(own[:2]):7.1f}{peer[1] / own[1]:9.1f}{peer[2] / own[2]:7.1f}"

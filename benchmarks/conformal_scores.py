@@ -7,12 +7,12 @@ slab is the slab of X with the lowest coverage among slabs with at least a tenth
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from measuring import arguments
 from real_data import load
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
@@ -91,7 +91,7 @@ def evaluate(name: str, forecast: str, seed: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Print one table, with one row per block and the three measures per score."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--blocks", nargs="*", help="names such as concrete; all by default")
     wanted = parser.parse_args().blocks
     warnings.simplefilter("ignore")

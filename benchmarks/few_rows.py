@@ -8,13 +8,13 @@ prediction are infinite.
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from measuring import arguments
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
@@ -105,9 +105,7 @@ def table(process: str, names: list[str], n_sets: int, rows: tuple[int, ...] = R
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument(
         "--sets", type=int, default=60, help="number of training sets for each number of rows"
     )

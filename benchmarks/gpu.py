@@ -8,13 +8,13 @@ and is not counted. Without CUDA, the script measures nothing and ends with an e
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from typing import Any
 
 import numpy as np
 import torch
+from measuring import arguments
 from sklearn.base import clone, is_classifier
 
 from skuq import neural
@@ -72,9 +72,7 @@ def best(model: Any, X: np.ndarray, y: np.ndarray, devices: tuple[str, ...], rou
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=20_000)
     options = parser.parse_args()

@@ -9,7 +9,6 @@ four columns.
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 import warnings
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from measuring import arguments
 from scipy import special, stats
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
@@ -140,9 +140,7 @@ def zeros_table(n_seeds: int) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--seeds", type=int, default=4, help="number of simulations and splits")
     chosen = parser.parse_args()
     for table in (counts_table, zeros_table):

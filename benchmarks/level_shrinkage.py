@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from real_data import SETS, split
+from real_data import SETS, ngboost, split
 from scipy import stats
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.pipeline import make_pipeline
@@ -56,12 +56,6 @@ def networks(seed: int) -> Any:
     return make_pipeline(
         StandardScaler(), DeepEnsembleRegressor(n_estimators=5, calibration=None, random_state=seed)
     )
-
-
-def ngboost(seed: int) -> Any:
-    from ngboost import NGBRegressor
-
-    return NGBRegressor(verbose=False, random_state=seed)
 
 
 MODELS: dict[str, Callable[[int], Any]] = {

@@ -12,15 +12,15 @@ from __future__ import annotations
 import importlib
 import statistics
 import sys
-import time
-import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from types import ModuleType
 
 import numpy as np
+from measuring import peak_bytes, times_in_turns
 from scipy.special import ndtr
 from sklearn.datasets import make_friedman1
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
@@ -96,78 +96,40 @@ def average_calibration(big: Data) -> Iterator[Line]:
     if toolbox is None:
         return
     y, mu, s, dist, n = big.y, big.mu, big.s, big.dist, big.y.size
-    name = "UT vectorized"
     for kind in ("interval", "quantile"):
-        options = {"levels": UT_LEVELS, "kind": kind}
+        curve = partial(regression_calibration_curve, y, dist, levels=UT_LEVELS, kind=kind)
+        peer = partial(toolbox.get_proportion_lists_vectorized, mu, s, y, prop_type=kind)
         yield Line(
             f"calibration curve, 100 levels, {kind}",
             n,
-            lambda options=options: regression_calibration_curve(y, dist, **options).observed,
-            name,
-            lambda kind=kind: toolbox.get_proportion_lists_vectorized(mu, s, y, prop_type=kind)[1],
+            lambda curve=curve: curve().observed,
+            "UT vectorized",
+            lambda peer=peer: peer()[1],
             target=10,
             same=kind == "interval",  # the quantile curve of the peer is mirrored
         )
-    options = {"levels": UT_LEVELS, "kind": "interval"}
-    yield Line(
-        "MACE",
-        n,
-        lambda: mean_absolute_calibration_error(y, dist, **options),
-        name,
-        lambda: toolbox.mean_absolute_calibration_error(mu, s, y, vectorized=True),
-    )
-    yield Line(
-        "RMSCE",
-        n,
-        lambda: root_mean_squared_calibration_error(y, dist, **options),
-        name,
-        lambda: toolbox.root_mean_squared_calibration_error(mu, s, y, vectorized=True),
-    )
-    yield Line(
-        "miscalibration area, 100 levels",
-        n,
-        lambda: miscalibration_area(y, dist, **options),
-        name,
-        lambda: toolbox.miscalibration_area(mu, s, y, vectorized=True),
-    )
-    yield Line(
-        "miscalibration area, exact",
-        n,
-        lambda: miscalibration_area(y, dist),
-        "limit: ndtr and sort",
-        lambda: np.sort(ndtr((y - mu) / s)),
-        same=False,
-    )
+    for what, own, theirs in (
+        ("MACE", mean_absolute_calibration_error, toolbox.mean_absolute_calibration_error),
+        ("RMSCE", root_mean_squared_calibration_error, toolbox.root_mean_squared_calibration_error),
+        ("miscalibration area, 100 levels", miscalibration_area, toolbox.miscalibration_area),
+    ):
+        by_skuq = partial(own, y, dist, levels=UT_LEVELS, kind="interval")
+        yield Line(what, n, by_skuq, "UT vectorized", partial(theirs, mu, s, y, vectorized=True))
+    exact, least = partial(miscalibration_area, y, dist), lambda: np.sort(ndtr((y - mu) / s))
+    yield Line("miscalibration area, exact", n, exact, "limit: ndtr and sort", least, same=False)
 
 
 def quantile_scores(big: Data) -> Iterator[Line]:
     toolbox = load("uncertainty_toolbox")
     if toolbox is None:
         return
-    y, mu, s, dist, n = big.y, big.mu, big.s, big.dist, big.y.size
-    yield Line(
-        "pinball loss, 99 levels",
-        n,
-        lambda: pinball_loss(y, dist),
-        "UT",
-        lambda: toolbox.check_score(mu, s, y),
-        target=50,
-    )
-    yield Line(
-        "interval score, 99 levels",
-        n,
-        lambda: interval_score_loss(y, dist, coverage=PERCENT),
-        "UT",
-        lambda: toolbox.interval_score(mu, s, y),
-        target=50,
-    )
-    yield Line(
-        "weighted interval score, 11 intervals",
-        n,
-        lambda: weighted_interval_score_loss(y, dist),
-        "a pass per level",
-        lambda: _wis_by_levels(y, dist),
-    )
+    y, dist, n = big.y, big.dist, big.y.size
+    peer = partial(toolbox.check_score, big.mu, big.s, y)
+    yield Line("pinball loss, 99 levels", n, partial(pinball_loss, y, dist), "UT", peer, target=50)
+    own, peer = partial(interval_score_loss, y, dist, coverage=PERCENT), toolbox.interval_score
+    yield Line("interval score, 99 levels", n, own, "UT", partial(peer, big.mu, big.s, y), target=50)
+    own, peer = partial(weighted_interval_score_loss, y, dist), partial(_wis_by_levels, y, dist)
+    yield Line("weighted interval score, 11 intervals", n, own, "a pass per level", peer)
 
 
 def _wis_by_levels(y: np.ndarray, dist: Normal) -> float:
@@ -204,55 +166,36 @@ def binned_calibration(big: Data) -> Iterator[Line]:
     netcal = load("netcal.metrics")
     if netcal is None:
         return
-    y, mu, s, dist, n = big.y, big.mu, big.s, big.dist, big.y.size
-    uniform = {"strategy": "uniform"}
-    yield Line(
-        "ENCE, 10 bins of equal width",
-        n,
-        lambda: expected_normalized_calibration_error(y, dist, **uniform),
-        "netcal",
-        lambda: float(netcal.ENCE().measure((mu, s), y).squeeze()),
-        target=5,
-    )
-    yield Line(
-        "UCE, 10 bins of equal width",
-        n,
-        lambda: uncertainty_calibration_error(y, dist),
-        "netcal",
-        lambda: float(np.squeeze(netcal.UCE().measure((mu, s), y))),
-    )
-    yield Line(
-        "QCE, 9 levels, 10 bins of equal width",
-        n,
-        lambda: quantile_calibration_error(y, dist, **uniform),
-        "netcal",
-        lambda: netcal.QCE(marginal=False).measure((mu, s), y, TENTHS, reduction="mean"),
-        target=20,
-    )
-    yield Line(
-        "ENCE, 10 bins of equal weight",
-        n,
-        lambda: expected_normalized_calibration_error(y, dist),
-        "limit: argsort",
-        lambda: np.argsort(s),
-        same=False,
-    )
+    y, pair, dist, n = big.y, (big.mu, big.s), big.dist, big.y.size
+    ence = partial(expected_normalized_calibration_error, y, dist)
+    peers: dict[str, Callable[[], object]] = {
+        "ENCE": lambda: float(netcal.ENCE().measure(pair, y).squeeze()),
+        "UCE": lambda: float(np.squeeze(netcal.UCE().measure(pair, y))),
+        "QCE": lambda: netcal.QCE(marginal=False).measure(pair, y, TENTHS, reduction="mean"),
+    }
+    uce = partial(uncertainty_calibration_error, y, dist)
+    qce = partial(quantile_calibration_error, y, dist, strategy="uniform")
+    for what, own, name, target in (
+        ("ENCE, 10 bins of equal width", partial(ence, strategy="uniform"), "ENCE", 5),
+        ("UCE, 10 bins of equal width", uce, "UCE", None),
+        ("QCE, 9 levels, 10 bins of equal width", qce, "QCE", 20),
+    ):
+        yield Line(what, n, own, "netcal", peers[name], target)
+    limit = partial(np.argsort, big.s)
+    yield Line("ENCE, 10 bins of equal weight", n, ence, "limit: argsort", limit, same=False)
 
 
 def proper_scores(big: Data) -> Iterator[Line]:
     y, mu, s, dist, n = big.y, big.mu, big.s, big.dist, big.y.size
-    z = (y - mu) / s
-    yield Line("CRPS, normal", n, lambda: crps_loss(y, dist), "limit: ndtr", lambda: ndtr(z), same=False)
+    crps, z = partial(crps_loss, y, dist), (y - mu) / s
+    yield Line("CRPS, normal", n, crps, "limit: ndtr", lambda: ndtr(z), same=False)
     rules = load("scoringrules")
     if rules is None:
         return
     name = "scoringrules"
-    yield Line(
-        "CRPS, normal", n, lambda: crps_loss(y, dist), name, lambda: rules.crps_normal(y, mu, s).mean(), 1
-    )
-    yield Line(
-        "NLL, normal", n, lambda: nll_loss(y, dist), name, lambda: rules.logs_normal(y, mu, s).mean(), 1
-    )
+    yield Line("CRPS, normal", n, crps, name, lambda: rules.crps_normal(y, mu, s).mean(), 1)
+    nll = partial(nll_loss, y, dist)
+    yield Line("NLL, normal", n, nll, name, lambda: rules.logs_normal(y, mu, s).mean(), 1)
     rng = np.random.default_rng(0)
     members, target = rng.normal(size=(10_000, 100)), rng.normal(size=10_000)
     for own, peer in (("nrg", "qd"), ("nrg", "pwm"), ("nrg", "int"), ("fair", "pwm")):
@@ -276,22 +219,19 @@ def several_targets() -> Iterator[Line]:
     for n, m, d in ((200, 100, 2), (1000, 100, 3), (100, 200, 3), (10, 500, 8)):
         members, y = rng.normal(size=(n, m, d)), rng.normal(size=(n, d))
         dist = EmpiricalJoint(members)
-        yield Line(
-            f"energy score, {n} rows, {m} members, {d} targets",
-            members.size,
-            lambda y=y, dist=dist: energy_score_loss(y, dist),
-            "scoringrules",
-            lambda y=y, members=members: rules.es_ensemble(y, members).mean(),
-            target=5,
-        )
-        yield Line(
-            f"variogram score, {n} rows, {m} members, {d} targets",
-            members.size,
-            lambda y=y, dist=dist: variogram_score_loss(y, dist),
-            "scoringrules",
-            lambda y=y, members=members: rules.vs_ensemble(y, members, p=0.5).mean(),
-            target=5,
-        )
+        energy, variogram = rules.es_ensemble, partial(rules.vs_ensemble, p=0.5)
+        for what, own, peer in (
+            ("energy", energy_score_loss, energy),
+            ("variogram", variogram_score_loss, variogram),
+        ):
+            yield Line(
+                f"{what} score, {n} rows, {m} members, {d} targets",
+                members.size,
+                partial(own, y, dist),
+                "scoringrules",
+                lambda y=y, members=members, peer=peer: peer(y, members).mean(),
+                target=5,
+            )
 
 
 def decompositions() -> Iterator[Line]:
@@ -349,33 +289,17 @@ def pools() -> Iterator[Line]:
         )
 
 
-def seconds(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
-
-def peak_arrays(function: Callable[[], object], n: int) -> float:
-    """Return the peak of the allocated memory, in arrays of n numbers."""
-    tracemalloc.start()
-    function()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak / (8 * n)
-
-
 def measure(line: Line) -> tuple[float, float]:
     """Return the median seconds of skuq and of the peer, measured in alternating calls."""
-    rounds = max(1, min(ROUNDS, int(SECONDS_A_LINE / (seconds(line.skuq) + seconds(line.peer)))))
-    times = [(seconds(line.skuq), seconds(line.peer)) for _ in range(rounds)]
-    return statistics.median(own for own, _ in times), statistics.median(peer for _, peer in times)
+    own, peer = times_in_turns(line.skuq, line.peer, budget=SECONDS_A_LINE, most=ROUNDS)
+    return statistics.median(own), statistics.median(peer)
 
 
 def report(line: Line) -> str:
     """Return the row of the table."""
     if line.same:
         np.testing.assert_allclose(line.skuq(), line.peer(), rtol=1e-9, atol=1e-12, err_msg=line.what)
-    memory = peak_arrays(line.skuq, line.n), peak_arrays(line.peer, line.n)
+    memory = [peak_bytes(side) / (8 * line.n) for side in (line.skuq, line.peer)]
     own, peer = measure(line)
     target = "" if line.target is None else f"{line.target:.2g}"
     times = f"{1e3 * own:10.2f}{1e3 * peer:11.2f}{peer / own:8.2g}{target:>7}"

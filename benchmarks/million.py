@@ -8,18 +8,17 @@ inputs. ``--rows 100000`` uses fewer rows. Operations that need torch are omitte
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import time
-import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from measuring import arguments, peak_bytes, seconds
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
@@ -50,7 +49,7 @@ from skuq.metrics import (
     reliability_table,
     uncertainty_characteristics_curve,
 )
-from skuq.metrics._spec import MetricSpec, all_specs
+from skuq.metrics._spec import all_specs
 from skuq.monitoring import MetricAccumulator
 from skuq.recalibration import EmpiricalRecalibrator, IsotonicRecalibrator
 from skuq.regressors import (
@@ -149,14 +148,11 @@ def regressor_lines() -> Iterator[Line]:
             if name.endswith("Regressor"):
                 settings = {"hidden_layer_sizes": (16,), "max_epochs": 1, "batch_size": 1024}
                 models[f"{name}, one epoch"] = getattr(neural, name)(**settings, random_state=0)
-    for name, model in models.items():
 
-        def make(n: int, name: str = name, model: Any = model) -> Callable[[], object]:
-            X, y = table(n)
-            y = targets.get(name, np.asarray)(y)
-            return lambda: model.fit(X, y).predict_interval(X)
-
-        yield Line(f"{name}: fit, interval", make)
+    def make(n: int, name: str) -> Callable[[], object]:
+        X, y = table(n)
+        y = targets.get(name, np.asarray)(y)
+        return lambda: models[name].fit(X, y).predict_interval(X)
 
     def make_bound(n: int) -> Callable[[], object]:
         X, y = table(n)
@@ -166,6 +162,7 @@ def regressor_lines() -> Iterator[Line]:
         known = {"event": time <= end, "censoring_time": end}
         return lambda: model.fit(X, np.minimum(time, end), **known).predict(X)
 
+    yield from (Line(f"{name}: fit, interval", partial(make, name=name)) for name in models)
     yield Line("ConformalSurvivalRegressor: fit, lower bound", make_bound)
 
 
@@ -177,40 +174,32 @@ def classes(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def classifier_lines() -> Iterator[Line]:
+    def make(n: int, model: Any, method: str = "predict_proba") -> Callable[[], object]:
+        y, proba = classes(n)
+        return lambda: getattr(model.fit(proba, y), method)(proba)
+
     for name, options in {"split": {}, "CV+": {"cv": 5}}.items():
-
-        def make(n: int, options: dict[str, int] = options) -> Callable[[], object]:
-            y, proba = classes(n)
-            model = ConformalClassifier(GaussianNB(), random_state=0, **options)
-            return lambda: model.fit(proba, y).predict_set(proba)
-
-        yield Line(f"ConformalClassifier({name}): fit, set", make)
+        model = ConformalClassifier(GaussianNB(), random_state=0, **options)
+        yield Line(f"ConformalClassifier({name}): fit, set", partial(make, model=model, method="predict_set"))
     if not (find_spec("torch") and find_spec("skorch")):
         return
     neural = importlib.import_module("skuq.neural")
+    settings = {"hidden_layer_sizes": (16,), "max_epochs": 1, "batch_size": 1024}
     for name in (name for name in neural.__all__ if name.endswith("Classifier")):
-
-        def make_network(n: int, name: str = name) -> Callable[[], object]:
-            y, proba = classes(n)
-            settings = {"hidden_layer_sizes": (16,), "max_epochs": 1, "batch_size": 1024}
-            model = getattr(neural, name)(**settings, random_state=0)
-            return lambda: model.fit(proba, y).predict_proba(proba)
-
-        yield Line(f"{name}, one epoch: fit, probabilities", make_network)
+        model = getattr(neural, name)(**settings, random_state=0)
+        yield Line(f"{name}, one epoch: fit, probabilities", partial(make, model=model))
 
 
 def recalibrator_lines() -> Iterator[Line]:
+    def make(n: int, name: str) -> Callable[[], object]:
+        y, dist = forecast(n)
+        options = {"miss_rate": 0.1} if name == "OperatingPointRecalibrator" else {}
+        recalibrator = getattr(skuq.recalibration, name)(**options)
+        return lambda: recalibrator.fit(dist, y).transform(dist).interval()
+
     for name in skuq.recalibration.__all__:
-        if name == "BaseRecalibrator":
-            continue
-
-        def make(n: int, name: str = name) -> Callable[[], object]:
-            y, dist = forecast(n)
-            options = {"miss_rate": 0.1} if name == "OperatingPointRecalibrator" else {}
-            recalibrator = getattr(skuq.recalibration, name)(**options)
-            return lambda: recalibrator.fit(dist, y).transform(dist).interval()
-
-        yield Line(f"{name}: fit, interval", make)
+        if name != "BaseRecalibrator":
+            yield Line(f"{name}: fit, interval", partial(make, name=name))
 
 
 def families(n: int) -> dict[str, Distribution]:
@@ -237,79 +226,65 @@ def families(n: int) -> dict[str, Distribution]:
 
 def distribution_lines() -> Iterator[Line]:
     for name in families(10):
-
-        def make(n: int, name: str = name) -> Callable[[], object]:
-            y, _ = forecast(n)
-            dist = families(n)[name]
-            return lambda: dist.crps(y)
-
+        make = partial(lambda n, name: partial(families(n)[name].crps, forecast(n)[0]), name=name)
         yield Line(f"CRPS of {name}", make)
 
 
 def metric_lines() -> Iterator[Line]:
     specs = {spec.scorer_name: spec for spec in all_specs().values()}
+
+    def make(n: int, name: str) -> Callable[[], object]:
+        metric, spec = make_scorer(name.removeprefix("neg_"))._score_func, specs.get(name)
+        if spec is not None and spec.of_classes:
+            return partial(metric, *classes(n))
+        if spec is not None and spec.of_targets:
+            return partial(metric, *joint_forecast(n))
+        features = (table(n)[0],) if spec is not None and spec.needs_X else ()
+        return partial(metric, *forecast(n), *features)
+
     for name in sorted(get_scorer_names()):
-        spec = specs.get(name)
-
-        def make(n: int, name: str = name, spec: MetricSpec | None = spec) -> Callable[[], object]:
-            metric = make_scorer(name.removeprefix("neg_"))._score_func
-            if spec is not None and spec.of_classes:
-                labels, proba = classes(n)
-                return lambda: metric(labels, proba)
-            if spec is not None and spec.of_targets:
-                several, joint = joint_forecast(n)
-                return lambda: metric(several, joint)
-            y, dist = forecast(n)
-            features = (table(n)[0],) if spec is not None and spec.needs_X else ()
-            return lambda: metric(y, dist, *features)
-
-        yield Line(f"metric {name.removeprefix('neg_')}", make)
-    for of_classes in (conditional_set_coverage, class_reliability_table):
-
-        def make_table(n: int, function: Callable[..., object] = of_classes) -> Callable[[], object]:
-            labels, proba = classes(n)
-            return lambda: function(labels, proba)
-
-        yield Line(of_classes.__name__, make_table)
-    for function in (
-        regression_calibration_curve,
-        reliability_table,
-        conditional_coverage,
-        uncertainty_characteristics_curve,
-        adversarial_group_calibration_curve,
+        yield Line(f"metric {name.removeprefix('neg_')}", partial(make, name=name))
+    for rows, functions in (
+        (classes, (conditional_set_coverage, class_reliability_table)),
+        (
+            forecast,
+            (
+                regression_calibration_curve,
+                reliability_table,
+                conditional_coverage,
+                uncertainty_characteristics_curve,
+                adversarial_group_calibration_curve,
+            ),
+        ),
     ):
-
-        def make_curve(n: int, function: Callable[..., object] = function) -> Callable[[], object]:
-            y, dist = forecast(n)
-            return lambda: function(y, dist)
-
-        yield Line(function.__name__, make_curve)
+        for function in functions:
+            make_table = partial(lambda n, rows, function: partial(function, *rows(n)), rows=rows)
+            yield Line(function.__name__, partial(make_table, function=function))
 
 
 def resampling_lines() -> Iterator[Line]:
-    def interval(n: int) -> Callable[[], object]:
-        y, dist = forecast(n)
-        return lambda: bootstrap_interval(y, dist, "crps", random_state=0)
+    few = {"n_resamples": 20, "n_simulations": 10}
 
-    def test(n: int) -> Callable[[], object]:
-        y, dist = forecast(n)
+    def interval(y: np.ndarray, dist: Normal) -> object:
+        return bootstrap_interval(y, dist, "crps", random_state=0)
+
+    def test(y: np.ndarray, dist: Normal) -> object:
         other = Normal(dist.loc, 1.1 * dist.scale)
-        return lambda: paired_permutation_test(y, dist, other, "crps", n_permutations=100, random_state=0)
+        return paired_permutation_test(y, dist, other, "crps", n_permutations=100, random_state=0)
 
-    def report(n: int) -> Callable[[], object]:
-        y, dist = forecast(n)
-        return lambda: uncertainty_report(y, dist, n_resamples=20, n_simulations=10, random_state=0)
+    def report(y: np.ndarray, dist: Normal) -> object:
+        return uncertainty_report(y, dist, **few, random_state=0)
 
-    yield Line("bootstrap_interval of CRPS", interval)
-    yield Line("paired_permutation_test of CRPS, 100", test)
+    def page(y: np.ndarray, dist: Normal) -> object:
+        return skuq.displays.HTMLReport.from_predictions(y, dist, **few).html
 
-    def page(n: int) -> Callable[[], object]:
-        y, dist = forecast(n)
-        settings = {"n_resamples": 20, "n_simulations": 10}
-        return lambda: skuq.displays.HTMLReport.from_predictions(y, dist, **settings).html
-
-    yield Line("uncertainty_report, 20 + 10", report)
-    yield Line("HTMLReport, 20 + 10", page)
+    for what, function in {
+        "bootstrap_interval of CRPS": interval,
+        "paired_permutation_test of CRPS, 100": test,
+        "uncertainty_report, 20 + 10": report,
+        "HTMLReport, 20 + 10": page,
+    }.items():
+        yield Line(what, partial(lambda n, function: partial(function, *forecast(n)), function=function))
 
 
 NO_ROWS = {"MetricAgreementDisplay"}
@@ -360,19 +335,15 @@ def drawn(name: str, n: int) -> Any:
 
 
 def display_lines() -> Iterator[Line]:
+    def draw(name: str, n: int) -> None:
+        display = drawn(name, n)
+        display.figure_.canvas.draw()
+        mpl.pyplot.close(display.figure_)
+
     for name in skuq.displays.__all__:
-        if name in NO_ROWS or not name.endswith("Display"):
-            continue
-
-        def make(n: int, name: str = name) -> Callable[[], object]:
-            def draw() -> None:
-                display = drawn(name, n)
-                display.figure_.canvas.draw()
-                mpl.pyplot.close(display.figure_)
-
-            return draw
-
-        yield Line(f"{name}, with drawing", make)
+        if name not in NO_ROWS and name.endswith("Display"):
+            make = partial(lambda n, name: partial(draw, name, n), name=name)
+            yield Line(f"{name}, with drawing", make)
 
 
 GROUPS = (
@@ -386,23 +357,8 @@ GROUPS = (
 )
 
 
-def seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
-def peak(call: Callable[[], object]) -> float:
-    """Return the peak of memory in addition to the inputs, in MB, in a separate run."""
-    tracemalloc.start()
-    call()
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return most / 1e6
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument(
         "part", nargs="?", default="", help="run only operations whose name contains this text"
     )
@@ -417,7 +373,10 @@ def main() -> None:
             few, all_rows = line.make(chosen.rows // 10), line.make(chosen.rows)
             few()  # imports and caches
             tenth, whole = seconds(few), seconds(all_rows)
-            print(f"{line.what:50s}{whole:9.2f}{whole / tenth:8.1f}{peak(all_rows):8.0f}", flush=True)
+            print(
+                f"{line.what:50s}{whole:9.2f}{whole / tenth:8.1f}{peak_bytes(all_rows) / 1e6:8.0f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

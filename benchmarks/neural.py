@@ -17,16 +17,17 @@ writes files, and by skorch's EarlyStopping with infinite patience.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import skorch
 import torch
+from measuring import arguments, seconds
+from sklearn.base import clone
 from skorch.callbacks import Callback, Checkpoint, EarlyStopping
 from skorch.dataset import ValidSplit
 from torch import nn
@@ -148,24 +149,19 @@ def products(
 def chung_2021(epochs: int) -> None:
     """Train four losses with five seeds each in one stack, with full batches and scores of epochs."""
     X, y = data(300, 1)
-    networks = []
-    for loss in LOSSES:
-        for seed in range(5):
-            one = PNNRegressor(
-                CASE_SIZES[1:-1],
-                loss=loss,
-                batch_size=1000,
-                max_epochs=epochs,
-                validation_size=1 / 3,
-                calibration=None,
-                learning_rate=LR,
-                lr_schedule="constant",
-                clip_norm=None,
-                device="cpu",
-                random_state=seed,
-            )
-            networks.append(one)
-    fit_many(networks, X, y)
+    one = PNNRegressor(
+        CASE_SIZES[1:-1],
+        batch_size=1000,
+        max_epochs=epochs,
+        validation_size=1 / 3,
+        calibration=None,
+        learning_rate=LR,
+        lr_schedule="constant",
+        clip_norm=None,
+        device="cpu",
+    )
+    pairs = product(LOSSES, range(5))
+    fit_many([clone(one).set_params(loss=loss, random_state=seed) for loss, seed in pairs], X, y)
 
 
 def chung_2021_by_skorch(epochs: int, keep: Callback) -> None:
@@ -188,51 +184,36 @@ def chung_2021_by_skorch(epochs: int, keep: Callback) -> None:
         net.fit(X, y)
 
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
 def best(sides: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Return the best time of each side, measured in alternating calls."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(rounds):
         for name, work in sides.items():
-            times[name].append(seconds(work))
+            times[name].append(seconds(work, time.process_time))
     return {name: min(values) for name, values in times.items()}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds
     torch.set_num_threads(1)
     shipped(2)  # Imports and other preparations are not measured.
-    print(
-        f"{'members':>8}{'skuq s':>9}{'skorch s':>10}{'torch s':>9}{'batched s':>11}{'products s':>12}",
-        end="",
-    )
-    print(f"{'x skorch':>10}{'x torch':>9}{'added':>8}")
+    columns = ("skuq s", "skorch s", "torch s", "batched s", "products s", "x skorch", "x torch", "added")
+    print(f"{'members':>8}" + "".join(f"{column:>12}" for column in columns))
     for m in (5, 40):
         sides = {
-            "skuq": lambda m=m: shipped(m),
+            "skuq": partial(shipped, m),
             "skorch": skorch_net,
             "torch": torch_loop,
-            "batched": lambda m=m: bare_batched(m),
-            "products": lambda m=m: products(m),
+            "batched": partial(bare_batched, m),
+            "products": partial(products, m),
         }
         t = best(sides, rounds)
-        print(
-            f"{m:8d}{t['skuq']:9.2f}{m * t['skorch']:10.1f}{m * t['torch']:9.1f}{t['batched']:11.2f}", end=""
-        )
-        print(
-            f"{t['products']:12.2f}{m * t['skorch'] / t['skuq']:10.1f}{m * t['torch'] / t['skuq']:9.1f}",
-            end="",
-        )
-        print(f"{t['skuq'] / t['batched'] - 1:8.0%}", flush=True)
+        loops = m * t["skorch"], m * t["torch"]
+        times = (t["skuq"], *loops, t["batched"], t["products"], *(loop / t["skuq"] for loop in loops))
+        added = t["skuq"] / t["batched"] - 1
+        print(f"{m:8d}" + "".join(f"{taken:12.2f}" for taken in times) + f"{added:12.0%}", flush=True)
     case_study(2000 if rounds > 1 else 200, min(rounds, 2))
 
 

@@ -8,7 +8,6 @@ not include the prediction of the distribution.
 
 from __future__ import annotations
 
-import argparse
 import pickle
 import statistics
 import time
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from measuring import arguments, seconds, times_in_turns
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
 
@@ -77,21 +77,13 @@ def calls(model: Any) -> dict[str, Callable[[np.ndarray], Callable[[], object]]]
     }
 
 
-def seconds(function: Callable[[], object]) -> float:
-    """Return the processor time of one call, which depends less on other processes than the clock time."""
-    start = time.process_time()
-    function()
-    return time.process_time() - start
-
-
 def measure(
     model: Callable[[], object], base: Callable[[], object], seconds_per_case: float = 3.0
 ) -> tuple[float, float]:
     """Return the median times of the model and of its base, measured in alternating calls."""
-    once = seconds(model) + seconds(base)
-    n_calls = int(np.clip(seconds_per_case / once, 3, CALLS))
-    times = [(seconds(model), seconds(base)) for _ in range(n_calls)]
-    own, other = zip(*times, strict=True)
+    own, other = times_in_turns(
+        model, base, budget=seconds_per_case, most=CALLS, least=3, clock=time.process_time
+    )
     return statistics.median(own), statistics.median(other)
 
 
@@ -100,12 +92,12 @@ def moment_seconds(model: Any, X: np.ndarray) -> float:
     times = []
     for _ in range(20):
         dist = model.predict_dist(X)
-        times.append(seconds(lambda dist=dist: (dist.mean(), dist.std())))
+        times.append(seconds(lambda dist=dist: (dist.mean(), dist.std()), time.process_time))
     return statistics.median(times)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("part", nargs="?", default="", help="run only cases whose name contains this text")
     part = parser.parse_args().part
     X_train, y_train = table(N_TRAIN, 0)

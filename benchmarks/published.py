@@ -14,7 +14,6 @@ recalibration, from the repository of Izbicki and Rodrigues (rizbicki/tabDensity
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
+from measuring import arguments
 from real_data import outside_of_the_band
 from sklearn.metrics import root_mean_squared_error
 from sklearn.model_selection import train_test_split
@@ -351,10 +351,8 @@ def texts(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({name: [cell(value, name) for value in table[name]] for name in table})
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main(given: list[str] | None = None) -> None:
+    parser = arguments(__doc__)
     names, sets = list(models()), dict.fromkeys(case.set for case in cases())
     parser.add_argument("--full", action="store_true", help="run all published splits of EasyUQ")
     parser.add_argument("--splits", type=int, help=f"number of splits of EasyUQ, {SPLITS} by default")
@@ -372,7 +370,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="number of results computed at the same time")
     parser.add_argument("--output", type=Path, default=RESULTS, help="file of the results")
     parser.add_argument("--summary", action="store_true", help="only print the tables")
-    chosen = parser.parse_args(arguments)
+    chosen = parser.parse_args(given)
     n_splits = chosen.splits or (ALL_SPLITS if chosen.full else SPLITS)
     todo = missing(selected(chosen.tables, chosen.sets, chosen.sizes, n_splits), chosen.models, chosen.output)
     for number, result in enumerate([] if chosen.summary else run(todo, chosen.output, chosen.jobs), start=1):

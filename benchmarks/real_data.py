@@ -11,20 +11,21 @@ not used for development. Methods of packages that are not installed are omitted
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
 import pandas as pd
+from measuring import arguments, missing, stored
 from scipy import stats
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.model_selection import KFold
@@ -102,8 +103,12 @@ class Boosting(HistGradientBoostingRegressor):
     """Wrapped model; a separate class, so that other boosting models inside a method are not counted."""
 
 
-def boosting(seed: int, **params: Any) -> Any:
-    return Boosting(random_state=seed, **params)
+def boosting(seed: int) -> Any:
+    return Boosting(random_state=seed)
+
+
+def quantile_boosting(seed: int) -> Any:
+    return Boosting(loss="quantile", quantile=0.5, random_state=seed)
 
 
 def forest(seed: int) -> Any:
@@ -182,72 +187,28 @@ def crepes(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> Forec
     return Forecast(Empirical(members), interval)
 
 
+def wrapped(
+    name: str, make: Callable[[int], Any], base: type, wrapper: Any = UncertaintyRegressor, **params: Any
+) -> Method:
+    """Return a method that wraps a model of scikit-learn."""
+    fit = by_distribution(lambda seed: wrapper(make(seed), random_state=seed, **params))
+    return Method(name, "sklearn", fit, base)
+
+
+FOREST = forest, RandomForestRegressor
 METHODS = (
-    Method(
-        "skuq, boosting",
-        "sklearn",
-        by_distribution(lambda seed: UncertaintyRegressor(boosting(seed), random_state=seed)),
-        Boosting,
-    ),
-    *(
-        Method(
-            f"skuq, boosting, effort {effort}",
-            "sklearn",
-            by_distribution(
-                lambda seed, effort=effort: UncertaintyRegressor(
-                    boosting(seed), effort=effort, random_state=seed
-                )
-            ),
-            Boosting,
-        )
-        for effort in ("low", "high")
-    ),
-    Method(
-        "skuq, forest",
-        "sklearn",
-        by_distribution(lambda seed: UncertaintyRegressor(forest(seed), random_state=seed)),
-        RandomForestRegressor,
-    ),
-    Method(
-        "skuq, residuals of a forest",
-        "sklearn",
-        by_distribution(lambda seed: ResidualRegressor(forest(seed), random_state=seed)),
-        RandomForestRegressor,
-    ),
-    Method(
-        "skuq, quantile boosting",
-        "sklearn",
-        by_distribution(
-            lambda seed: UncertaintyRegressor(
-                boosting(seed, loss="quantile", quantile=0.5), random_state=seed
-            )
-        ),
-        Boosting,
-    ),
-    Method(
-        "raw quantile boosting",
-        "sklearn",
-        by_distribution(
-            lambda seed: UncertaintyRegressor(
-                boosting(seed, loss="quantile", quantile=0.5), "quantile", random_state=seed
-            )
-        ),
-        Boosting,
-    ),
-    Method(
-        "skuq, bootstrap of a forest",
-        "sklearn",
-        by_distribution(lambda seed: BootstrapRegressor(forest(seed), random_state=seed)),
-        RandomForestRegressor,
-    ),
+    wrapped("skuq, boosting", boosting, Boosting),
+    wrapped("skuq, boosting, effort low", boosting, Boosting, effort="low"),
+    wrapped("skuq, boosting, effort high", boosting, Boosting, effort="high"),
+    wrapped("skuq, forest", *FOREST),
+    wrapped("skuq, residuals of a forest", *FOREST, ResidualRegressor),
+    wrapped("skuq, quantile boosting", quantile_boosting, Boosting),
+    wrapped("raw quantile boosting", quantile_boosting, Boosting, method="quantile"),
+    wrapped("skuq, bootstrap of a forest", *FOREST, BootstrapRegressor),
     Method("skuq, default member boosting", "sklearn", by_distribution(default_member("boosting"))),
     Method("skuq, deep ensemble", "torch", by_distribution(deep_ensemble)),
     Method("skuq, plain ensemble", "torch", by_distribution(default_member("plain_ensemble"))),
-    Method(
-        "skuq, pool without recalibrator",
-        "torch",
-        by_distribution(lambda seed: pool(seed, recalibrator=None)),
-    ),
+    Method("skuq, pool without recalibrator", "torch", by_distribution(partial(pool, recalibrator=None))),
     Method("skuq, pool", "torch", by_distribution(pool)),
     Method("quantile-forest", "quantile_forest", by_distribution(quantile_forest)),
     Method("NGBoost", "ngboost", by_distribution(ngboost)),
@@ -385,16 +346,23 @@ def table(results: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows).set_index("method").sort_values("CRPS")
 
 
-def read(path: Path, rows: int) -> list[dict[str, Any]]:
-    """Return the results in the file for this number of training rows."""
-    lines = path.read_text().splitlines() if path.is_file() else []
-    return [result for result in map(json.loads, lines) if result["rows"] == rows]
+def installed(methods: Iterable[Any], part: str) -> list[Any]:
+    """Return the methods whose package is installed and whose name contains a text."""
+    return [one for one in methods if part in one.name and importlib.util.find_spec(one.package) is not None]
+
+
+def completed(
+    path: Path, methods: list[Any], names: Iterable[str], splits: int, rows: int, evaluate: Callable[..., Any]
+) -> pd.DataFrame:
+    """Return the results in a file for this number of rows, after the missing results were computed."""
+    results = [result for result in stored(path) if result["rows"] == rows]
+    tasks = ((method, name, seed) for name in names for seed in range(splits) for method in methods)
+    missing(results, tasks, partial(evaluate, most=rows), path)
+    return pd.DataFrame(results)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--full", action="store_true", help="run 5 splits with at most 7000 training rows")
     parser.add_argument("--sets", choices=SETS, default="all")
     parser.add_argument("--rows", type=int, help="largest number of training rows")
@@ -404,22 +372,8 @@ def main() -> None:
     splits, rows = (5, 7000) if chosen.full else (2, 1500)
     rows = chosen.rows or rows
     names = SETS[chosen.sets]
-    methods = [
-        method
-        for method in METHODS
-        if chosen.methods in method.name and importlib.util.find_spec(method.package) is not None
-    ]
-    results = read(chosen.results, rows)
-    there = {(result["method"], result["set"], result["seed"]) for result in results}
-    for name in names:
-        for seed in range(splits):
-            for method in methods:
-                if (method.name, name, seed) in there:
-                    continue
-                results.append(evaluate(method, name, seed, rows))
-                with chosen.results.open("a") as file:
-                    file.write(json.dumps(results[-1]) + "\n")
-    frame = pd.DataFrame(results)
+    methods = installed(METHODS, chosen.methods)
+    frame = completed(chosen.results, methods, names, splits, rows, evaluate)
     frame = frame[frame["set"].isin(names) & (frame["seed"] < splits)]
     print(
         f"{len(names)} sets, {splits} splits, at most {rows} training rows.\n"

@@ -13,9 +13,6 @@ ensemble of 32 networks.
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
-import json
 import time
 import warnings
 from collections.abc import Callable
@@ -24,7 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from real_data import SETS, deep_ensemble, pool, read, split
+from measuring import arguments
+from real_data import SETS, completed, deep_ensemble, installed, pool, split
 
 from skuq import predict_dist
 from skuq.distributions import Quantiles
@@ -113,33 +111,19 @@ def table(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--sets", choices=SETS, default="all")
     parser.add_argument("--rows", type=int, default=1500, help="largest number of training rows")
     parser.add_argument("--splits", type=int, default=1)
     parser.add_argument("--methods", default="", help="run only methods whose name contains this text")
     parser.add_argument("--results", type=Path, default=Path("real_data_tables.jsonl"))
     chosen = parser.parse_args()
-    methods = [
-        method
-        for method in METHODS
-        if chosen.methods in method.name and importlib.util.find_spec(method.package) is not None
-    ]
+    methods = installed(METHODS, chosen.methods)
     if not methods:
         parser.error(f"--methods: the name of no installed method contains {chosen.methods!r}.")
-    results = read(chosen.results, chosen.rows)
-    there = {(result["method"], result["set"], result["seed"]) for result in results}
-    for name in SETS[chosen.sets]:
-        for seed in range(chosen.splits):
-            for method in methods:
-                if (method.name, name, seed) in there:
-                    continue
-                results.append(evaluate(method, name, seed, chosen.rows))
-                with chosen.results.open("a") as file:
-                    file.write(json.dumps(results[-1]) + "\n")
-    print(table(pd.DataFrame(results)).to_string(float_format="{:.3f}".format, na_rep="-"))
+    names = SETS[chosen.sets]
+    results = completed(chosen.results, methods, names, chosen.splits, chosen.rows, evaluate)
+    print(table(results).to_string(float_format="{:.3f}".format, na_rep="-"))
 
 
 if __name__ == "__main__":

@@ -7,17 +7,16 @@ the mean negative log-likelihood on 20 000 new rows, minus the value for the tru
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib.util
 import io
 import logging
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from measuring import arguments, seconds
 
 from skuq.distributions import Normal
 from skuq.recalibration import GPBetaRecalibrator, GPCauchyRecalibrator, GPNormalRecalibrator
@@ -51,12 +50,9 @@ def draw(n: int, seed: int) -> Sample:
 
 def timed(function: Callable[[], object], rounds: int = 1) -> tuple[float, object]:
     """Return the best time of some calls, and the result of the last call."""
-    best = np.inf
-    for _ in range(rounds):
-        start = time.perf_counter()
-        result = function()
-        best = min(best, time.perf_counter() - start)
-    return best, result
+    found: list[object] = []
+    best = min(seconds(lambda: found.append(function())) for _ in range(rounds))
+    return best, found[-1]
 
 
 def quietly(function: Callable[[], object]) -> Callable[[], object]:
@@ -127,15 +123,8 @@ def compare_beta(n: int, new: Sample, quick: bool) -> None:
         return np.array(quantiles), float(np.mean(truth - log_density))
 
     other, (_, peer_loss) = timed(quietly(peer_quantiles))
-    line(
-        "GPBeta transform and 9 quantiles",
-        n,
-        own,
-        other * n / rows,
-        quick,
-        own_loss,
-        np.nan if quick else peer_loss,
-    )
+    peer_loss = np.nan if quick else peer_loss
+    line("GPBeta transform and 9 quantiles", n, own, other * n / rows, quick, own_loss, peer_loss)
 
 
 def compare_own(sizes: tuple[int, ...], new: Sample) -> None:
@@ -157,7 +146,7 @@ def compare_own(sizes: tuple[int, ...], new: Sample) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="run a part of netcal's work, and scale its time up"
     )

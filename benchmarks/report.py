@@ -7,7 +7,6 @@ omits larger numbers of rows.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import time
 import warnings
 
 import numpy as np
+from measuring import arguments
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from skuq.distributions import Distribution, Normal
@@ -68,7 +68,7 @@ def seconds_elsewhere(what: str, n: int, checkout: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("checkout", nargs="?", help="folder of another version of skuq")
     parser.add_argument("--most", type=int, default=ROWS[-1])
     parser.add_argument("--one", nargs=2, metavar=("WHAT", "ROWS"), help="print the seconds of one call")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from measuring import times_in_turns
 from scipy import stats
 from scipy.special import ndtr, ndtri
 
@@ -35,18 +35,10 @@ class Line:
     same: bool = True
 
 
-def seconds(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
-
 def measure(line: Line) -> tuple[float, float]:
     """Return the best times of skuq and of the peer, measured in alternating calls."""
-    first = seconds(line.skuq), seconds(line.peer)  # fills the caches; gives the number of rounds
-    rounds = max(1, min(ROUNDS, int(SECONDS_A_LINE / sum(first))))
-    times = [(seconds(line.skuq), seconds(line.peer)) for _ in range(rounds)]
-    return min(own for own, _ in times), min(peer for _, peer in times)
+    own, peer = times_in_turns(line.skuq, line.peer, budget=SECONDS_A_LINE, most=ROUNDS)
+    return min(own), min(peer)
 
 
 def distribution_lines(n: int, rng: np.random.Generator) -> Iterator[Line]:

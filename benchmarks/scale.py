@@ -11,7 +11,6 @@ after the workers have imported skuq.
 
 from __future__ import annotations
 
-import argparse
 import pickle
 import resource
 import sys
@@ -19,6 +18,7 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
+from measuring import arguments
 from scipy.special import ndtr
 
 from skuq.distributions import Normal, Quantiles
@@ -129,7 +129,7 @@ def dask_workers(rows: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument(
         "--rows", type=float, default=1e8, help="number of rows of normal forecasts; 0 skips them"
     )

@@ -9,7 +9,6 @@ and an update.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import os
 import time
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from measuring import arguments
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
@@ -203,7 +203,7 @@ def distribution_row(all_series: list[Series]) -> dict[str, float]:
 
 def main() -> None:
     """Print the intervals of each forecast, the comparison with MAPIE, and the distributions."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--full", action="store_true", help="add forests that are fitted every day")
     forecasts = {"forest": fixed_forest, "ridge": weekly_ridge}
     if parser.parse_args().full:

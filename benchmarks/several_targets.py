@@ -9,7 +9,6 @@ Networks require torch.
 
 from __future__ import annotations
 
-import argparse
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from measuring import arguments
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import train_test_split
@@ -245,7 +245,7 @@ def bonferroni(model: Any, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_t
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--regions", type=int, default=200)
     parser.add_argument("--networks", type=int, default=5)

@@ -11,7 +11,6 @@ the peak memory of the process, including imports.
 
 from __future__ import annotations
 
-import argparse
 import resource
 import sys
 import time
@@ -20,6 +19,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from measuring import arguments, seconds
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 
@@ -89,16 +89,8 @@ def single_fits() -> None:
         net.fit(*process.training_set(number))
 
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--simulations", type=int, default=100)
     parser.add_argument("--networks", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=1)
@@ -116,7 +108,7 @@ def main() -> None:
     times = dict.fromkeys(sides, np.inf)
     for _ in range(options.rounds):
         for name, (work, factor) in sides.items():
-            times[name] = min(times[name], factor * seconds(work))
+            times[name] = min(times[name], factor * seconds(work, time.process_time))
     print(f"{n_simulations} simulations of {n_networks} networks, {ROWS} rows, {EPOCHS} epochs")
     for name, taken in times.items():
         print(f"{name:24s}{taken:10.1f} s{taken / times['simulate_coverage']:8.2f}")

@@ -8,12 +8,12 @@ of steps. Times are processor times, summed over all threads. A ratio above 1 me
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 
 import numpy as np
 import torch
+from measuring import arguments, seconds, times_in_turns
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from torch.nn.functional import softplus
@@ -77,18 +77,10 @@ def world(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
 
 
-def seconds(function: Callable[[], object]) -> float:
-    start = time.process_time()
-    function()
-    return time.process_time() - start
-
-
 def in_turns(own: Callable[[], object], peer: Callable[[], object], budget: float) -> tuple[float, float]:
     """Return the best times of both functions, measured in alternating calls."""
-    first = seconds(own), seconds(peer)
-    rounds = max(1, min(9, int(budget / sum(first))))
-    times = [first] + [(seconds(own), seconds(peer)) for _ in range(rounds)]
-    return min(a for a, _ in times), min(b for _, b in times)
+    first, second = times_in_turns(own, peer, budget=budget, most=9, clock=time.process_time)
+    return min(first), min(second)
 
 
 def line(what: str, n: int, m: int, peer: str, own: float, other: float, note: str) -> None:
@@ -156,7 +148,7 @@ def compare_exact(n: int, m: int) -> None:
     kernel = ConstantKernel() * RBF(3 * np.ones(9)) + WhiteKernel()
     model = SparseGaussianProcessRegressor(m, random_state=0)
     exact = GaussianProcessRegressor(kernel, normalize_y=True)
-    own, other = seconds(lambda: model.fit(X, y)), seconds(lambda: exact.fit(X, y))
+    own, other = (seconds(lambda one=one: one.fit(X, y), time.process_time) for one in (model, exact))
     scores = [crps_loss(y_new, predict_dist(one, X_new)) for one in (model, exact)]
     line("fit", n, m, "scikit-learn, exact", own, other, "CRPS {:.4f}, {:.4f}".format(*scores))
     own, other = in_turns(
@@ -166,7 +158,7 @@ def compare_exact(n: int, m: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--large", action="store_true", help="also run with 41157 rows")
     sizes = (2_000, 10_000, 41_157) if parser.parse_args().large else (2_000, 10_000)
     torch.set_num_threads(1)

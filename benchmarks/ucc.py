@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import importlib.util
 import statistics
-import time
-import tracemalloc
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
+from measuring import peak_bytes, times_of
 
 from skuq.distributions import Normal
 from skuq.evaluation import bootstrap_interval, paired_permutation_test, uncertainty_report
@@ -42,21 +42,12 @@ def quadratic_area(error: np.ndarray, band: np.ndarray) -> float:
 
 def median_time(function: Callable[[], object], least: int = 1) -> float:
     """Return the median time of at most seven calls."""
-    times: list[float] = []
-    while len(times) < least or (len(times) < 7 and sum(times) < SECONDS_A_LINE):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+    return statistics.median(times_of(function, SECONDS_A_LINE, least))
 
 
 def peak_arrays(function: Callable[[], object], n: int) -> float:
     """Return the peak memory of a call, including its result, in arrays of n numbers."""
-    tracemalloc.start()
-    function()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak / (8 * n)
+    return peak_bytes(function) / (8 * n)
 
 
 def forecast(n: int) -> tuple[np.ndarray, Normal]:
@@ -82,47 +73,34 @@ def compare_curves() -> None:
         np.testing.assert_allclose(
             slow[:, 2:], np.column_stack([same.bandwidth, same.excess, same.deficit])[1:], atol=1e-12
         )
-        own = median_time(
-            lambda y=y, dist=dist: uncertainty_characteristics_curve(y, dist).area(x_axis="excess"), 3
-        )
-        other = median_time(lambda error=error, band=band: quadratic_area(error, band))
-        memory = peak_arrays(lambda y=y, dist=dist: uncertainty_characteristics_curve(y, dist).area(), n)
+        curve = partial(uncertainty_characteristics_curve, y, dist)
+        own = median_time(lambda curve=curve: curve().area(x_axis="excess"), 3)
+        other = median_time(partial(quadratic_area, error, band))
+        memory = peak_arrays(lambda curve=curve: curve().area(), n)
         line(f"UCC and area ({len(fast)} points)", n, "UQ360's algorithm", own, other, memory)
-        gain = median_time(lambda y=y, dist=dist: auucc_gain_score(y, dist), 3)
+        gain = median_time(partial(auucc_gain_score, y, dist), 3)
         line("auucc_gain_score", n, "UQ360's, two curves", gain, 2 * other, 0.0)
     n = 1_000_000
     y, dist = forecast(n)
     k = np.abs(y - dist.loc) / dist.scale
     for what, options in (("UCC and area", {}), ("UCC and area, bias", {"vary": "bias"})):
-        own = median_time(
-            lambda options=options: uncertainty_characteristics_curve(y, dist, **options).area(), 3
-        )
-        memory = peak_arrays(
-            lambda options=options: uncertainty_characteristics_curve(y, dist, **options).area(), n
-        )
+        curve = partial(uncertainty_characteristics_curve, y, dist, **options)
+        own, memory = median_time(lambda c=curve: c().area(), 3), peak_arrays(lambda c=curve: c().area(), n)
         line(what, n, "one np.argsort", own, median_time(lambda: np.argsort(k), 3), memory)
 
 
 def compare_reports() -> None:
     for n in (1_000, 100_000):
         y, dist = forecast(n)
-        own = median_time(
-            lambda y=y, dist=dist: uncertainty_report(y, dist, n_resamples=0, n_simulations=0), 3
-        )
-        whole = (
-            median_time(lambda y=y, dist=dist: uncertainty_report(y, dist, random_state=0))
-            if n < 10_000
-            else np.nan
-        )
-        memory = peak_arrays(
-            lambda y=y, dist=dist: uncertainty_report(y, dist, n_resamples=0, n_simulations=0), n
-        )
+        values = partial(uncertainty_report, y, dist, n_resamples=0, n_simulations=0)
+        own, memory = median_time(values, 3), peak_arrays(values, n)
+        whole = median_time(partial(uncertainty_report, y, dist, random_state=0)) if n < 10_000 else np.nan
         if importlib.util.find_spec("uncertainty_toolbox") is None:
             line("report, values only", n, "-", own, np.nan, memory)
             continue
         from uncertainty_toolbox import get_all_metrics
 
-        other = median_time(lambda y=y, dist=dist: get_all_metrics(dist.loc, dist.scale, y, verbose=False))
+        other = median_time(partial(get_all_metrics, dist.loc, dist.scale, y, verbose=False))
         line("report, values only", n, "Uncertainty Toolbox", own, other, memory)
         line("report, all of it", n, "Uncertainty Toolbox", whole, other, 0.0)
 

@@ -20,6 +20,7 @@ import metric_tables
 import no_break
 import peer_tables
 import pool_pictures
+import prose
 import published_tables
 import recalibration_pictures
 import redirects as moved_pages
@@ -146,6 +147,7 @@ def setup(app):
     """Connect the tables and plots to the build."""
     app.add_config_value("site", "", "env")
     app.add_transform(no_break.NoBreakTransform)
+    app.add_transform(prose.LanguageTransform)
     app.connect("build-finished", site_options.write_versions)
     app.connect("build-finished", llms.write_index)
     app.connect("builder-inited", changelog.write_changelog)

@@ -3,13 +3,11 @@
 conf.py calls `write_pictures`; docs/explanation/conformal.rst and conformal-methods.rst include them.
 """
 
-from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
-from recalibration_pictures import AFTER, BEFORE, COVERAGE, OTHER, STYLE, TRUTH
+from recalibration_pictures import AFTER, BEFORE, COVERAGE, OTHER, TRUTH, write_figures
 from scipy import stats
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
@@ -76,21 +74,6 @@ def draw_methods() -> Figure:
     return figure
 
 
-PICTURES = {"conformal-sets": draw_sets, "conformal-methods": draw_methods}
-
-
 def write_pictures(app: Any) -> None:
     """Write the plots of the pages on conformal prediction."""
-    folder = Path(app.srcdir) / "explanation" / "generated"
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, draw in PICTURES.items():
-        with mpl.rc_context(STYLE):
-            draw().savefig(folder / f"{name}.svg", metadata={"Date": None}, facecolor="white")
-
-
-if __name__ == "__main__":
-    import sys
-
-    for name, draw in PICTURES.items():
-        with mpl.rc_context(STYLE):
-            draw().savefig(f"{sys.argv[1]}/{name}.png", dpi=110, facecolor="white")
+    write_figures(app, {"conformal-sets": draw_sets, "conformal-methods": draw_methods})

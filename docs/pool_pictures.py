@@ -3,13 +3,11 @@
 conf.py calls `write_pictures`; docs/explanation/pools.rst includes the file.
 """
 
-from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
-from recalibration_pictures import AFTER, BEFORE, OTHER, STYLE, TRUTH
+from recalibration_pictures import AFTER, BEFORE, OTHER, TRUTH, write_figures
 
 from skuq.distributions import Mixture, Normal
 from skuq.recalibration import IsotonicRecalibrator
@@ -44,13 +42,6 @@ def draw_dispersion() -> Figure:
     return figure
 
 
-PICTURES = {"pool-dispersion": draw_dispersion}
-
-
 def write_pictures(app: Any) -> None:
     """Write the plot of docs/explanation/pools.rst."""
-    folder = Path(app.srcdir) / "explanation" / "generated"
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, draw in PICTURES.items():
-        with mpl.rc_context(STYLE):
-            draw().savefig(folder / f"{name}.svg", metadata={"Date": None}, facecolor="white")
+    write_figures(app, {"pool-dispersion": draw_dispersion})

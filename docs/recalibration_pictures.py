@@ -6,6 +6,7 @@ conf.py calls `write_pictures`; docs/explanation/recalibrator-examples.rst inclu
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -308,25 +309,22 @@ def draw(name: str) -> Figure:
             dists[label] = observe(recalibrator, simulation, x, y)
         else:
             dists[label] = recalibrator.fit(simulation.forecast(x), y).transform(forecast)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8.6, 3.2), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        draw_bands(left, simulation, (x[:400], y[:400]), dists)
-        draw_right(right, simulation, dists)
+    figure = Figure(figsize=(8.6, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    draw_bands(left, simulation, (x[:400], y[:400]), dists)
+    draw_right(right, simulation, dists)
     return figure
+
+
+def write_figures(app: Any, figures: dict[str, Callable[[], Figure]]) -> None:
+    """Write figures for the pages of docs/explanation, by the name of the file."""
+    folder = Path(app.srcdir) / "explanation" / "generated"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, make in figures.items():
+        with mpl.rc_context(STYLE):
+            make().savefig(folder / f"{name}.svg", metadata={"Date": None}, facecolor="white")
 
 
 def write_pictures(app: Any) -> None:
     """Write the plots of docs/explanation/recalibrator-examples.rst."""
-    folder = Path(app.srcdir) / "explanation" / "generated"
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in PICTURES:
-        with mpl.rc_context(STYLE):
-            draw(name).savefig(folder / f"{name}.svg", metadata={"Date": None}, facecolor="white")
-
-
-if __name__ == "__main__":
-    import sys
-
-    for name in PICTURES:
-        draw(name).savefig(f"{sys.argv[1]}/{name}.png", dpi=110, facecolor="white")
+    write_figures(app, {name: partial(draw, name) for name in PICTURES})

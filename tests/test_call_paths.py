@@ -8,6 +8,7 @@ is entered again only by return, but for the callbacks that are named with their
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -127,13 +128,27 @@ def test_the_report():
     assert path.again == {("evaluation._resampling", "evaluation._report.report")}  # progress
 
 
-def test_the_display_of_the_characteristics_curve():
-    pytest.importorskip("matplotlib")
-    from skuq.displays import UncertaintyCharacteristicsDisplay
+@pytest.fixture(scope="module")
+def displays():
+    """Return skuq.displays; the time of its import is not that of a test."""
+    pytest.importorskip("matplotlib.pyplot")
+    return importlib.import_module("skuq.displays")
 
+
+@pytest.fixture(scope="module")
+def neural():
+    """Return skuq.neural; the time of its imports, which a first fit ends, is not that of a test."""
+    for package in ("torch", "skorch"):
+        pytest.importorskip(package)
+    module = importlib.import_module("skuq.neural")
+    module.DeepEnsembleRegressor(n_estimators=2, max_epochs=1).fit(X, Y)
+    return module
+
+
+def test_the_display_of_the_characteristics_curve(displays):
     model = BayesianRidge().fit(X, Y)
     path = CallPath("displays", "metrics._ucc").of(
-        lambda: UncertaintyCharacteristicsDisplay.from_estimator(model, X, Y)
+        lambda: displays.UncertaintyCharacteristicsDisplay.from_estimator(model, X, Y)
     )
     assert path.entered == [
         "displays._display",
@@ -177,12 +192,8 @@ def callers() -> list[str]:
     return modules[::-1]
 
 
-def test_a_deep_ensemble_from_fit_to_the_first_update_and_back_to_a_distribution(monkeypatch):
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("skorch")
-    from skuq.neural import DeepEnsembleRegressor
-    from skuq.neural._predictive import calibration
-
+def test_a_deep_ensemble_from_fit_to_the_first_update_and_back_to_a_distribution(neural, monkeypatch):
+    torch, calibration = map(importlib.import_module, ("torch", "skuq.neural._predictive.calibration"))
     paths: list[list[str]] = []
 
     def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -193,7 +204,7 @@ def test_a_deep_ensemble_from_fit_to_the_first_update_and_back_to_a_distribution
         return wrapper
 
     monkeypatch.setattr(torch.optim.Adam, "step", recorded(torch.optim.Adam.step))
-    model = DeepEnsembleRegressor(n_estimators=2, max_epochs=1, bootstrap=False, calibration="split")
+    model = neural.DeepEnsembleRegressor(n_estimators=2, max_epochs=1, bootstrap=False, calibration="split")
     model.fit(X, Y)
     first_update = paths[0]
     assert first_update == [
@@ -218,26 +229,23 @@ def test_few_modules_are_entered():
     fit = CallPath("").of(lambda: UncertaintyRegressor(Ridge(), random_state=0).fit(X, Y))
     assert len(fit.entered) <= 48
     dist = predict_dist(BayesianRidge().fit(X, Y), X)
-    report = CallPath("").of(lambda: uncertainty_report(Y, dist, random_state=0))
+    few = {"n_resamples": 20, "n_simulations": 10}
+    report = CallPath("").of(lambda: uncertainty_report(Y, dist, random_state=0, **few))
     # 15 of them are families of metrics, and 4 compute the parts of the CRPS.
     assert len(report.entered) <= 40
 
 
-def test_few_modules_are_entered_until_the_first_update_of_an_ensemble(monkeypatch):
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("skorch")
-    from skuq.neural import DeepEnsembleRegressor
-
+def test_few_modules_are_entered_until_the_first_update_of_an_ensemble(neural, monkeypatch):
     class Stop(Exception):
         pass
 
     def stop(*args: Any, **kwargs: Any) -> None:
         raise Stop
 
-    monkeypatch.setattr(torch.optim.Adam, "step", stop)
+    monkeypatch.setattr("torch.optim.Adam.step", stop)
 
     def fit() -> None:
         with pytest.raises(Stop):
-            DeepEnsembleRegressor(n_estimators=2, max_epochs=1, random_state=0).fit(X, Y)
+            neural.DeepEnsembleRegressor(n_estimators=2, max_epochs=1, random_state=0).fit(X, Y)
 
     assert len(CallPath("").of(fit).entered) <= 22

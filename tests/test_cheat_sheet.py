@@ -17,7 +17,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from tests.test_public_api import PUBLIC
 
-pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.docs
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = {f"{module}.{name}" for module in PUBLIC if module != "skuq" for name in PUBLIC[module]}
@@ -30,26 +30,29 @@ def load(name: str) -> dict[str, Any]:
         return runpy.run_path(str(ROOT / "docs" / f"{name}.py"))
 
 
-SHEET = load("cheat_sheet")
+@pytest.fixture(scope="module")
+def sheet() -> dict[str, Any]:
+    pytest.importorskip("matplotlib")
+    return load("cheat_sheet")
 
 
-def test_the_sheet_has_every_public_name():
-    blocks = SHEET["blocks"]()
+def test_the_sheet_has_every_public_name(sheet):
+    blocks = sheet["blocks"]()
     assert {f"{block.module}.{name}" for block in blocks for name in block.names} == NAMES
-    assert all(f"<{name}>`" in SHEET["page"]() for name in NAMES)
-    assert set(SHEET["USES"]) <= set(PUBLIC)
+    assert all(f"<{name}>`" in sheet["page"]() for name in NAMES)
+    assert set(sheet["USES"]) <= set(PUBLIC)
 
 
-def test_the_sheet_fits_one_page_in_a_font_that_can_be_read():
-    sizes = [size for size in SHEET["SIZES"] if SHEET["columns"](size)]
+def test_the_sheet_fits_one_page_in_a_font_that_can_be_read(sheet):
+    sizes = [size for size in sheet["SIZES"] if sheet["columns"](size)]
     assert sizes[0] >= 6
-    text = " ".join(line for column in SHEET["columns"](sizes[0]) for _, line in column)
+    text = " ".join(line for column in sheet["columns"](sizes[0]) for _, line in column)
     assert all(name.rpartition(".")[2] in text for name in NAMES)
 
 
-def test_the_pdf_and_the_page_are_the_same_in_every_build(tmp_path):
+def test_the_pdf_and_the_page_are_the_same_in_every_build(sheet, tmp_path):
     for name in "ab":
-        SHEET["write_cheat_sheet"](SimpleNamespace(srcdir=tmp_path / name))
+        sheet["write_cheat_sheet"](SimpleNamespace(srcdir=tmp_path / name))
     first, second = ((tmp_path / name / "reference/generated") for name in "ab")
     pdf = (first / "skuq-cheat-sheet.pdf").read_bytes()
     assert pdf.startswith(b"%PDF")
@@ -58,7 +61,7 @@ def test_the_pdf_and_the_page_are_the_same_in_every_build(tmp_path):
     assert all((second / path.name).read_bytes() == path.read_bytes() for path in first.iterdir())
 
 
-def test_the_code_of_the_sheet_runs():
+def test_the_code_of_the_sheet_runs(sheet):
     X, y = load_diabetes(return_X_y=True)
     names = {
         "X": X[:100],
@@ -69,7 +72,7 @@ def test_the_code_of_the_sheet_runs():
         "GaussianNB": GaussianNB,
         "cross_val_score": cross_val_score,
     }
-    for _, code, module, _ in SHEET["blocks"]():
+    for _, code, module, _ in sheet["blocks"]():
         if not code or (module == "skuq.neural" and not (find_spec("torch") and find_spec("skorch"))):
             continue
         exec(f"from {module} import *", names)
@@ -79,30 +82,26 @@ def test_the_code_of_the_sheet_runs():
     assert names["X"].shape[1] == 8  # concrete, the last line
 
 
-@pytest.mark.parametrize("site", ["", "https://example.org/docs"])
-def test_index_for_language_models_links_pages_and_names(site):
+def test_index_for_language_models_links_pages_and_names(tmp_path):
     pytest.importorskip("torch")
-    titles = {
+    pages = {
         "index": "skuq",
         "install": "Install",
         "how-to/decide": "Decide",
         "explanation/generated/x": "X",
     }
-    text = load("llms")["text"](titles, site)
-    links = dict(re.findall(r"^- \[(.+)\]\((.+?)\)(?:: .+)?$", text, re.MULTILINE))
-    address = f"{site}/" if site else ""
-    assert text.startswith("# skuq\n\n> ")
-    assert links["Decide"] == f"{address}how-to/decide.html"
-    assert "X" not in links
-    pages = {f"{address}reference/generated/{name}.html" for name in NAMES}
-    assert pages <= set(re.findall(r"\]\((.+?)\)", text))
-
-
-def test_index_for_language_models_is_in_the_root_of_the_site(tmp_path):
-    pytest.importorskip("torch")
-    env = SimpleNamespace(titles={"index": SimpleNamespace(astext=lambda: "skuq")})
-    builder, config = SimpleNamespace(format="html"), SimpleNamespace(site="")
-    load("llms")["write_index"](
-        SimpleNamespace(outdir=tmp_path, env=env, builder=builder, config=config), None
-    )
-    assert "[skuq](index.html)" in (tmp_path / "llms.txt").read_text("utf-8")
+    titles = {page: SimpleNamespace(astext=lambda title=title: title) for page, title in pages.items()}
+    builder = SimpleNamespace(format="html")
+    for site in ("", "https://example.org/docs"):
+        app = SimpleNamespace(outdir=tmp_path, env=SimpleNamespace(titles=titles), builder=builder)
+        app.config = SimpleNamespace(site=site)
+        load("llms")["write_index"](app, None)
+        text = (tmp_path / "llms.txt").read_text("utf-8")
+        links = dict(re.findall(r"^- \[(.+)\]\((.+?)\)(?:: .+)?$", text, re.MULTILINE))
+        address = f"{site}/" if site else ""
+        assert text.startswith("# skuq\n\n> ")
+        assert links["Decide"] == f"{address}how-to/decide.html"
+        assert links["skuq"] == f"{address}index.html"
+        assert "X" not in links
+        names = {f"{address}reference/generated/{name}.html" for name in NAMES}
+        assert names <= set(re.findall(r"\]\((.+?)\)", text))

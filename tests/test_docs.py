@@ -10,26 +10,19 @@ import json
 import re
 import runpy
 import textwrap
-import tomllib
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.datasets import make_regression
-from sklearn.linear_model import BayesianRidge, LinearRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-import skuq
-from skuq import classifiers, distributions, evaluation, metrics, monitoring, recalibration, regressors
+from skuq import recalibration, regressors
 from skuq.metrics._spec import all_specs
 from skuq.regressors._method_rules import METHOD_RULES
+
+pytestmark = pytest.mark.docs
 
 ROOT = Path(__file__).resolve().parent.parent
 RST_BLOCK = re.compile(
@@ -568,13 +561,26 @@ def test_references_name_the_papers_that_exist():
     assert all(found.values())
 
 
-def test_no_line_ends_between_a_number_and_its_per_cent_sign():
+def test_pages_have_no_break_in_percentages_and_a_lint(monkeypatch):
     core = pytest.importorskip("docutils.core")
     pytest.importorskip("sphinx")
+    monkeypatch.syspath_prepend(ROOT / "docs")
     transform = runpy.run_path(str(ROOT / "docs" / "no_break.py"))["NoBreakTransform"]
     document = core.publish_doctree("It covers 90 % of *all 10 % parts*, in code ``90 % of``.")
     transform(document).apply()
     assert document.astext() == "It covers 90\u00a0% of all 10\u00a0% parts, in code 90 % of."
+    lint = runpy.run_path(str(ROOT / "docs" / "prose.py"))
+    page = core.publish_doctree(
+        "Return those of the others, as it is. The colour of ``as it is`` stands for so many."
+    )
+    assert lint["faults"](lint["prose_of"](page)) == [
+        "colour",
+        "those of",
+        "as it is",
+        "stands for",
+        "so many",
+    ]
+    assert lint["faults"]("The mean of those of each row, as it is, without weights.") == []
 
 
 TREE = re.compile(r"^\.\. code-block:: text\n\n(?P<tree>    skuq/\n(?:     +\S.*\n)+)", re.MULTILINE)
@@ -600,172 +606,9 @@ def test_the_architecture_page_has_the_packages_of_skuq():
     assert sorted(shown) == sorted(folders)
 
 
-def test_packages_in_a_tree():
-    tree = "    skuq/\n        metrics/    scores\n            _ucc/   a curve\n        neural/     nets\n"
-    assert packages_in(tree) == ["skuq", "skuq/metrics", "skuq/metrics/_ucc", "skuq/neural"]
-
-
-# What the column of skuq claims, by row: an expression that is true, of public names and the data below.
-FEATURES = {
-    "estimators that scikit-learn clones and searches over": "clone(model).get_params()['cv'] == 3",
-    "pipelines and searches of scikit-learn return distributions": "len(skuq.predict_dist(search, X)) == 90",
-    "scorers of distributions": "search.best_score_ < 0",
-    "a distribution for any regressor": "isinstance(model.predict_dist(X), distributions.Distribution)",
-    "probabilistic models": "hasattr(regressors.LeastSquaresRegressor, 'predict_dist')",
-    "neural networks": "'DeepEnsembleRegressor' in neural_names",
-    "epistemic and aleatoric parts": "(bootstrap.epistemic().std() < bootstrap.std()).all()",
-    "coverage chosen at prediction time": (
-        "split.predict_interval(X, coverage=[0.5, 0.9]).shape == (90, 2, 2)"
-    ),
-    "split": "np.isfinite(split.predict_interval(X, coverage=0.9)).all()",
-    "CV+ and jackknife+": "{'cv+', 'jackknife+', 'jackknife+ab'} <= conformal_methods",
-    "conformalized quantiles": "'cqr' in conformal_methods",
-    "conformal predictive distributions": (
-        "isinstance(asymmetric.predict_dist(X), distributions.ConformalPredictive)"
-    ),
-    "guarantee for groups": "'group_by' in split.get_params()",
-    "guarantee for given functions of x": "'basis' in split.get_params()",
-    "several targets": (
-        "regressors.MultiOutputUncertaintyRegressor(model, random_state=0)"
-        ".fit(X, np.column_stack([y, y + X[:, 0]])).predict(X).shape == (90, 2)"
-    ),
-    "online calibration": "hasattr(split, 'partial_fit')",
-    "regions of several targets": "hasattr(regressors.ConformalRegionRegressor, 'predict_region')",
-    "exchangeability tests": "hasattr(monitoring.ExchangeabilityMonitor, 'update')",
-    "counts": (
-        "(skuq.UncertaintyRegressor(LinearRegression(), support='count', random_state=0)"
-        ".fit(X, np.arange(90)).predict_dist(X).quantile(0.9) % 1 == 0).all()"
-    ),
-    "hurdle and zero-inflated models": "hasattr(regressors.HurdleRegressor, 'predict_dist')",
-    "censored targets": "hasattr(regressors.CensoredBoostingRegressor, 'predict_dist')",
-    "scaling by a factor, isotonic regression": (
-        "{'StdScalingRecalibrator', 'IsotonicRecalibrator'} <= set(recalibration.__all__)"
-    ),
-    "Gaussian processes": "sum(name.startswith('GP') for name in recalibration.__all__) == 3",
-    "from out-of-fold forecasts, in one estimator": "skuq.RecalibratedRegressor(model, cv=5).cv == 5",
-    "CRPS": "metrics.crps_loss(y, dist) > 0",
-    "interval score": "metrics.interval_score_loss(y, dist) > 0",
-    "scores with weights on thresholds or quantiles": (
-        "metrics.threshold_weighted_crps_loss(y, dist, lower=0.0) < metrics.crps_loss(y, dist)"
-        " and hasattr(metrics, 'quantile_weighted_crps_loss')"
-    ),
-    "multivariate scores": "{'energy_score_loss', 'variogram_score_loss'} <= set(metrics.__all__)",
-    "scores of censored targets": "{'ipcw_crps_loss', 'concordance_score'} <= set(metrics.__all__)",
-    "score decomposition": "evaluation.score_decomposition(y, dist).miscalibration >= 0",
-    "calibration error and curve": (
-        "{'mean_absolute_calibration_error', 'regression_calibration_curve'} <= set(metrics.__all__)"
-    ),
-    "ENCE, UCE, QCE": (
-        "{'expected_normalized_calibration_error', 'uncertainty_calibration_error',"
-        " 'quantile_calibration_error'} <= set(metrics.__all__)"
-    ),
-    "prediction sets": (
-        "classifiers.ConformalClassifier(GaussianNB(), random_state=0).fit(X, y > 0)"
-        ".predict_set(X, [0.5, 0.9]).shape == (90, 2, 2)"
-    ),
-    "coverage by group or feature": "len(metrics.conditional_coverage(y, dist, groups=y > 0)) == 2",
-    "coverage as a function of X, without groups": (
-        "{'conditional_coverage_error', 'worst_slab_coverage'} <= set(metrics.__all__)"
-    ),
-    "uncertainty characteristics curve": "hasattr(metrics, 'uncertainty_characteristics_curve')",
-    "significance of differences between models": (
-        "{'paired_permutation_test', 'bootstrap_interval'} <= set(evaluation.__all__)"
-    ),
-    "plots": "sum(name.endswith('Display') for name in display_names) == 23",
-}
-# Rows without a tick, and an expression that is true as long as there is none, where one can be written.
-NO_FEATURES = {
-    "more than fifty parametric families": "len(distributions.__all__) < 50",
-    "ensembles refitted along a time series": "'enbpi' not in conformal_methods",
-    "control of risks other than miscoverage": None,
-    "forecasts without training on the data": None,
-    "models that learn from new rows": None,
-    "calibrated probabilities": "not any('Classifier' in name for name in recalibration.__all__)",
-    "Venn-Abers": "not any('venn' in name.lower() for name in classifiers.__all__)",
-}
-
-
 def names_in(path: str) -> set[str]:
     """Return the names that a package exports, without an import, which may need an extra."""
     return set(re.findall(r'^    "(\w+)"', (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE))
-
-
-def raises(error: type[Exception], function: Any, *arguments: Any) -> bool:
-    try:
-        function(*arguments)
-    except error:
-        return True
-    return False
-
-
-EXPRESSION_NAMES = {
-    "np": np,
-    "skuq": skuq,
-    "clone": clone,
-    "raises": raises,
-    "metrics": metrics,
-    "evaluation": evaluation,
-    "distributions": distributions,
-    "recalibration": recalibration,
-    "regressors": regressors,
-    "classifiers": classifiers,
-    "monitoring": monitoring,
-    "LinearRegression": LinearRegression,
-    "GaussianNB": GaussianNB,
-}
-
-
-@pytest.fixture(scope="module")
-def feature_namespace() -> dict[str, Any]:
-    """Return what the expressions of FEATURES are evaluated with."""
-    X, y = make_regression(90, 3, noise=5.0, random_state=0)
-    model = skuq.UncertaintyRegressor(LinearRegression(), cv=3, random_state=0).fit(X, y)
-    pipeline = make_pipeline(StandardScaler(), BayesianRidge())
-    grid = {"bayesianridge__alpha_1": [1e-6, 1.0]}
-    search = GridSearchCV(pipeline, grid, scoring=skuq.get_scorer("neg_crps"), cv=2)
-    conformal = regressors.ConformalRegressor
-    bootstrap = regressors.BootstrapRegressor(LinearRegression(), 10, random_state=0).fit(X, y)
-    return {
-        "X": X,
-        "y": y,
-        "model": model,
-        "dist": model.predict_dist(X),
-        "search": search.fit(X, y),
-        "split": conformal(LinearRegression(), "split", random_state=0).fit(X, y),
-        "asymmetric": conformal(LinearRegression(), symmetric=False, random_state=0).fit(X, y),
-        "bootstrap": bootstrap.predict_dist(X),
-        "conformal_methods": {
-            method
-            for cls in (conformal, regressors.CrossConformalRegressor)
-            for method in get_args(get_type_hints(cls.__init__)["method"])
-        },
-        "neural_names": names_in("skuq/neural/__init__.py"),
-        "display_names": names_in("skuq/displays/__init__.py"),
-    } | EXPRESSION_NAMES
-
-
-def features_of_skuq() -> dict[str, bool]:
-    """Return the rows of the tables of features, and whether skuq has the feature."""
-    sections = tomllib.loads((ROOT / "docs/peers.toml").read_text(encoding="utf-8")).values()
-    return {feature: "skuq" in cells for section in sections for feature, cells in section.items()}
-
-
-def test_every_row_of_the_table_of_features_is_examined():
-    rows = features_of_skuq()
-    assert {name for name, ticked in rows.items() if ticked} == set(FEATURES)
-    assert {name for name, ticked in rows.items() if not ticked} == set(NO_FEATURES)
-
-
-@pytest.mark.parametrize("name", [*FEATURES, *(name for name, claim in NO_FEATURES.items() if claim)])
-def test_what_the_table_of_features_claims_of_skuq_is_true(name, feature_namespace):
-    claim = FEATURES.get(name) or NO_FEATURES[name]
-    assert eval(claim, feature_namespace), claim
-
-
-def test_peers_page_does_not_list_networks_as_missing():
-    page = (ROOT / "docs/explanation/peers.rst").read_text(encoding="utf-8")
-    lacking = page[page.index("skuq has no ensembles for time series") :]
-    assert "network" not in lacking
 
 
 def site_app(folder: Path, site: str) -> SimpleNamespace:

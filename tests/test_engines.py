@@ -16,6 +16,8 @@ from tests.regressors.worlds import heteroscedastic_world
 
 distributed = pytest.importorskip("distributed")
 
+pytestmark = pytest.mark.laws
+
 X, Y = heteroscedastic_world(90)
 FOREST = RandomForestRegressor(8, random_state=0)
 

@@ -64,8 +64,8 @@ CASES = [
 ]
 
 
-# The checks have too few rows for calibrated intervals.
-@few_rows
+@pytest.mark.laws
+@few_rows  # the checks have too few rows for calibrated intervals
 @parametrize_with_checks(
     [case for case, _ in CASES],
     expected_failed_checks=lambda estimator: next(failed for case, failed in CASES if case is estimator),

@@ -19,6 +19,7 @@ from skuq.distributions import Normal
 from skuq.metrics import get_scorer
 from skuq.metrics._spec import all_specs
 from skuq.regressors import UncertaintyRegressor
+from tests.test_public_api import PUBLIC, load
 
 RNG = np.random.default_rng(5)
 X = RNG.uniform(-2, 2, size=(60, 2))
@@ -86,22 +87,16 @@ def public_estimators(module):
 CLASSES = public_estimators(skuq.regressors) | public_estimators(skuq.recalibration)
 for unusable in ("BaseUncertaintyRegressor", "BaseRecalibrator"):
     CLASSES.pop(unusable, None)
-if find_spec("gpytorch") is None:
-    CLASSES.pop("SparseGaussianProcessRegressor")
-if find_spec("torch") and find_spec("skorch"):
-    import skuq.neural
+SPARSE = {"SparseGaussianProcessRegressor"}
+NETWORKS = [name for name in PUBLIC["skuq.neural"] if name.endswith(("Regressor", "Classifier"))]
 
-    NETWORKS = {
-        name: each
-        for name, each in public_estimators(skuq.neural).items()
-        if "hidden_layer_sizes" in inspect.signature(each).parameters
-    }
-else:
-    NETWORKS = {}
+
+CHEAP = [(name, {}) for name in sorted({*CLASSES} - SPARSE)]
+DEAR = [*VARIANTS, *((name, {}) for name in (*NETWORKS, *(SPARSE if find_spec("gpytorch") else ())))]
 
 
 def make(name, given=()):
-    cls = (CLASSES | NETWORKS)[name]
+    cls = CLASSES[name] if name in CLASSES else getattr(load("skuq.neural"), name)
     options = NETWORK if name in NETWORKS else WRAPPED.get(name, {})
     known = inspect.signature(cls).parameters
     options = {key: value for key, value in options.items() if key in known} | dict(given)
@@ -131,7 +126,9 @@ def forecast(estimator):
 
 @pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
 @pytest.mark.parametrize(
-    ("name", "given"), [(name, {}) for name in sorted(CLASSES | NETWORKS)] + VARIANTS, ids=str
+    ("name", "given"),
+    CHEAP + [pytest.param(*each, marks=pytest.mark.laws) for each in DEAR],
+    ids=str,
 )
 def test_estimators_take_numpy_options(name, given):
     estimator = make(name, given)
@@ -142,25 +139,26 @@ def test_estimators_take_numpy_options(name, given):
 
 
 @pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
-@pytest.mark.parametrize("name", sorted(name for name, spec in all_specs().items() if not spec.of_targets))
-def test_metrics_take_numpy_options(name):
-    spec = all_specs()[name]
-    y_pred = DIST.interval(0.8) if spec.needs == "interval" else DIST
-    y = Y
-    if spec.of_classes:
-        y, y_pred = np.arange(60) % 3, np.random.default_rng(0).dirichlet(np.ones(3), size=60)
-    known = inspect.signature(spec.function).parameters
-    options = {key: each.default for key, each in known.items() if type(each.default) in NUMPY}
-    if spec.random:
-        options["random_state"] = 0
-    if spec.needs == "interval":
-        options.pop("coverage", None)
-    converted = {key: NUMPY[type(value)](value) for key, value in options.items()}
-    needed = {"reference": Normal(np.zeros(60), 1.0)} if "reference" in known else {}
-    if spec.needs_X:
-        needed["X"] = X
-    expected = spec.function(y, y_pred, **options, **needed)
-    assert spec.function(y, y_pred, **converted, **needed) == expected
+def test_metrics_take_numpy_options(subtests):
+    labels, proba = np.arange(60) % 3, np.random.default_rng(0).dirichlet(np.ones(3), size=60)
+    for name, spec in all_specs().items():
+        if spec.of_targets:
+            continue
+        pair = (labels, proba) if spec.of_classes else (Y, DIST)
+        known = inspect.signature(spec.function).parameters
+        options = {key: each.default for key, each in known.items() if type(each.default) in NUMPY}
+        if spec.random:
+            options["random_state"] = 0
+        if spec.needs == "interval":
+            pair = Y, DIST.interval(0.8)
+            options.pop("coverage", None)
+        needed = {"reference": Normal(np.zeros(60), 1.0)} if "reference" in known else {}
+        if spec.needs_X:
+            needed["X"] = X
+        converted = {key: NUMPY[type(value)](value) for key, value in options.items()}
+        with subtests.test(name):
+            expected = spec.function(*pair, **options, **needed)
+            assert spec.function(*pair, **converted, **needed) == expected
 
 
 def test_a_grid_of_numpy_strings_is_searched():
@@ -175,13 +173,10 @@ def test_a_grid_of_numpy_strings_is_searched():
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
-@pytest.mark.parametrize("value", [1, 0, np.int64(1), 1.0, "True", np.str_("False"), None])
-def test_bools_stay_strict(value):
-    with pytest.raises(ValueError, match="`flag` must be one of True, False"):
-        check_option(value, "flag", (True, False))
-
-
 def test_options_come_back_as_they_are_declared():
+    for value in (1, 0, np.int64(1), 1.0, "True", np.str_("False"), None):  # bools stay strict
+        with pytest.raises(ValueError, match="`flag` must be one of True, False"):
+            check_option(value, "flag", (True, False))
     assert check_option(np.bool_(True), "flag", (True, False)) is True
     assert type(check_option(np.str_("a"), "kind", ("a", None))) is str
     assert check_option(None, "kind", ("a", None)) is None
@@ -189,11 +184,8 @@ def test_options_come_back_as_they_are_declared():
         check_option(np.str_("b"), "kind", ("a", None))
     with pytest.raises(ValueError, match="`kind` must be one of"):
         check_option(np.array(["a", "b"]), "kind", ("a", None))
-
-
-@pytest.mark.parametrize("value", [1, np.int64(1), np.uint8(1)])
-def test_integer_options_take_numpy_integers_and_no_bools(value):
-    assert check_option(value, "number", (1, 2)) == 1
+    for value in (1, np.int64(1), np.uint8(1)):
+        assert check_option(value, "number", (1, 2)) == 1
     for wrong in (True, np.True_, 1.0, "1"):
         with pytest.raises(ValueError, match="`number` must be one of 1, 2"):
             check_option(wrong, "number", (1, 2))

@@ -3,7 +3,6 @@
 import io
 import pickle
 import warnings
-from importlib.util import find_spec
 
 import joblib
 import numpy as np
@@ -32,7 +31,6 @@ MODELS = {
     "recalibrated": RecalibratedRegressor(BayesianRidge(), IsotonicRecalibrator()),
     "pipeline": make_pipeline(LeastSquaresRegressor(), StdScalingRecalibrator(), ConformalRecalibrator()),
 }
-needs_skops = pytest.mark.skipif(find_spec("skops") is None, reason="skops is not installed")
 
 
 def by_pickle(model):
@@ -47,8 +45,7 @@ def by_joblib(model):
 
 
 def by_skops(model):
-    from skops import io as safe
-
+    safe = pytest.importorskip("skops.io")
     data = safe.dumps(model)
     return safe.loads(data, trusted=safe.get_untrusted_types(data=data))
 
@@ -58,7 +55,7 @@ def fitted():
     return {name: model.fit(X, Y) for name, model in MODELS.items()}
 
 
-@pytest.mark.parametrize("copy", [by_pickle, by_joblib, pytest.param(by_skops, marks=needs_skops)])
+@pytest.mark.parametrize("copy", [by_pickle, by_joblib, pytest.param(by_skops, marks=pytest.mark.laws)])
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_loaded_predicts_the_same_to_the_bit(fitted, name, copy):
     model, loaded = fitted[name], copy(fitted[name])
@@ -81,6 +78,7 @@ def test_another_version_warns_where_the_user_loads(fitted, monkeypatch):
     np.testing.assert_array_equal(loaded.predict(X), fitted["uncertainty"].predict(X))
 
 
+@pytest.mark.laws  # it imports torch
 def test_the_skorch_net_carries_the_version_too(monkeypatch):
     torch = pytest.importorskip("torch")
     pytest.importorskip("skorch")

@@ -16,6 +16,8 @@ from skuq.datasets import fetch_gal
 from skuq.distributions import Normal
 from skuq.regressors import LeastSquaresRegressor
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parent.parent
 FILES = {
     "abalone": "paper001/abalone",

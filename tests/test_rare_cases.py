@@ -247,7 +247,7 @@ def test_few_distinct_errors_and_folds():
 
 def test_a_second_fit_forgets_the_calibration_rows():
     both = np.column_stack([y, y + X[:, 1]])
-    inner = MultiOutputUncertaintyRegressor(Ridge(), random_state=0)
+    inner = MultiOutputUncertaintyRegressor(LeastSquaresRegressor(), random_state=0)
     model = ConformalRegionRegressor(inner, random_state=0).fit(X, both)
     assert hasattr(model, "calibration_rows_")
     model.set_params(method="cv+").fit(X, both)

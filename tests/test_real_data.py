@@ -21,6 +21,8 @@ from skuq.distributions import Normal
 from skuq.metrics import crps_loss, prediction_interval_coverage
 from skuq.recalibration import IdentityRecalibrator, IsotonicRecalibrator, StdScalingRecalibrator
 
+pytestmark = pytest.mark.laws
+
 MAX_ROWS = 1500
 NAMES = [
     "gal/gal_boston",

@@ -13,10 +13,9 @@ import pytest
 
 import skuq
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parent.parent
-YAML_FILES = sorted(
-    [*(ROOT / ".github").rglob("*.yml"), ROOT / ".pre-commit-config.yaml", ROOT / ".readthedocs.yaml"]
-)
 # Folders and files that are no part of the repository.
 IGNORED = {
     "build",
@@ -59,15 +58,12 @@ def files_of_the_repository() -> list[Path]:
     return found
 
 
-@pytest.mark.parametrize("path", YAML_FILES, ids=lambda path: path.name)
-def test_yaml_file_is_read(path):
-    assert isinstance(read_yaml(path), dict)
-
-
 def test_continuous_integration_names_targets_of_make_that_exist():
-    targets = set(re.findall(r"^([\w-]+):", text("Makefile"), re.MULTILINE))
+    rules = re.findall(r"^([\w -]+):", text("Makefile"), re.MULTILINE)
+    targets = {target for rule in rules for target in rule.split()}
     named = {target for run in commands_of_workflows() for target in re.findall(r"make ([\w-]+)", run)}
-    tests = {"test", "test-automl", "test-foundation", "test-minimum", "test-newest"}
+    tiers = {"test", "test-docs", "test-laws"}
+    tests = tiers | {"test-automl", "test-foundation", "test-minimum", "test-newest"}
     assert named == {"coverage", "lint", "docs"} | tests
     pages = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs/development").glob("*.rst"))
     named |= set(re.findall(r"(?:``|\$ )make ([\w-]+)", pages + text("README.md") + text("CONTRIBUTING.md")))
@@ -99,18 +95,6 @@ def test_continuous_integration_names_sessions_of_nox_and_tests_that_exist():
     assert {name for run in runs for name in re.findall(r"nox -s (\w+)", run)} <= sessions
     for path in {path for run in runs for path in re.findall(r"(?:tests|skuq)[\w/.]*", run)}:
         assert (ROOT / path).exists(), path
-
-
-def test_nox_runs_the_commands_of_make():
-    """Systems without make run the same tools on the same tests."""
-    makefile, noxfile = text("Makefile"), text("noxfile.py")
-    for name in ("QUICK", "TOOLS"):
-        names = re.search(rf"^{name} := (.*)$", makefile, re.MULTILINE)[1].split()
-        assert names == re.findall(
-            r'"([\w./-]+)"', re.search(rf"^{name} = \[(.*)\]$", noxfile, re.MULTILINE)[1]
-        )
-    for command in re.findall(r"^\t\$\(BIN\)/(ruff .*|mypy)$", makefile, re.MULTILINE)[:3]:
-        assert f"session.run({', '.join(map(repr, command.split()))})".replace("'", '"') in noxfile
 
 
 def test_news_fragments_have_a_known_kind():
@@ -164,7 +148,7 @@ def test_release_installs_the_test_tools_of_make():
 def test_continuous_integration_runs_what_the_script_runs():
     script, workflow = text(".ci/run"), text(".github/workflows/ci.yml")
     commands = set(re.findall(r"^\s*(?:\w+=1 )?(make [\w-]+)", script, re.MULTILINE))
-    others = {f"make test-{name}" for name in ("automl", "foundation", "newest")}
+    others = {f"make test-{name}" for name in ("automl", "docs", "foundation", "laws", "newest")}
     assert commands == {"make lint", "make docs", "make test"} | others
     assert all(command in workflow for command in commands)
     arguments = re.search(r'ARGS="(.*)"', script)[0]
@@ -177,30 +161,6 @@ def test_continuous_integration_has_every_supported_python():
     assert set(re.findall(r'"(3\.\d+)"', text(".github/workflows/ci.yml"))) == supported
 
 
-@pytest.mark.parametrize("name", ["bug", "feature", "question"])
-def test_issue_form_has_a_name_and_fields_with_distinct_ids(name):
-    form = read_yaml(ROOT / f".github/ISSUE_TEMPLATE/{name}.yml")
-    assert {"name", "description", "body"} <= set(form)
-    ids = [field["id"] for field in form["body"]]
-    assert len(set(ids)) == len(ids) > 0
-    assert all(
-        {"type", "attributes"} <= set(field) and "label" in field["attributes"] for field in form["body"]
-    )
-
-
-def test_hooks_before_a_commit_have_the_pinned_version_of_ruff():
-    config = read_yaml(ROOT / ".pre-commit-config.yaml")
-    (ruff,) = (repo for repo in config["repos"] if repo["repo"].endswith("/ruff-pre-commit"))
-    pinned = re.search(r"^ruff==(.+)$", text("constraints.txt"), re.MULTILINE)[1]
-    assert ruff["rev"] == f"v{pinned}"
-
-
-def test_documentation_is_built_with_the_pinned_packages_and_warnings_fail_it():
-    config = read_yaml(ROOT / ".readthedocs.yaml")
-    assert config["sphinx"] == {"configuration": "docs/conf.py", "fail_on_warning": True}
-    assert "-c constraints.txt" in config["build"]["jobs"]["install"][0]
-
-
 def test_no_address_is_invented():
     """An address of a repository or a site of skuq is one of the two in docs/conf.py, which may be empty."""
     known = [address for name in ("repository", "site") if (address := address_of(name))]
@@ -211,16 +171,6 @@ def test_no_address_is_invented():
         for found in pattern.findall(path.read_text(encoding="utf-8", errors="replace")):
             invented = not any(found.startswith(address) for address in known)
             assert path == Path(__file__) or not invented, f"{path.name}: {found}"
-
-
-def test_repository_has_one_address():
-    project = tomllib.loads(text("pyproject.toml"))["project"]
-    assert project.get("urls", {}).get("Repository", "") == address_of("repository")
-
-
-def test_pages_named_outside_the_documentation_exist():
-    assert (ROOT / re.search(r"`(docs/[\w/.]+)`", text("SECURITY.md"))[1]).is_file()
-    assert (ROOT / re.search(r"`(docs/[\w/.]+)`", text(".github/ISSUE_TEMPLATE/question.yml"))[1]).is_file()
 
 
 def test_extra_of_the_documentation_has_what_the_pages_import():

@@ -14,6 +14,8 @@ from skuq.distributions import Binned, Empirical, Mixture, Normal, Quantiles, Sc
 from skuq.prediction import predict_dist, supports_dist
 from skuq.regressors import MixtureRegressor
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = Path(__file__).parents[1] / "benchmarks/scoringbench.py"
 
 
@@ -83,7 +85,7 @@ def histogram_crps(edges, probabilities, y):
 
 
 @pytest.mark.parametrize("name", FORECASTS)
-def test_the_crps_of_the_histogram_is_nearly_exact(scoringbench, name):
+def test_the_histogram_has_nearly_the_crps_and_the_tails_of_the_forecast(scoringbench, name):
     dist = FORECASTS[name]
     edges, probabilities = scoringbench.to_histogram(dist)
     assert edges.shape == (N, 201)
@@ -92,12 +94,6 @@ def test_the_crps_of_the_histogram_is_nearly_exact(scoringbench, name):
     ours = np.mean([histogram_crps(edges, probabilities, y) for y in targets])
     exact = np.mean([dist.crps(y) for y in targets])
     assert ours == pytest.approx(exact, rel=5e-3)
-
-
-@pytest.mark.parametrize("name", FORECASTS)
-def test_the_tails_keep_their_probability(scoringbench, name):
-    dist = FORECASTS[name]
-    edges, probabilities = scoringbench.to_histogram(dist)
     cdf = np.cumsum(probabilities, axis=1)
     for k in (0, 5, 100, 195):
         edge = edges[:, k + 1]

@@ -20,6 +20,8 @@ import pytest
 
 from tests.test_public_api import PUBLIC
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "docs" / "_build" / "html"
 SOURCES = (

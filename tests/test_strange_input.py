@@ -1,6 +1,5 @@
 """Input at the edge of what floats and memory hold gives a clear error or a right number, never a raw one."""
 
-import inspect
 from functools import partial
 
 import numpy as np
@@ -61,7 +60,7 @@ from skuq.regressors import (
     ResidualRegressor,
     UncertaintyRegressor,
 )
-from tests.metrics.options import forecast_specs
+from tests.metrics.options import forecast_specs, required
 
 N = 80
 RNG = np.random.default_rng(13)
@@ -75,39 +74,25 @@ def forecast_for(spec):
     return DIST.interval(0.9) if spec.needs == "interval" else DIST
 
 
-def needed_by(spec, **options):
-    known = inspect.signature(spec.function).parameters
-    if "reference" in known:
-        options["reference"] = Normal(np.zeros(N), 2.0)
-    if spec.random:
-        options["random_state"] = 0
-    return options
-
-
 # ---------------------------------------------------------------------------------------- weights
 
 
 @SMALL
-@pytest.mark.parametrize("weight", [1e300, 1.7e308, 1e-300, 5e-324])
-@pytest.mark.parametrize("name", sorted(forecast_specs()))
-def test_weights_out_of_range_raise(name, weight):
-    spec = all_specs()[name]
-    with pytest.raises(ValueError, match="`sample_weight`"):
-        spec.function(Y, forecast_for(spec), sample_weight=np.full(N, weight), **needed_by(spec))
-
-
-@SMALL
-@pytest.mark.parametrize("name", sorted(forecast_specs()))
-def test_large_weights_count_or_raise(name):
-    spec = all_specs()[name]
-    options = needed_by(spec)
-    weight = np.full(N, 1e90)
-    if name == "agce":  # which draws whole rows
-        with pytest.raises(ValueError, match="`sample_weight` counts repetitions"):
-            spec.function(Y, DIST, sample_weight=weight, **options)
-        return
-    value = spec.function(Y, forecast_for(spec), sample_weight=weight, **options)
-    assert value == pytest.approx(spec.function(Y, forecast_for(spec), **options), rel=1e-9)
+def test_weights_out_of_range_raise_and_large_weights_count(subtests):
+    for name in sorted(forecast_specs()):
+        spec = all_specs()[name]
+        metric = partial(spec.function, Y, forecast_for(spec), **required(spec))
+        with subtests.test(name):
+            with pytest.raises(ValueError, match="`sample_weight`"):
+                metric(sample_weight=np.full(N, 5e-324))
+            if name == "agce":  # which draws whole rows
+                with pytest.raises(ValueError, match="`sample_weight` counts repetitions"):
+                    metric(sample_weight=np.full(N, 1e90))
+            else:
+                assert metric(sample_weight=np.full(N, 1e90)) == pytest.approx(metric(), rel=1e-9)
+    for weight in (1e300, 1.7e308, 1e-300, 5e-324):
+        with pytest.raises(ValueError, match="`sample_weight`"):
+            crps_loss(Y, DIST, sample_weight=np.full(N, weight))
 
 
 def test_one_weight_may_be_tiny_beside_others():
@@ -138,37 +123,10 @@ def test_resamples_refuse_more_repetitions_than_can_be_drawn():
 # ------------------------------------------------------------------------------------------ units
 
 
-@pytest.mark.parametrize("unit", [1e300, 1e200, 1e-200, 1e-300])
-def test_a_variance_that_is_no_number_raises(unit):
-    dist = Normal(np.zeros(N), unit * STD)
-    word = "large" if unit > 1 else "small"
-    with pytest.raises(ValueError, match=f"squares are too {word} for a float"):
-        VarianceIsotonicRecalibrator().fit(dist, unit * Y)
-
-
-RECALIBRATORS = [
-    StdScalingRecalibrator(),
-    StdScalingRecalibrator(objective="crps"),
-    StdScalingRecalibrator(objective="coverage"),
-    StdScalingRecalibrator(objective="coverage", coverage=0.6),
-    StdScalingRecalibrator(robust=True),
-    BinnedScalingRecalibrator(n_bins=3),
-]
-
-
-@pytest.mark.parametrize("unit", [1e300, 1e200, 1e-200, 1e-300])
-@pytest.mark.parametrize("recalibrator", RECALIBRATORS, ids=str)
-def test_factors_do_not_depend_on_the_unit(recalibrator, unit):
-    scaled = Normal(np.zeros(N), unit * STD)
-    std = recalibrator.fit(scaled, unit * Y).transform(scaled).std() / unit
-    np.testing.assert_allclose(std, recalibrator.fit(DIST, Y).transform(DIST).std(), rtol=1e-9)
-
-
-@pytest.mark.parametrize("unit", [1e140, 1e-140])
-def test_variances_that_are_numbers_are_recalibrated_in_any_unit(unit):
-    recalibrator, scaled = VarianceIsotonicRecalibrator(), Normal(np.zeros(N), unit * STD)
-    std = recalibrator.fit(scaled, unit * Y).transform(scaled).std() / unit
-    np.testing.assert_allclose(std, recalibrator.fit(DIST, Y).transform(DIST).std(), rtol=1e-9)
+def test_a_variance_that_is_no_number_raises():
+    for unit, word in ((1e200, "large"), (1e-200, "small")):
+        with pytest.raises(ValueError, match=f"squares are too {word} for a float"):
+            VarianceIsotonicRecalibrator().fit(Normal(np.zeros(N), unit * STD), unit * Y)
 
 
 # ------------------------------------------------------------------------------- scipy's families
@@ -224,78 +182,74 @@ def test_a_metric_without_weights_is_named():
             paired_permutation_test(Y, DIST, DIST, metric)
 
 
-@pytest.mark.parametrize(
-    "metric", [lambda y, dist, sample_weight=None: 1.0, lambda y, dist, **options: 1.0], ids=["named", "any"]
-)
-def test_a_metric_with_weights_passes(metric):
-    assert bootstrap_interval(Y, DIST, metric, n_resamples=10, random_state=0).value == 1.0
+def test_a_metric_with_weights_passes():
+    for metric in (lambda y, dist, sample_weight=None: 1.0, lambda y, dist, **options: 1.0):
+        assert bootstrap_interval(Y, DIST, metric, n_resamples=10, random_state=0).value == 1.0
 
 
 # ------------------------------------------------------------------------------------------ seeds
 
-SEEDED = {
-    "sample": lambda seed: DIST.sample(2, seed),
-    "bootstrap": lambda seed: bootstrap_interval(Y, DIST, "crps", random_state=seed),
-    "permutation": lambda seed: paired_permutation_test(Y, DIST, DIST, "crps", random_state=seed),
-    "groups": lambda seed: adversarial_group_calibration_curve(Y, DIST, random_state=seed),
-    "folds": lambda seed: conditional_coverage_estimate(Y, DIST, STD[:, np.newaxis], random_state=seed),
-    "slabs": lambda seed: worst_slab_coverage(Y, DIST, STD[:, np.newaxis], random_state=seed),
-    **{
-        type(model).__name__: lambda seed, model=model: model.set_params(random_state=seed).fit(
-            STD[:, np.newaxis], Y
-        )
-        for model in (
-            BootstrapRegressor(Ridge(), 3),
-            ConformalRegressor(Ridge()),
-            ForestDistributionRegressor(RandomForestRegressor(20)),
-            MultiQuantileRegressor(QuantileRegressor()),
-            RecalibratedRegressor(BayesianRidge()),
-            ResidualRegressor(Ridge()),
-            UncertaintyRegressor(Ridge()),
-        )
-    },
-}
+COLUMN = STD[:, np.newaxis]
+REGRESSORS = [
+    BootstrapRegressor(Ridge(), 3),
+    ConformalRegressor(Ridge()),
+    ForestDistributionRegressor(RandomForestRegressor(20)),
+    LeastSquaresRegressor(),
+    MultiQuantileRegressor(QuantileRegressor(), [0.2, 0.8]),
+    RecalibratedRegressor(BayesianRidge()),
+    ResidualRegressor(Ridge()),
+    UncertaintyRegressor(Ridge()),
+]
 
 
-@pytest.mark.parametrize("name", SEEDED)
-def test_a_generator_is_no_random_state(name):
-    with pytest.raises(ValueError, match=r"`random_state` must be .* got a numpy Generator.*Draw an int"):
-        SEEDED[name](np.random.default_rng(0))
-    with pytest.raises(ValueError, match=r"`random_state` must be an int .* got 'seed'"):
-        SEEDED[name]("seed")
-    with pytest.raises(ValueError, match=r"`random_state` must be an int .* got -1"):
-        SEEDED[name](-1)
+def test_a_generator_is_no_random_state(subtests):
+    calls = {
+        "sample": partial(DIST.sample, 2),
+        "bootstrap": partial(bootstrap_interval, Y, DIST, "crps"),
+        "permutation": partial(paired_permutation_test, Y, DIST, DIST, "crps"),
+        "groups": partial(adversarial_group_calibration_curve, Y, DIST),
+        "folds": partial(conditional_coverage_estimate, Y, DIST, COLUMN),
+        "slabs": partial(worst_slab_coverage, Y, DIST, COLUMN),
+    }
+    for model in REGRESSORS:
+        if "random_state" in model.get_params():
+            calls[type(model).__name__] = lambda random_state, model=model: (
+                clone(model).set_params(random_state=random_state).fit(COLUMN, Y)
+            )
+    for name, call in calls.items():
+        with subtests.test(name):
+            for value, message in (
+                (np.random.default_rng(0), r".* got a numpy Generator.*Draw an int"),
+                ("seed", r"an int .* got 'seed'"),
+                (-1, r"an int .* got -1"),
+            ):
+                with pytest.raises(ValueError, match=f"`random_state` must be {message}"):
+                    call(random_state=value)
 
 
 # ------------------------------------------------------------------------------------------- bins
 
 
 @SMALL
-@pytest.mark.parametrize("strategy", ["quantile", "uniform"])
-@pytest.mark.parametrize("name", ["ence", "uce", "qce"])
-def test_bins_beyond_all_rows_are_not_allocated(name, strategy):
-    function = all_specs()[name].function
-    with pytest.raises(ValueError, match="`n_bins` must be at most 1000 for 80 rows, got 1000000000"):
-        function(Y, DIST, n_bins=10**9, strategy=strategy)
-    assert np.isfinite(function(Y, DIST, n_bins=200, strategy=strategy))
-
-
-def test_bins_of_tables_and_recalibrators_are_not_allocated_beyond_all_rows():
-    with pytest.raises(ValueError, match="`n_bins` must be at most"):
-        reliability_table(Y, DIST, n_bins=10**9)
-    with pytest.raises(ValueError, match="`n_bins` must be at most"):
-        conditional_coverage(Y, DIST, feature=STD, n_bins=10**9)
-    with pytest.raises(ValueError, match="`n_bins` must be at most"):
-        BinnedScalingRecalibrator(n_bins=10**9).fit(DIST, Y)
+def test_bins_and_levels_beyond_all_rows_are_not_allocated():
+    for name in ("ence", "uce", "qce"):
+        function = all_specs()[name].function
+        for strategy in ("quantile", "uniform"):
+            with pytest.raises(ValueError, match="`n_bins` must be at most 1000 for 80 rows, got 1000000000"):
+                function(Y, DIST, n_bins=10**9, strategy=strategy)
+            assert np.isfinite(function(Y, DIST, n_bins=200, strategy=strategy))
+    for call in (
+        partial(reliability_table, n_bins=10**9),
+        partial(conditional_coverage, feature=STD, n_bins=10**9),
+        lambda y, dist: BinnedScalingRecalibrator(n_bins=10**9).fit(dist, y),
+    ):
+        with pytest.raises(ValueError, match="`n_bins` must be at most"):
+            call(Y, DIST)
     with pytest.raises(ValueError, match="`group_by` must be at most"):
         ConformalRecalibrator(group_by=10**9).fit(DIST, Y)
-
-
-@SMALL
-@pytest.mark.parametrize("name", ["mace", "rmsce", "miscal_area", "cals", "agce"])
-def test_levels_beyond_all_rows_are_not_allocated(name):
-    with pytest.raises(ValueError, match="`levels` must be at most 1000000 levels, got 1000000000"):
-        all_specs()[name].function(Y, DIST, levels=10**9)
+    for name in ("mace", "rmsce", "miscal_area", "cals", "agce"):
+        with pytest.raises(ValueError, match="`levels` must be at most 1000000 levels, got 1000000000"):
+            all_specs()[name].function(Y, DIST, levels=10**9)
 
 
 # -------------------------------------------------------------------------------------- masked arrays
@@ -326,10 +280,11 @@ MASKED_ENTRIES = {
 }
 
 
-@pytest.mark.parametrize("name", MASKED_ENTRIES)
-def test_masked_entries_raise(name):
-    with pytest.raises(ValueError, match=f"`{name.split()[0]}` must not have masked entries, got"):
-        MASKED_ENTRIES[name]()
+def test_masked_entries_raise(subtests):
+    for name, call in MASKED_ENTRIES.items():
+        message = f"`{name.split()[0]}` must not have masked entries, got"
+        with subtests.test(name), pytest.raises(ValueError, match=message):
+            call()
 
 
 def test_masked_arrays_without_masked_entries_pass():
@@ -341,18 +296,7 @@ def test_masked_arrays_without_masked_entries_pass():
     assert type(Mixture([shared, shared]).ppf(0.5)) is np.ndarray
 
 
-COLUMN = STD[:, np.newaxis]
 MASKED_X = np.ma.array(COLUMN, mask=np.arange(N)[:, np.newaxis] == 7)
-REGRESSORS = [
-    BootstrapRegressor(Ridge(), 3),
-    ConformalRegressor(Ridge()),
-    ForestDistributionRegressor(RandomForestRegressor(20)),
-    LeastSquaresRegressor(),
-    MultiQuantileRegressor(QuantileRegressor(), [0.2, 0.8]),
-    RecalibratedRegressor(BayesianRidge()),
-    ResidualRegressor(Ridge()),
-    UncertaintyRegressor(Ridge()),
-]
 NO_MASK = "`X` must not have masked entries, got 1, first at row 7, column 0"
 
 
@@ -389,97 +333,90 @@ CLASSES = np.tile([[0.3, 0.7]], (N, 1))
 X = np.column_stack([STD, Y])
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: Normal([10**400], 1.0), ValueError, "`loc` must hold numbers up to 1.8e308"),
-        (lambda: crps_loss([10**400] * N, DIST), ValueError, "`y_true` must hold numbers up to"),
-        (lambda: DIST.interval(10**400), ValueError, "`coverage` must hold numbers up to"),
-        (lambda: Normal(RAGGED, 1.0), ValueError, "`loc` must have rows of one length"),
-        (lambda: LevelMap(RAGGED, [0.2]), ValueError, "`levels` must have rows of one length"),
-        (lambda: pinball_loss(Y, DIST, levels=RAGGED), ValueError, "`levels` must have rows of one length"),
-        (lambda: MetricAccumulator(levels=RAGGED), ValueError, "`levels` must have rows of one length"),
-        (lambda: MetricAccumulator(levels="ninety"), TypeError, "`levels` must hold real numbers"),
-        (lambda: CoverageMonitor().update(Y, RAGGED), ValueError, "`y_pred` must have rows of one length"),
-        (lambda: PITMonitor().update(RAGGED, DIST), ValueError, "`y_true` must have rows of one length"),
-        (lambda: uncertainty_report(Y, RAGGED), ValueError, "`y_pred` must have rows of one length"),
-        (lambda: set_coverage_score(RAGGED, CLASSES), ValueError, "`y_true` must have rows of one length"),
-        (lambda: set_coverage_score(LABELS, RAGGED), ValueError, "`y_pred` must have rows of one length"),
-        (
-            lambda: set_coverage_score(np.zeros(N, [("a", float)]), CLASSES),
-            TypeError,
-            r"`y_true` must hold one label per row, got records with fields \('a',\)",
-        ),
-        (lambda: conditional_coverage(Y, DIST, groups=RAGGED), ValueError, "`groups` must have rows of one"),
-        (lambda: ResidualRegressor(Ridge()).fit(X, RAGGED), ValueError, "`y` must have rows of one length"),
-        (
-            lambda: bootstrap_interval(Y, np.array(1.0), "crps"),
-            ValueError,
-            r"`y_pred` must have .*, got \(\)",
-        ),
-        (lambda: concat(np.array(1.0)), TypeError, "`parts` must be a sequence of distributions"),
-        (lambda: Mixture(np.array(1.0)), TypeError, "`components` must be a sequence of distributions"),
-    ],
-)
-def test_arrays_of_a_wrong_kind_are_named(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
+KINDS = [
+    (lambda: Normal([10**400], 1.0), ValueError, "`loc` must hold numbers up to 1.8e308"),
+    (lambda: crps_loss([10**400] * N, DIST), ValueError, "`y_true` must hold numbers up to"),
+    (lambda: DIST.interval(10**400), ValueError, "`coverage` must hold numbers up to"),
+    (lambda: Normal(RAGGED, 1.0), ValueError, "`loc` must have rows of one length"),
+    (lambda: LevelMap(RAGGED, [0.2]), ValueError, "`levels` must have rows of one length"),
+    (lambda: pinball_loss(Y, DIST, levels=RAGGED), ValueError, "`levels` must have rows of one length"),
+    (lambda: MetricAccumulator(levels=RAGGED), ValueError, "`levels` must have rows of one length"),
+    (lambda: MetricAccumulator(levels="ninety"), TypeError, "`levels` must hold real numbers"),
+    (lambda: CoverageMonitor().update(Y, RAGGED), ValueError, "`y_pred` must have rows of one length"),
+    (lambda: PITMonitor().update(RAGGED, DIST), ValueError, "`y_true` must have rows of one length"),
+    (lambda: uncertainty_report(Y, RAGGED), ValueError, "`y_pred` must have rows of one length"),
+    (lambda: set_coverage_score(RAGGED, CLASSES), ValueError, "`y_true` must have rows of one length"),
+    (lambda: set_coverage_score(LABELS, RAGGED), ValueError, "`y_pred` must have rows of one length"),
+    (
+        lambda: set_coverage_score(np.zeros(N, [("a", float)]), CLASSES),
+        TypeError,
+        r"`y_true` must hold one label per row, got records with fields \('a',\)",
+    ),
+    (lambda: conditional_coverage(Y, DIST, groups=RAGGED), ValueError, "`groups` must have rows of one"),
+    (lambda: ResidualRegressor(Ridge()).fit(X, RAGGED), ValueError, "`y` must have rows of one length"),
+    (
+        lambda: bootstrap_interval(Y, np.array(1.0), "crps"),
+        ValueError,
+        r"`y_pred` must have .*, got \(\)",
+    ),
+    (lambda: concat(np.array(1.0)), TypeError, "`parts` must be a sequence of distributions"),
+    (lambda: Mixture(np.array(1.0)), TypeError, "`components` must be a sequence of distributions"),
+]
 
 
-@pytest.mark.parametrize("options", [3.0, "crps", np.ones(3), [1, 2], pd.DataFrame({"a": [1]})], ids=str)
-def test_options_that_are_no_mapping_raise(options):
-    calls = [
-        lambda: MetricAccumulator("crps", options=options),
-        lambda: uncertainty_report(Y, DIST, options=options),
-        lambda: bootstrap_interval(Y, DIST, "crps", options=options),
-        lambda: paired_permutation_test(Y, DIST, DIST, "crps", options=options),
-    ]
-    for call in calls:
-        with pytest.raises(TypeError, match="`options` must be a mapping of names to values, got"):
+def test_arrays_of_a_wrong_kind_are_named(subtests):
+    for call, error, message in KINDS:
+        with subtests.test(message), pytest.raises(error, match=message):
             call()
 
 
-@pytest.mark.parametrize("curves", [None, 3.0, np.array(1.0), "calibration", Normal])
-def test_curves_that_are_no_sequence_raise(curves):
-    with pytest.raises(TypeError, match="`curves` must be a sequence of names, got"):
-        MetricAccumulator("crps", curves=curves)
+def test_options_of_a_wrong_kind_raise():
+    for options in (3.0, "crps", np.ones(3), [1, 2], pd.DataFrame({"a": [1]})):
+        for call in (
+            partial(MetricAccumulator, "crps"),
+            partial(uncertainty_report, Y, DIST),
+            partial(bootstrap_interval, Y, DIST, "crps"),
+            partial(paired_permutation_test, Y, DIST, DIST, "crps"),
+        ):
+            with pytest.raises(TypeError, match="`options` must be a mapping of names to values, got"):
+                call(options=options)
+    for curves in (None, 3.0, np.array(1.0), "calibration", Normal):
+        with pytest.raises(TypeError, match="`curves` must be a sequence of names, got"):
+            MetricAccumulator("crps", curves=curves)
+    for estimator in (None, 3.0, "ridge", [], Ridge):
+        with pytest.raises(TypeError, match="`estimator` must be an instance with a method `fit`, got"):
+            cross_val_predict_dist(estimator, X, Y)
 
 
-@pytest.mark.parametrize(
-    "cv",
-    [np.ones(3), ["a", "b"], {1, 2}, range(3), np.ones((2, 3)), np.array(5), [([0], [1], [2])], {"a": 1}],
-)
-def test_folds_that_are_no_pairs_of_rows_raise(cv):
-    for call in (
-        ResidualRegressor(Ridge(), cv=cv).fit,
-        partial(cross_val_predict_dist, BayesianRidge(), cv=cv),
-    ):
-        with pytest.raises(TypeError, match=r"`cv` must contain pairs \(train, test\) of row indices, got"):
-            call(X, Y)
+def test_folds_that_are_no_pairs_of_rows_raise():
+    wrong = [np.ones(3), ["a", "b"], {1, 2}, range(3), np.ones((2, 3)), np.array(5), [([0], [1], [2])]]
+    for cv in (*wrong, {"a": 1}):
+        for call in (
+            ResidualRegressor(Ridge(), cv=cv).fit,
+            partial(cross_val_predict_dist, BayesianRidge(), cv=cv),
+        ):
+            with pytest.raises(
+                TypeError, match=r"`cv` must contain pairs \(train, test\) of row indices, got"
+            ):
+                call(X, Y)
 
 
-@pytest.mark.parametrize("estimator", [None, 3.0, "ridge", [], Ridge])
-def test_cross_fitting_needs_an_estimator(estimator):
-    with pytest.raises(TypeError, match="`estimator` must be an instance with a method `fit`, got"):
-        cross_val_predict_dist(estimator, X, Y)
-
-
-@pytest.mark.parametrize(
-    ("empty", "error", "message"),
-    [
-        ([], ValueError, "`X` must have at least one row, got an empty list"),
-        ((), ValueError, "`X` must have at least one row, got an empty tuple"),
-        ({"a": Y}, TypeError, r"`X` must be an array or DataFrame, got dict. Pass `pd.DataFrame\(X\)`"),
-    ],
-)
-@pytest.mark.parametrize("model", [ResidualRegressor(Ridge()), ConformalRegressor(Ridge())])
-def test_features_of_a_wrong_kind_are_named(model, empty, error, message):
-    with pytest.raises(error, match=message):
-        clone(model).fit(empty, Y)
-    fitted = clone(model).fit(X, Y)
-    for call in (fitted.predict_dist, fitted.predict, partial(predict_dist, fitted)):
-        with pytest.raises(error, match=message):
-            call(empty)
+def test_features_of_a_wrong_kind_are_named():
+    for model in (ResidualRegressor(Ridge()), ConformalRegressor(Ridge())):
+        fitted = clone(model).fit(X, Y)
+        for empty, error, message in (
+            ([], ValueError, "must have at least one row, got an empty list"),
+            ((), ValueError, "must have at least one row, got an empty tuple"),
+            ({"a": Y}, TypeError, r"must be an array or DataFrame, got dict. Pass `pd.DataFrame\(X\)`"),
+        ):
+            for call in (
+                lambda X, model=model: clone(model).fit(X, Y),
+                fitted.predict_dist,
+                fitted.predict,
+                partial(predict_dist, fitted),
+            ):
+                with pytest.raises(error, match=f"`X` {message}"):
+                    call(empty)
 
 
 def test_groups_may_be_of_half_precision():

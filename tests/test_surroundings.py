@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.laws
+
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = "Größe und Schätzung"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 from types import ModuleType
 
@@ -21,3 +22,16 @@ def study(request: pytest.FixtureRequest) -> ModuleType:
         patch.syspath_prepend(FOLDER)  # scripts of one paper import each other
         spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def folder(shared_data) -> Path:
+    """Return the folder of the data of Wibbeke et al. (2025), or skip where there are none."""
+    shared_data("paper001/servo")
+    return Path(os.environ["SKUQ_DATA"]) / "paper001"
+
+
+@pytest.fixture(scope="module")
+def page(request: pytest.FixtureRequest) -> str:
+    """Return the text of the page that the test file names by ``PAGE``."""
+    return (FOLDER.parents[1] / "docs" / "replications" / request.module.PAGE).read_text(encoding="utf-8")

@@ -10,6 +10,8 @@ import pytest
 for package in ("torch", "skorch", "gpytorch"):
     pytest.importorskip(package)
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = "kompa_2021_coverage"
 
 
@@ -180,47 +182,3 @@ def test_finished_runs_are_skipped(study, tmp_path, monkeypatch, capsys):
     assert "0.945 (0.008)" in printed  # the paper's
     with pytest.raises(SystemExit, match="--candidates 3: use another file"):
         runs(study, tmp_path, *options, "--candidates", "4")
-
-
-def test_tables_for_the_documentation_come_from_the_results(study, tmp_path, capsys):
-    out = tmp_path / "out.json"
-    done = {str(k): {"coverage": value, "width": 2 * value} for k, value in enumerate((0.5, 0.7))}
-    out.write_text(json.dumps({"candidates": 3, "runs": {"yacht/gal/SVI": done}}))
-    study.main(["--rst", "--out", str(out), "--sets", "yacht", "wine", "--protocol", "gal", "kfold"])
-    text = capsys.readouterr().out
-    assert 'method,"coverage, gal","coverage, kfold","coverage, paper","width, gal"' in text
-    assert "SVI,0.600 (0.100) [2],,0.981 (0.007),1.200 (0.200) [2],,0.657 (0.035)" in text
-    assert "SVI,,,0.906 (0.008),,,2.747 (0.027)" in text
-    assert text.count("skuq default,,,,,,") == 2
-    core = pytest.importorskip("docutils.core")
-    core.publish_doctree(text, settings_overrides={"halt_level": 2})  # raises where the markup is wrong
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--folds", "0"], "--folds must be between 1 and 20, got 0"),
-        (["--folds", "21"], "--folds must be between 1 and 20, got 21"),
-        (["--candidates", "0"], "--candidates must be at least 1, got 0"),
-        (["--rst"], "pass the JSON file of a run"),
-        (["--rst", "--out", "nowhere.json"], "pass the JSON file of a run"),
-        (["--sets", "california"], "invalid choice: 'california'"),
-        (["--methods", "magic"], "invalid choice: 'magic'"),
-        (["--protocol", "loo"], "invalid choice: 'loo'"),
-        ([], "no data: pass --data, or set SKUQ_DATA"),
-        (["--data", "nowhere"], "no data: pass --data, or set SKUQ_DATA"),
-    ],
-)
-def test_invalid_arguments_raise_helpful_errors(study, monkeypatch, capsys, tmp_path, arguments, message):
-    monkeypatch.delenv("SKUQ_DATA", raising=False)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match="2"):
-        study.main(arguments)
-    assert message in capsys.readouterr().err
-
-
-def test_full_is_the_whole_protocol(study, tmp_path):
-    (tmp_path / "gal").mkdir()
-    options = study.read_arguments(["--full", "--data", str(tmp_path)])
-    assert (list(options.sets), options.protocol) == (list(study.SETS), ["gal", "kfold"])
-    assert (options.folds, options.candidates, options.methods) == (20, 50, list(study.METHODS))

@@ -10,6 +10,8 @@ import pytest
 for package in ("torch", "skorch"):
     pytest.importorskip(package)
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = "kompa_2021_further_sets"
 
 
@@ -45,14 +47,3 @@ def test_layers_are_plain_as_the_settings_chosen_on_other_data_sets_had_them(stu
     assert [(one["n_frequencies"], one["input_scale"], one["activation"]) for one in trained] == [
         (0, False, "relu")
     ]
-
-
-def test_bad_arguments_say_what_is_wrong(study, tmp_path, capsys):
-    for arguments, message in (
-        (["--splits", "0", "--data", str(tmp_path)], "--splits must be at least 1, got 0"),
-        (["--data", str(tmp_path)], "no data: pass --data"),
-        (["--sets", "boston"], "invalid choice: 'boston'"),
-    ):
-        with pytest.raises(SystemExit):
-            study.main(arguments)
-        assert message in capsys.readouterr().err

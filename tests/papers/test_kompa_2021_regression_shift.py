@@ -12,6 +12,8 @@ import pytest
 for package in ("torch", "skorch"):
     pytest.importorskip(package)
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = "kompa_2021_regression_shift"
 
 
@@ -59,14 +61,3 @@ def test_no_method_keeps_its_coverage_where_features_are_noisy(study, shared_dat
     found = study.airfoil(Path(os.environ["SKUQ_DATA"]), method, 0)
     assert found["airfoil, tilt 0"][0] > 0.86
     assert found["airfoil, noise 1"][0] < 0.8
-
-
-def test_bad_arguments_say_what_is_wrong(study, tmp_path, capsys):
-    for arguments, message in (
-        (["--splits", "0", "--data", str(tmp_path)], "--splits must be at least 1, got 0"),
-        (["--data", str(tmp_path)], "no data: pass --data"),
-        (["--sets", "boston"], "invalid choice: 'boston'"),
-    ):
-        with pytest.raises(SystemExit):
-            study.main(arguments)
-        assert message in capsys.readouterr().err

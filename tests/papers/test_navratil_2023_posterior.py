@@ -11,6 +11,8 @@ import pytest
 from skuq.distributions import Normal
 from skuq.metrics import prediction_interval_coverage
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = "navratil_2023_posterior"
 PART = "gain, miss rate up to 0.5"
 

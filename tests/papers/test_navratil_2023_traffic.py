@@ -15,6 +15,8 @@ from skuq.metrics import auucc_gain_score
 for package in ("torch", "skorch"):
     pytest.importorskip(package)
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = "navratil_2023_traffic"
 ROOT = Path(__file__).resolve().parents[2]
 WHOLE, FEW, FEWEST = "bandwidth, miss_rate", "miss rate up to 0.5", "miss rate up to 0.2"
@@ -42,36 +44,29 @@ def column(results, quantity, name="value"):
 # ------------------------------------------------------------------------------ the claims about the full run
 
 
-def test_the_gain_over_the_whole_curve_is_small_and_large_at_few_misses(study, results):
+def test_the_gain_is_small_over_the_whole_curve_and_large_at_few_misses_and_on_other_axes(study, results):
     whole = column(results, WHOLE)
     assert set(whole.index) == {study.LSTM, *study.MODELS}
     assert whole.between(0, 0.06).all()  # 0.049 in the paper
     assert (column(results, FEW) > 4 * whole).all()
     assert (column(results, FEWEST, "low") > 0.1).all()
-
-
-def test_all_curves_cross_the_curve_of_constant_bands_at_a_fifth_to_a_third_of_misses(study, results):
     low, high = column(results, "narrower from"), column(results, "narrower to")
     assert (low < 0.005).all()
     assert high.between(0.15, 0.35).all()
     assert high[study.LSTM] == pytest.approx(study.PAPER["narrower to"], abs=0.05)
-
-
-def test_the_other_axes_show_gains_that_bandwidth_and_miss_rate_hide(results):
     for quantity in ("bandwidth, deficit", "excess, miss_rate", "excess, deficit"):
         assert (column(results, quantity, "low") > 0.05).all()
-        assert (column(results, quantity) > 3 * column(results, WHOLE)).all()
+        assert (column(results, quantity) > 3 * whole).all()
         assert (column(results, quantity, "p_constant") < 0.01).all()
 
 
-def test_the_order_in_time_decides_whether_the_gain_of_the_lstm_is_significant(study, results):
+def test_the_lstm_has_the_largest_gain_the_worst_crps_and_significance_only_without_time_order(
+    study, results
+):
     by_week = [column(results, WHOLE, bound)[study.LSTM] for bound in ("low", "high")]
     by_hour = [column(results, f"gain {bound}, by hour")[study.LSTM] for bound in ("from", "to")]
     assert by_week[0] < 0 < by_hour[0] < by_hour[1] < by_week[1]
     assert column(results, WHOLE, "p_constant")[study.LSTM] > 0.05
-
-
-def test_the_model_with_the_largest_gain_has_the_worst_crps(study, results):
     assert column(results, "excess, deficit").idxmax() == study.LSTM
     assert column(results, "CRPS").idxmax() == study.LSTM
     p_values = results["p_lstm"].dropna()
@@ -88,9 +83,6 @@ def test_operating_points_save_most_where_misses_are_expensive(study, results):
         chosen = column(results, f"miss {ratio:g}, operating point")
         assert (chosen <= 1.03 * column(results, f"miss {ratio:g}, best point")).all()
         assert ratio == 16.0 or saved[ratio].between(0.01, 0.09).all()
-
-
-def test_bands_of_variable_width_save_where_the_operating_point_is_below_the_crossing(results):
     assert column(results, "miss 16, saved over constant").between(0.15, 0.21).all()
     assert column(results, "miss 4, saved over constant").between(0.05, 0.14).all()
     assert column(results, "miss 1, saved over constant").between(-0.15, 0.05).all()
@@ -244,14 +236,3 @@ def test_the_lstm_of_a_small_run_shows_the_claims(study, hours):
     assert -0.03 < column(results, WHOLE)[study.LSTM] < 0.1
     assert column(results, FEWEST)[study.LSTM] > 0.15
     assert column(results, "narrower to")[study.LSTM] < 0.4
-
-
-def test_bad_arguments_say_what_is_wrong(study, capsys):
-    for arguments, message in (
-        (["--epochs", "0"], "must be at least 1"),
-        (["--models", "forest", "--plot", "a.svg"], "--plot requires a run with the LSTM"),
-        (["--models", "boosting"], "invalid choice: 'boosting'"),
-    ):
-        with pytest.raises(SystemExit):
-            study.main(arguments)
-        assert message in capsys.readouterr().err

@@ -13,7 +13,10 @@ from skuq.regressors import LeastSquaresRegressor
 from skuq.simulation import KnownProcess, make_known_process, simulate_coverage
 
 SCRIPT = "sluijterman_2024_simulation"
-pytestmark = pytest.mark.filterwarnings("ignore:coverage at a row:skuq.exceptions.SmallSampleWarning")
+pytestmark = [
+    pytest.mark.docs,
+    pytest.mark.filterwarnings("ignore:coverage at a row:skuq.exceptions.SmallSampleWarning"),
+]
 
 
 # ------------------------------------------------------------------------------------------ exact numbers

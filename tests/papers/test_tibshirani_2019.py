@@ -16,6 +16,8 @@ from sklearn.linear_model import LinearRegression
 from skuq.exceptions import SmallSampleWarning
 from skuq.regressors import ConformalRegressor
 
+pytestmark = pytest.mark.docs
+
 N_SPLITS = 200
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +12,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("skorch")
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = "wibbeke_2025_ensembles"
 WITH_DEFECT, WITHOUT = "as published", "corrected"
-
-
-@pytest.fixture
-def folder(shared_data):
-    """Return the folder of the data, or skip where there are none."""
-    shared_data("paper001/servo")
-    return Path(os.environ["SKUQ_DATA"]) / "paper001"
 
 
 # ---------------------------------------------------------------------------------------------- the defect
@@ -90,13 +84,6 @@ def test_the_correction_improves_the_ensemble(study, folder):
     assert rows[WITH_DEFECT]["R2"] < 0.15
     assert rows[WITHOUT]["NLL"] < rows[WITH_DEFECT]["NLL"] - 1
     assert rows[WITH_DEFECT]["Variation"] < 0.1 < rows[WITHOUT]["Variation"]
-
-
-def test_without_data_the_error_names_the_variable(study, monkeypatch, capsys):
-    monkeypatch.delenv("SKUQ_DATA", raising=False)
-    with pytest.raises(SystemExit):
-        study.main([])
-    assert "set SKUQ_DATA to the folder that holds paper001" in capsys.readouterr().err
 
 
 def test_agreement_is_one_for_equal_ranks(study):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +13,10 @@ pytest.importorskip("skorch")
 
 from skuq.distributions import Normal
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = "wibbeke_2025_metrics"
 PROPER = ["NLL", "CRPS", "IS", "Pinball"]
-
-
-@pytest.fixture(scope="module")
-def folder(shared_data):
-    """Return the folder of the data, or skip where there are none."""
-    shared_data("paper001/servo")
-    return Path(os.environ["SKUQ_DATA"]) / "paper001"
 
 
 @pytest.fixture(scope="module")
@@ -200,46 +194,26 @@ def test_forest_fires_is_among_the_best_by_scores_and_the_worst_by_group_two(stu
     assert ranks[list(study.GROUPS["group 2"])].min() == worst
 
 
-def test_published_beta_calibration_repairs_the_means(study, table):
-    """The means hold a thirty-second of the signal, and beta calibration on the same rows amplifies it."""
-    medians = {
-        setting: study.changes(table, setting).loc["GP beta"].median()
-        for setting in (study.PUBLISHED, study.OTHER_ROWS)
-    }
-    assert medians[study.PUBLISHED]["RMSE"] == pytest.approx(-47, abs=0.5)
-    assert medians[study.OTHER_ROWS]["RMSE"] == pytest.approx(-1, abs=0.5)
-
-
-def test_scores_get_worse_on_other_rows(study, table):
-    """And hardly on the same rows, where 1 of 240 does."""
-    shares = {
-        setting: (study.changes(table, setting)[PROPER] > 3).mean(axis=None)
-        for setting in (study.PUBLISHED, study.SAME_ROWS, study.OTHER_ROWS)
-    }
-    assert shares[study.PUBLISHED] == pytest.approx(0.03, abs=0.005)
-    assert shares[study.SAME_ROWS] == pytest.approx(1 / 240)
-    assert shares[study.OTHER_ROWS] == pytest.approx(0.10, abs=0.005)
-
-
-def test_group_one_changes_less_than_group_two(study, table):
-    for setting, one, two in ((study.PUBLISHED, 0.46, 0.12), (study.OTHER_ROWS, 0.57, 0.06)):
-        within = study.changes(table, setting).abs() <= 3
+def test_recalibration_changes_metrics_as_the_page_states(study, table):
+    """The published means hold a thirty-second of the signal, which beta calibration amplifies."""
+    settings = study.PUBLISHED, study.SAME_ROWS, study.OTHER_ROWS
+    published, same, other = (study.changes(table, setting) for setting in settings)
+    for found, rmse in ((published, -47), (other, -1)):
+        assert found.loc["GP beta"].median()["RMSE"] == pytest.approx(rmse, abs=0.5)
+    for found, worse in ((published, 0.03), (other, 0.10)):
+        assert (found[PROPER] > 3).mean(axis=None) == pytest.approx(worse, abs=0.005)
+    assert (same[PROPER] > 3).mean(axis=None) == pytest.approx(1 / 240)
+    for found, one, two, contradicts, sharper, unimproved in (
+        (published, 0.46, 0.12, 0.65, 34, 10),
+        (other, 0.57, 0.06, 0.85, 16, 5),
+    ):
         for name, expected in (("group 1", one), ("group 2", two)):
-            assert within[list(study.GROUPS[name])].mean(axis=None) == pytest.approx(expected, abs=0.01)
-
-
-def test_metrics_contradict_each_other_on_most_recalibrations(study, table):
-    for setting, expected in ((study.PUBLISHED, 0.65), (study.OTHER_ROWS, 0.85)):
-        found = study.changes(table, setting)
+            within = found[list(study.GROUPS[name])].abs() <= 3
+            assert within.mean(axis=None) == pytest.approx(expected, abs=0.01)
         both = (found > 3).any(axis=1) & (found < -3).any(axis=1)
-        assert both.mean() == pytest.approx(expected, abs=0.01)
-
-
-def test_sharper_forecasts_without_better_scores(study, table):
-    for setting, sharper, same in ((study.PUBLISHED, 34, 10), (study.OTHER_ROWS, 16, 5)):
-        found = study.changes(table, setting)
+        assert both.mean() == pytest.approx(contradicts, abs=0.01)
         rows = found[found["Sharpness"] < -3]
-        assert (len(rows), int((rows["CRPS"] >= -3).sum())) == (sharper, same)
+        assert (len(rows), int((rows["CRPS"] >= -3).sum())) == (sharper, unimproved)
 
 
 def test_scores_agree_on_the_best_recalibration_and_ence_does_not(study, table):

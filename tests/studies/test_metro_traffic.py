@@ -8,6 +8,8 @@ import pytest
 
 from skuq.monitoring import calibration_drift
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "studies" / "metro_traffic.py"
 
 
@@ -29,10 +31,3 @@ def test_the_model_of_2013_loses_its_calibration_in_three_summers_and_an_autumn(
     summers = scores[scores.index.quarter == 3]
     assert summers["crps"]["2016Q3"] > 1.8 * summers["crps"].drop("2016Q3").max()
     assert summers["width"]["2016Q3"] < 1.05 * summers["width"][["2015Q3", "2018Q3"]].mean()
-
-
-def test_without_data_the_script_says_what_it_needs(study, monkeypatch, capsys):
-    monkeypatch.delenv("SKUQ_DATA", raising=False)
-    with pytest.raises(SystemExit):
-        study["main"]([])
-    assert "SKUQ_DATA to a folder with other/metro_traffic.csv.gz" in capsys.readouterr().err

@@ -9,6 +9,8 @@ import pytest
 
 from skuq.exceptions import SmallSampleWarning
 
+pytestmark = pytest.mark.docs
+
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "several_targets.py"
 
 

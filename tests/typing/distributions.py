@@ -49,78 +49,11 @@ def check_several_targets(dist: distributions.JointDistribution, y: FloatArray) 
     assert_type(dist.pit(y), FloatArray)
 
 
-def check_families_of_one_target(
-    betarecalibrated: distributions.BetaRecalibrated,
-    binned: distributions.Binned,
-    concatenated: distributions.Concatenated,
-    conformalpredictive: distributions.ConformalPredictive,
-    empirical: distributions.Empirical,
-    hurdle: distributions.Hurdle,
-    mixture: distributions.Mixture,
-    normal: distributions.Normal,
-    normalmixture: distributions.NormalMixture,
-    quantiles: distributions.Quantiles,
-    recalibrated: distributions.Recalibrated,
-    scipydistribution: distributions.ScipyDistribution,
-    sharedempirical: distributions.SharedEmpirical,
-    sharedsteps: distributions.SharedSteps,
-    studentt: distributions.StudentT,
-    supported: distributions.Supported,
-    transformed: distributions.Transformed,
-    truncated: distributions.Truncated,
-) -> None:
-    assert_type(betarecalibrated[0], distributions.Distribution)
-    assert_type(betarecalibrated.quantile([0.1, 0.9]), FloatArray)
-    assert_type(binned[0], distributions.Distribution)
-    assert_type(binned.quantile([0.1, 0.9]), FloatArray)
-    assert_type(concatenated[0], distributions.Distribution)
-    assert_type(concatenated.quantile([0.1, 0.9]), FloatArray)
-    assert_type(conformalpredictive[0], distributions.Distribution)
-    assert_type(conformalpredictive.quantile([0.1, 0.9]), FloatArray)
-    assert_type(empirical[0], distributions.Distribution)
-    assert_type(empirical.quantile([0.1, 0.9]), FloatArray)
-    assert_type(hurdle[0], distributions.Distribution)
-    assert_type(hurdle.quantile([0.1, 0.9]), FloatArray)
-    assert_type(mixture[0], distributions.Distribution)
-    assert_type(mixture.quantile([0.1, 0.9]), FloatArray)
+def check_families(normal: distributions.Normal, joint: distributions.NormalJoint) -> None:
     assert_type(normal[0], distributions.Distribution)
     assert_type(normal.quantile([0.1, 0.9]), FloatArray)
-    assert_type(normalmixture[0], distributions.Distribution)
-    assert_type(normalmixture.quantile([0.1, 0.9]), FloatArray)
-    assert_type(quantiles[0], distributions.Distribution)
-    assert_type(quantiles.quantile([0.1, 0.9]), FloatArray)
-    assert_type(recalibrated[0], distributions.Distribution)
-    assert_type(recalibrated.quantile([0.1, 0.9]), FloatArray)
-    assert_type(scipydistribution[0], distributions.Distribution)
-    assert_type(scipydistribution.quantile([0.1, 0.9]), FloatArray)
-    assert_type(sharedempirical[0], distributions.Distribution)
-    assert_type(sharedempirical.quantile([0.1, 0.9]), FloatArray)
-    assert_type(sharedsteps[0], distributions.Distribution)
-    assert_type(sharedsteps.quantile([0.1, 0.9]), FloatArray)
-    assert_type(studentt[0], distributions.Distribution)
-    assert_type(studentt.quantile([0.1, 0.9]), FloatArray)
-    assert_type(supported[0], distributions.Distribution)
-    assert_type(supported.quantile([0.1, 0.9]), FloatArray)
-    assert_type(transformed[0], distributions.Distribution)
-    assert_type(transformed.quantile([0.1, 0.9]), FloatArray)
-    assert_type(truncated[0], distributions.Distribution)
-    assert_type(truncated.quantile([0.1, 0.9]), FloatArray)
-
-
-def check_families_of_several_targets(
-    concatenatedjoint: distributions.ConcatenatedJoint,
-    copulajoint: distributions.CopulaJoint,
-    empiricaljoint: distributions.EmpiricalJoint,
-    normaljoint: distributions.NormalJoint,
-) -> None:
-    assert_type(concatenatedjoint.mean(), FloatArray)
-    assert_type(concatenatedjoint.marginal(0), distributions.Distribution)
-    assert_type(copulajoint.mean(), FloatArray)
-    assert_type(copulajoint.marginal(0), distributions.Distribution)
-    assert_type(empiricaljoint.mean(), FloatArray)
-    assert_type(empiricaljoint.marginal(0), distributions.Distribution)
-    assert_type(normaljoint.mean(), FloatArray)
-    assert_type(normaljoint.marginal(0), distributions.Distribution)
+    assert_type(joint.mean(), FloatArray)
+    assert_type(joint.marginal(0), distributions.Distribution)
 
 
 def check_maps_and_templates(levels: distributions.LevelMap, y: FloatArray) -> None:
