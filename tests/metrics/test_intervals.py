@@ -5,6 +5,7 @@ import pytest
 
 from skuq.distributions import Empirical, Normal, StudentT
 from skuq.metrics import (
+    crps_loss,
     interval_coverage_error,
     interval_score_loss,
     mean_interval_width,
@@ -37,9 +38,14 @@ def test_coverage_error_is_the_distance_either_way():
     assert prediction_interval_coverage(y, bounds, coverage=0.8) == pytest.approx(0.85)
 
 
-def test_width_of_normal_intervals():
+def test_width_and_score_of_intervals_by_hand():
     assert mean_interval_width(None, ([0.0, 1.0], [1.0, 2.0])) == pytest.approx(1.5 * 2 * 1.6448536269514722)
     assert mean_interval_width(None, Empirical([[0.0, 1.0, 2.0, 10.0]]), coverage=0.5) == 2.0
+    for y, coverage, penalty in ((1.0, 0.9, 0.0), (2.0, 0.9, 0.0), (3.0, 0.9, 20.0), (-3.0, 0.5, 12.0)):
+        score = interval_score_loss([y], [[0.0, 2.0]], coverage=coverage)
+        assert score == (pytest.approx(2.0 + penalty) if penalty else 2.0)
+    with pytest.raises(ValueError, match="`coverage` must be one number"):
+        interval_score_loss([0.0], [[0.0, 1.0]], coverage=[0.5, 0.9])
 
 
 def test_target_is_optional_for_metrics_of_the_forecast_alone(forecast):
@@ -88,3 +94,25 @@ def test_no_bound_of_a_continuous_forecast_is_moved():
     assert prediction_interval_coverage(y, (loc, np.ones(200))) == 0
     members = Empirical(loc[:, np.newaxis] + np.linspace(-1, 1, 41))
     assert prediction_interval_coverage(y, members) == 0
+
+
+@pytest.mark.parametrize(("kind", "units"), [("std", 1), ("rms", 1), ("variance", 2)])
+def test_units_and_weights_of_every_kind_of_sharpness(kind, units, het100):
+    scale, weight = np.array([1.0, 2.0, 5.0]), np.array([2, 0, 1])
+    value = sharpness(None, (np.zeros(3), scale), kind=kind, sample_weight=weight)
+    assert value == pytest.approx(sharpness(None, (np.zeros(3), [1.0, 1.0, 5.0]), kind=kind), rel=1e-14)
+    scaled = sharpness(None, (np.zeros(3), 4 * scale), kind=kind, sample_weight=weight)
+    assert scaled == pytest.approx(4**units * value, rel=1e-14)
+    expected = {
+        "std": het100.s.mean(),
+        "rms": np.sqrt(np.mean(het100.s**2)),
+        "variance": np.mean(het100.s**2),
+    }
+    assert sharpness(het100.y, (het100.mu, het100.s), kind=kind) == pytest.approx(expected[kind], rel=1e-14)
+
+
+def test_the_sharpest_forecast_need_not_be_good():
+    y = np.random.default_rng(0).normal(size=100)
+    truth, certain = (np.zeros(100), np.ones(100)), (np.full(100, 5.0), np.zeros(100))
+    assert sharpness(y, certain) < sharpness(y, truth)
+    assert crps_loss(y, truth) < crps_loss(y, certain)

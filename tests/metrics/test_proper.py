@@ -9,46 +9,7 @@ from skuq.distributions import Empirical, Hurdle, Normal, ScipyDistribution, Stu
 from skuq.exceptions import NoDensityError
 from skuq.metrics import crps_loss, nll_loss, pinball_loss
 
-
-@pytest.fixture
-def scoringrules():
-    return pytest.importorskip("scoringrules")
-
-
-def test_reference_values(het100):
-    dist = (het100.mu, het100.s)
-    assert crps_loss(het100.y, dist) == pytest.approx(0.529822, abs=5e-7)
-    assert nll_loss(het100.y, dist) == pytest.approx(1.283381, abs=5e-7)
-
-
-def test_three_row_values_of_uncertainty_toolbox():
-    y, dist = [1.5, 3.0, 2.0], ([1.0, 2.0, 3.0], [0.1, 0.5, 1.0])
-    assert nll_loss(y, dist) == pytest.approx(4.920361108686675, abs=1e-12)
-    assert crps_loss(y, dist) == pytest.approx(0.59080610693, abs=1e-10)
-
-
 # ------------------------------------------------------------------------------------------ CRPS
-
-
-def test_crps_and_log_score_equal_scoringrules(scoringrules, forecast):
-    y, dist = forecast
-    assert crps_loss(y, dist) == pytest.approx(
-        scoringrules.crps_normal(y, dist.loc, dist.scale).mean(), rel=1e-12
-    )
-    assert nll_loss(y, dist) == pytest.approx(
-        scoringrules.logs_normal(y, dist.loc, dist.scale).mean(), rel=1e-12
-    )
-    student = StudentT(dist.loc, dist.scale, df=5.0)
-    expected = scoringrules.crps_t(y, 5.0, dist.loc, dist.scale).mean()
-    assert crps_loss(y, student) == pytest.approx(expected, rel=1e-10)
-
-
-@pytest.mark.parametrize("estimator", ["nrg", "fair"])
-def test_ensemble_crps_equals_scoringrules(scoringrules, estimator):
-    rng = np.random.default_rng(0)
-    members, y = rng.normal(size=(50, 17)), rng.normal(size=50)
-    expected = scoringrules.crps_ensemble(y, members, estimator=estimator).mean()
-    assert crps_loss(y, Empirical(members), estimator=estimator) == pytest.approx(expected, rel=1e-12)
 
 
 def test_fair_crps_by_brute_force_over_pairs():
@@ -111,13 +72,13 @@ def test_crps_of_a_point_forecast_is_the_absolute_error(forecast):
     assert crps_loss(y, Normal(dist.loc, 0.0 * dist.scale)) == pytest.approx(mean_absolute_error(y, dist.loc))
 
 
-# ------------------------------------------------------------------------------------- log score
-
-
 def test_log_score_equals_scipy(forecast):
     y, dist = forecast
     frozen = stats.t(4.0, dist.loc, dist.scale)
     assert nll_loss(y, frozen) == pytest.approx(-frozen.logpdf(y).mean(), rel=1e-12)
+
+
+# ------------------------------------------------------------------------------------- log score
 
 
 def test_one_outlier_can_decide_the_log_score_but_not_the_crps():

@@ -8,7 +8,6 @@ from scipy import stats
 from skuq.distributions import Empirical, Normal, Quantiles, StudentT
 from skuq.metrics import (
     conditional_coverage,
-    crps_loss,
     expected_coverage_probability_error,
     expected_normalized_calibration_error,
     mean_interval_width,
@@ -21,6 +20,7 @@ from skuq.metrics import (
 pytestmark = pytest.mark.usefixtures("few_rows")
 
 uce, qce = uncertainty_calibration_error, quantile_calibration_error
+ence = expected_normalized_calibration_error
 
 
 @pytest.fixture
@@ -90,25 +90,24 @@ def test_marginal_is_the_coverage_error_over_all_rows(forecast, weight):
         assert marginal == pytest.approx(qce(y, dist, n_bins=1, **options))
 
 
-def test_error_of_bins_is_at_least_that_of_all_rows(forecast):
-    y, dist = forecast
-    assert qce(y, dist) >= qce(y, dist, marginal=True)
-
-
-@pytest.mark.parametrize("metric", [uce, qce])
 @pytest.mark.parametrize("strategy", ["quantile", "uniform"])
 @pytest.mark.parametrize("noise", [0.0, 1e-13])
-def test_constant_sigma_is_one_bin(metric, strategy, noise):
+def test_constant_sigma_is_one_bin_even_if_rounding_tells_rows_apart(strategy, noise):
     rng = np.random.default_rng(0)
     y, scale = rng.normal(size=400), 2.0 * (1 + noise * rng.normal(size=400))
-    value = metric(y, (np.zeros(400), scale), strategy=strategy)
-    assert value == pytest.approx(metric(y, (np.zeros(400), np.full(400, 2.0)), n_bins=1), rel=1e-9)
+    for metric in (uce, qce):
+        value = metric(y, (np.zeros(400), scale), strategy=strategy)
+        expected = metric(y, (np.zeros(400), np.full(400, 2.0)), n_bins=1)
+        assert value == pytest.approx(expected, rel=1e-9)
+    expected = abs(2.0 - np.sqrt(np.mean(y**2))) / 2.0
+    assert ence(y, (np.zeros(400), scale), strategy=strategy) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("strategy", ["quantile", "uniform"])
 def test_more_bins_than_rows_and_one_row(strategy):
     y, dist = np.array([1.0, -3.0]), Normal([0.0, 0.0], [1.0, 2.0])
     assert uce(y, dist, strategy=strategy) == pytest.approx((0 + 5) / 2)
+    assert ence(y, dist, strategy=strategy) == pytest.approx((0 + 0.5) / 2)
     assert uce(y[1:], dist[1:], strategy=strategy) == pytest.approx(5)
     assert qce(y[1:], dist[1:], levels=0.9, strategy=strategy) == pytest.approx(0.1)
 
@@ -130,42 +129,25 @@ def test_calibrated_forecast_scores_what_the_docstring_says():
     n, values = 1000, []
     for _ in range(200):
         scale = np.exp(0.2 * rng.normal(size=n))
-        values.append(qce(scale * rng.normal(size=n), (np.zeros(n), scale), levels=0.9))
-    assert np.mean(values) == pytest.approx(np.sqrt(2 * 0.09 * 10 / (np.pi * n)), rel=0.08)
-
-
-@pytest.mark.parametrize("metric", [uce, qce])
-def test_a_forecast_that_ignores_x_beats_a_useful_one(metric):
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=5000)
-    y = x + rng.normal(scale=0.3, size=5000)
-    useful, ignorant = (x, np.full(5000, 0.4)), (0 * x, np.full(5000, np.sqrt(1.09)))
-    assert metric(y, ignorant) < metric(y, useful) / 2
-    assert crps_loss(y, useful) < crps_loss(y, ignorant) / 3
+        y, dist = scale * rng.normal(size=n), (np.zeros(n), scale)
+        values.append((qce(y, dist, levels=0.9), ence(y, dist)))
+    expected = np.sqrt([2 * 0.09 * 10 / (np.pi * n), 10 / (np.pi * n)])
+    np.testing.assert_allclose(np.mean(values, axis=0), expected, rtol=0.08)
 
 
 @pytest.mark.parametrize(
-    ("metric", "option", "value"),
+    ("metric", "options"),
     [
-        (uce, "on", "range"),
-        (uce, "strategy", "kmeans"),
-        (uce, "n_bins", 0),
-        (qce, "marginal", "yes"),
-        (qce, "strategy", "kmeans"),
-        (qce, "levels", [1.1]),
-        (qce, "n_bins", -1),
-        (reliability_table, "on", "range"),
-        (reliability_table, "n_bins", 0),
-        (reliability_table, "strategy", "kmeans"),
-        (reliability_table, "coverage", 1.0),
-        (conditional_coverage, "coverage", 90),
-        (conditional_coverage, "strategy", "kmeans"),
-        (conditional_coverage, "n_bins", 0),
+        (uce, [("on", "range"), ("strategy", "kmeans"), ("n_bins", 0)]),
+        (qce, [("marginal", "yes"), ("strategy", "kmeans"), ("levels", [1.1]), ("n_bins", -1)]),
+        (reliability_table, [("on", "range"), ("n_bins", 0), ("strategy", "kmeans"), ("coverage", 1.0)]),
+        (conditional_coverage, [("coverage", 90), ("strategy", "kmeans"), ("n_bins", 0)]),
     ],
 )
-def test_bad_options(forecast, metric, option, value):
-    with pytest.raises(ValueError, match=f"`{option}` must"):
-        metric(*forecast, **{option: value})
+def test_bad_options(forecast, metric, options):
+    for option, value in options:
+        with pytest.raises(ValueError, match=f"`{option}` must"):
+            metric(*forecast, **{option: value})
 
 
 # ------------------------------------------------------------------------------------------ tables
@@ -273,13 +255,69 @@ def test_infinite_widths_have_no_bins():
     assert conditional_coverage([0.5, 0.5], bounds, groups=[0, 1])["coverage"].tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("unit", [2.0**-830, 2.0**830])
-@pytest.mark.parametrize("options", [{}, {"on": "variance", "strategy": "uniform"}, {"strategy": "uniform"}])
-def test_units_of_any_size(unit, options):
+# ------------------------------------------------------------------------------- bins of the ENCE
+
+
+@pytest.mark.parametrize("n_bins", [1, 3, 10])
+def test_equal_width_bins_equal_scipy(forecast, n_bins):
+    """The sigmas are tenths: as integers they and the edges that they lie on are exact, for scipy too."""
+    y, dist = forecast
+    tenths = np.round(10 * dist.scale)
+    mean_square = [
+        stats.binned_statistic(tenths, values, bins=n_bins)[0]
+        for values in (dist.scale**2, (y - dist.loc) ** 2)
+    ]
+    rmv, rmse = np.sqrt(mean_square)
+    expected = np.nanmean(np.abs(rmv - rmse) / rmv)
+    assert ence(y, dist, n_bins=n_bins, strategy="uniform") == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("unit", [0.1, 1 / 3, 7.0, 1e-3, 2.0**-830, 2.0**830])
+def test_bins_do_not_depend_on_the_units_of_y(unit):
+    """Sigmas of 1 to 11 lie on the edges of ten bins, by their root mean square or by their variance."""
     rng = np.random.default_rng(0)
-    std = rng.uniform(1, 3, size=200)
-    y = std * rng.normal(size=200)
-    plain = reliability_table(y, Normal(np.zeros(200), std), **options)
-    table = reliability_table(unit * y, Normal(np.zeros(200), unit * std), **options)
-    plain[["lower", "upper", "rmv", "rmse"]] *= unit
-    pd.testing.assert_frame_equal(table, plain, rtol=1e-12)
+    whole = rng.integers(1, 12, size=600).astype(float)
+    noise = rng.normal(size=600)
+    for metric, scale, power in ((ence, whole, 0), (uce, np.sqrt(whole), 2)):
+        y = scale * noise
+        for n_bins in (3, 5, 10):
+            plain, other = (
+                metric(u * y, (0 * y, u * scale), n_bins=n_bins, strategy="uniform") for u in (1.0, unit)
+            )
+            assert other == pytest.approx(plain * unit * unit if power else plain, rel=1e-9)
+    for options in ({}, {"on": "variance", "strategy": "uniform"}, {"strategy": "uniform"}):
+        plain, table = (
+            reliability_table(u * whole * noise, (0 * whole, u * whole), **options) for u in (1.0, unit)
+        )
+        plain[["lower", "upper", "rmv", "rmse"]] *= unit
+        pd.testing.assert_frame_equal(table, plain, rtol=1e-12)
+
+
+def test_equal_count_bins_by_hand_where_nothing_ties():
+    rng = np.random.default_rng(0)
+    scale = rng.permutation(np.arange(1.0, 61.0))
+    y = scale * rng.normal(size=60)
+    gaps = []
+    for rows in np.array_split(np.argsort(scale), 6):
+        rmv, rmse = np.sqrt(np.mean(scale[rows] ** 2)), np.sqrt(np.mean(y[rows] ** 2))
+        gaps.append(abs(rmv - rmse) / rmv)
+    assert ence(y, (np.zeros(60), scale), n_bins=6) == pytest.approx(np.mean(gaps), rel=1e-12)
+
+
+def test_sigmas_of_an_ensemble_that_differ_by_rounding_are_tied():
+    rng = np.random.default_rng(0)
+    offset = 1000 * rng.normal(size=(300, 1))
+    members = offset + np.array([-0.7, 0.1, 1.3])
+    y = offset[:, 0] + rng.normal(size=300)
+    assert np.unique(Empirical(members).std()).size > 1
+    error = np.sqrt(np.mean((y - members.mean(axis=1)) ** 2))
+    sigma = np.std([-0.7, 0.1, 1.3])
+    assert ence(y, Empirical(members)) == pytest.approx(abs(sigma - error) / sigma, rel=1e-9)
+
+
+def test_an_outlier_in_one_bin_does_not_leak_into_the_others():
+    scale = np.repeat(np.arange(1.0, 11.0), 60)
+    y = scale.copy()
+    assert ence(y, (0 * scale, scale)) == pytest.approx(0, abs=1e-12)
+    y[0] = 1e12
+    assert ence(y, (0 * scale, scale)) == pytest.approx((np.sqrt((1e24 + 59) / 60) - 1) / 10, rel=1e-9)

@@ -23,7 +23,7 @@ from skuq import _sklearn_compat
 from skuq.distributions import Normal
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import crps_loss, get_scorer, get_scorer_names, make_scorer, mean_interval_width, scorers
-from skuq.metrics._spec import MetricSpec, all_specs
+from skuq.metrics._spec import all_specs
 from skuq.prediction import predict_dist
 from tests.metrics.options import class_specs, required
 
@@ -80,43 +80,26 @@ def test_vocabulary():
     assert not set(get_scorer_names()) & set(sklearn_names())
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_value_is_the_signed_metric_of_the_distribution(name):
+def test_value_is_the_signed_metric_of_the_distribution(subtests):
     model = BayesianRidge().fit(X, Y)
     mean, std = np.asarray(predict_dist(model, X)).T
-    spec = next(spec for spec in all_specs().values() if spec.scorer_name == name)
-    weight = np.arange(90)
-    sign = -1 if spec.direction == "lower" else 1
-    features = (X,) if spec.needs_X else ()
-    for options in ({}, {"sample_weight": weight}):
-        score = get_scorer(name)(model, X, Y, **options)
-        assert type(score) is float
-        value = spec.compute(Y, (mean, std), *features, **required(spec), **options)
-        assert score == pytest.approx(sign * value, rel=1e-12)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_few_rows_bring_no_warning_from_a_scorer(name):
-    get_scorer(name)(BayesianRidge().fit(X, Y), X[:20], Y[:20])  # warnings are errors
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_copies_and_pickles_score_alike(name):
-    scorer, model = get_scorer(name), BayesianRidge().fit(X, Y)
-    for twin in (pickle.loads(pickle.dumps(scorer)), copy.deepcopy(scorer), copy.copy(scorer)):
-        assert twin(model, X, Y) == scorer(model, X, Y)
-        assert twin.__name__ == name
-        assert repr(twin) == repr(scorer)
-
-
-def test_every_call_gives_a_new_scorer():
-    assert get_scorer("neg_crps") is not get_scorer("neg_crps")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_scikit_learn_accepts_it(name):
-    scorer = get_scorer(name)
-    assert check_scoring(BayesianRidge(), scoring=scorer) is scorer
+    for spec in all_specs().values():
+        if spec.scorer_name not in NAMES:
+            continue
+        with subtests.test(msg=spec.scorer_name):
+            sign = -1 if spec.direction == "lower" else 1
+            features = (X,) if spec.needs_X else ()
+            scorer = scorers(spec.scorer_name)[spec.scorer_name]
+            for options in ({}, {"sample_weight": np.arange(90)}):
+                score = scorer(model, X, Y, **options)
+                assert type(score) is float
+                value = spec.compute(Y, (mean, std), *features, **required(spec), **options)
+                assert score == pytest.approx(sign * value, rel=1e-12)
+            assert check_scoring(model, scoring=scorer) is scorer
+            few = scorer(model, X[:20], Y[:20])  # warnings are errors
+            for twin in (pickle.loads(pickle.dumps(scorer)), copy.deepcopy(scorer), copy.copy(scorer)):
+                assert twin(model, X[:20], Y[:20]) == few
+                assert (twin.__name__, repr(twin)) == (spec.scorer_name, repr(scorer))
 
 
 # ------------------------------------------------------------------------------ names and errors
@@ -141,29 +124,34 @@ def test_the_error_of_an_unknown_name_has_similar_ones(name, hint):
         scorers("neg_crps", name)
 
 
-def test_unknown_metric_of_make_scorer():
-    with pytest.raises(ValueError, match="Did you mean 'crps'"):
-        make_scorer("crsp")
-    with pytest.raises(TypeError, match="`metric` must be a name or a function, got int"):
-        make_scorer(3)
-    with pytest.raises(TypeError, match=r"`name` must be a string.*make_scorer"):
-        get_scorer(crps_loss)
-
-
-def test_scorers_need_a_name():
-    with pytest.raises(ValueError, match="at least one"):
-        scorers()
-
-
-def test_options_are_checked_when_the_scorer_is_made():
-    with pytest.raises(
-        TypeError, match=r"`options` of 'crps' must be options of this metric \(estimator\), got 'coverage'"
+def test_options_and_names_are_checked_when_the_scorer_is_made():
+    for error, message, call in (
+        (TypeError, r"`options` of 'crps' must be options of this metric \(estimator\), got 'coverage'",
+         lambda: make_scorer("crps", coverage=0.5)),
+        (TypeError, "got 'sample_weight'", lambda: make_scorer("crps", sample_weight=np.ones(3))),
+        (TypeError, "`metric` must be callable as",
+         lambda: make_scorer(own_metric, greater_is_better=False, color="red")),
+        (ValueError, "Did you mean 'crps'", lambda: make_scorer("crsp")),
+        (TypeError, "`metric` must be a name or a function, got int", lambda: make_scorer(3)),
+        (TypeError, r"`name` must be a string.*make_scorer", lambda: get_scorer(crps_loss)),
+        (ValueError, "at least one", scorers),
+    ):  # fmt: skip
+        with pytest.raises(error, match=message):
+            call()
+    for name, options, message in (
+        ("interval_score", {"coverage": 2}, "`coverage` must lie strictly between 0 and 1, got 2"),
+        ("pinball", {"levels": [0.1, 1.5]}, "`levels` must lie strictly between 0 and 1"),
+        ("ence", {"n_bins": 0}, "`n_bins` must be at least 1"),
+        ("ence", {"strategy": "kmeans"}, "`strategy` must be one of"),
+        ("agce", {"fraction": 3}, r"`fraction` must lie in \[0, 1\], got 3"),
+        ("cals", {"level_weights": [1.0, 2.0]}, "`level_weights` must have 9 rows"),
+        ("auucc", {"x_range": (0, 1), "y_range": (0, 1)}, "`x_range` and `y_range` must not both be given"),
+        ("auucc_gain", {"denominator": "both"}, "`denominator` must be one of"),
+        ("cwc", {"eta": -1}, "`eta` must be non-negative"),
+        ("ert", {"norm": "l3"}, "`norm` must be one of"),
     ):
-        make_scorer("crps", coverage=0.5)
-    with pytest.raises(TypeError, match="got 'sample_weight'"):
-        make_scorer("crps", sample_weight=np.ones(3))
-    with pytest.raises(TypeError, match="`metric` must be callable as"):
-        make_scorer(own_metric, greater_is_better=False, color="red")
+        with pytest.raises(ValueError, match=message):
+            make_scorer(name, **options)
 
 
 # --------------------------------------------------------------------------------- make_scorer
@@ -175,13 +163,15 @@ def test_three_ways_to_name_a_metric(metric):
     assert scorer(model, X, Y) == get_scorer("neg_crps")(model, X, Y)
     assert scorer.__name__ == "neg_crps"
     assert repr(scorer) == "make_scorer('crps')"
+    assert repr(make_scorer("interval_score", coverage=0.5)) == "make_scorer('interval_score', coverage=0.5)"
 
 
 def test_options_are_bound():
     model = BayesianRidge().fit(X, Y)
-    wide, narrow = (make_scorer("mpiw", coverage=c)(model, X, Y) for c in (0.95, 0.5))
-    assert wide > 2 * narrow
-    assert repr(make_scorer("interval_score", coverage=0.5)) == "make_scorer('interval_score', coverage=0.5)"
+    wide, narrow = (
+        make_scorer("mpiw", greater_is_better=False, coverage=c)(model, X, Y) for c in (0.95, 0.5)
+    )
+    assert wide < 2 * narrow
 
 
 def test_metrics_with_a_direction_accept_no_other():
@@ -220,22 +210,19 @@ def test_a_metric_of_ones_own():
 def test_eight_scorers_predict_once_a_fold(counting):
     result = cross_validate(counting, X, Y, cv=5, scoring=scorers(*NAMES[:8]))
     assert counting.calls == 5
-    for name in NAMES[:8]:
-        expected = cross_val_score(Counting(), X, Y, cv=5, scoring=get_scorer(name))
+    for name, scorer in scorers(*NAMES[:8]).items():
+        expected = cross_val_score(Counting(), X, Y, cv=5, scoring=scorer)
         np.testing.assert_allclose(result[f"test_{name}"], expected, rtol=1e-12)
 
 
 def test_caching_stands_beside_scikit_learns_own(counting):
-    scoring = {**scorers("neg_crps", "picp"), "r2": "r2", "mae": "neg_mean_absolute_error"}
-    result = cross_validate(counting, X, Y, cv=3, scoring=scoring, return_train_score=True)
-    assert counting.calls == 6  # once for the training and once for the test rows of each fold
-    assert np.isfinite(result["test_r2"]).all()
-    assert (result["test_r2"] != result["test_neg_crps"]).all()
-
-
-def test_one_scorer_predicts_once(counting):
     cross_val_score(counting, X, Y, cv=3, scoring=get_scorer("neg_crps"))
     assert counting.calls == 3
+    scoring = {**scorers("neg_crps", "picp"), "r2": "r2", "mae": "neg_mean_absolute_error"}
+    result = cross_validate(counting, X, Y, cv=3, scoring=scoring, return_train_score=True)
+    assert counting.calls == 9  # once for the training and once for the test rows of each fold
+    assert np.isfinite(result["test_r2"]).all()
+    assert (result["test_r2"] != result["test_neg_crps"]).all()
 
 
 def test_a_search_predicts_once_a_fold_and_candidate(counting):
@@ -296,47 +283,16 @@ def test_scores_without_the_private_base_of_scikit_learn(monkeypatch):
         assert cross_val_score(model, X, Y, scoring=scorer).shape == (5,)
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("interval_score", {"coverage": 2}, "`coverage` must lie strictly between 0 and 1, got 2"),
-        ("pinball", {"levels": [0.1, 1.5]}, "`levels` must lie strictly between 0 and 1"),
-        ("ence", {"n_bins": 0}, "`n_bins` must be at least 1"),
-        ("ence", {"strategy": "kmeans"}, "`strategy` must be one of"),
-        ("agce", {"fraction": 3}, r"`fraction` must lie in \[0, 1\], got 3"),
-        ("cals", {"level_weights": [1.0, 2.0]}, "`level_weights` must have 9 rows"),
-        ("auucc", {"x_range": (0, 1), "y_range": (0, 1)}, "`x_range` and `y_range` must not both be given"),
-        ("auucc_gain", {"denominator": "both"}, "`denominator` must be one of"),
-        ("cwc", {"eta": -1}, "`eta` must be non-negative"),
-        ("ert", {"norm": "l3"}, "`norm` must be one of"),
-    ],
-)
-def test_values_of_options_are_checked_before_a_search_makes_them_nan(name, options, message):
-    with pytest.raises(ValueError, match=message):
-        make_scorer(name, **options)
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [spec for spec in all_specs().values() if not spec.of_targets],
-    ids=lambda spec: spec.abbreviation,
-)
-def test_options_are_checked_without_a_forecast(spec):
-    options = {name: value for name, value in spec.options.items() if name not in spec.one_of}
-    assert (spec.check is not None) == bool(options)
-    for name, value in options.items():
-        spec.check(**{name: value})
-    if spec.check is not None:
-        spec.check(**options)
-
-
-def test_a_scorer_is_made_without_a_call_of_the_metric(monkeypatch):
-    def refuse(*args, **kwargs):
-        raise AssertionError
-
-    monkeypatch.setattr(MetricSpec, "compute", property(lambda spec: refuse))
-    for name in ("crps", "ence", "auucc", "agce", "ece"):
-        make_scorer(name, **all_specs()[name].options)
+def test_options_are_checked_without_a_forecast():
+    for spec in all_specs().values():
+        if spec.of_targets:
+            continue
+        options = {name: value for name, value in spec.options.items() if name not in spec.one_of}
+        assert (spec.check is not None) == bool(options), spec.abbreviation
+        if spec.check is not None:
+            spec.check(**options)
+            for name, value in options.items():
+                spec.check(**{name: value})
 
 
 def test_a_scorer_of_random_groups_leaves_numpys_generator_alone():
