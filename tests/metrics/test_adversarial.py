@@ -142,9 +142,8 @@ def test_calibrated_forecast_scores_what_the_docstring_says():
     assert np.mean(values) == pytest.approx(0.7 / np.sqrt(0.1 * n), rel=0.15)
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "error"),
-    [
+def test_bad_options(forecast):
+    for option, value, error in (
         ("fraction", 1.5, ValueError),
         ("fraction", -0.1, ValueError),
         ("fraction", np.nan, ValueError),
@@ -155,9 +154,6 @@ def test_calibrated_forecast_scores_what_the_docstring_says():
         ("n_trials", 2.5, TypeError),
         ("min_group_size", 0, ValueError),
         ("levels", [1.5], ValueError),
-    ],
-)
-def test_bad_options(forecast, option, value, error):
-    y, dist = forecast
-    with pytest.raises(error, match=f"`{option}`"):
-        agce(y, dist, **{option: value})
+    ):
+        with pytest.raises(error, match=f"`{option}`"):
+            agce(*forecast, **{option: value})

@@ -127,12 +127,6 @@ def test_worst_cases():
     assert cals(y, dist) == pytest.approx(np.sum(TENTHS**2))
 
 
-def test_ensembles_are_compared_by_their_own_quantiles():
-    y = np.arange(10.0)
-    for metric in (rmsce, cals):
-        assert metric(y, Empirical(np.tile(y, (10, 1))), levels=9) == pytest.approx(0, abs=1e-15)
-
-
 def test_bias_moves_the_quantile_curve_but_not_the_interval_curve():
     rng = np.random.default_rng(0)
     y = rng.choice([-1.0, 1.0], size=1000) * np.abs(rng.normal(size=1000))
@@ -182,23 +176,22 @@ def test_a_forecast_that_ignores_x_beats_a_useful_one():
     assert crps_loss(y, useful) < crps_loss(y, ignorant) / 3
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
+def test_bad_options(forecast):
+    for option, value in (
         ("reduction", "median"),
         ("kind", "both"),
         ("level_weights", [1.0]),
         ("level_weights", -np.ones(9)),
         ("level_weights", np.full(9, np.nan)),
         ("levels", [1.5]),
-    ],
-)
-def test_bad_options(forecast, option, value):
-    with pytest.raises(ValueError, match=f"`{option}`"):
-        cals(*forecast, **{option: value})
-
-
-# ------------------------------------------------------------------------------------------ area
+    ):
+        with pytest.raises(ValueError, match=f"`{option}`"):
+            cals(*forecast, **{option: value})
+    for levels in ([0.5], [0.5, 0.1], [0.5, 0.5], 1, [[0.1, 0.2]], [0.1, 1.5], 0):
+        with pytest.raises(ValueError, match="`levels`"):
+            miscalibration_area(*forecast, levels=levels)
+    with pytest.raises(ValueError, match="`kind` must be"):
+        miscalibration_area(*forecast, kind="both")
 
 
 def test_quantile_area_is_the_wasserstein_distance_of_the_pit_from_uniform(forecast):
@@ -209,21 +202,20 @@ def test_quantile_area_is_the_wasserstein_distance_of_the_pit_from_uniform(forec
     assert miscalibration_area(y, dist) == pytest.approx(np.mean(np.abs(quantiles - middle)), rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("pit", "area"),
-    [
+def test_the_area_by_hand():
+    for pit, area in (
         ([0.5], 0.25),
         ([0.0], 0.5),
         ([1.0], 0.5),
         ([0.25, 0.75], 0.125),
         ([0.5, 0.5], 0.25),
         ([0.0, 1.0], 0.25),
-    ],
-)
-def test_the_area_by_hand(pit, area):
-    assert area_of_steps(np.array(pit))(None) == pytest.approx(area, abs=1e-15)
-    y = stats.norm.ppf(np.clip(pit, 1e-300, 1 - 1e-16))
-    assert miscalibration_area(y, (np.zeros(len(pit)), np.ones(len(pit)))) == pytest.approx(area, abs=1e-12)
+    ):
+        assert area_of_steps(np.array(pit))(None) == pytest.approx(area, abs=1e-15)
+        y = stats.norm.ppf(np.clip(pit, 1e-300, 1 - 1e-16))
+        assert miscalibration_area(y, (np.zeros(len(pit)), np.ones(len(pit)))) == pytest.approx(
+            area, abs=1e-12
+        )
 
 
 def test_area_is_the_limit_of_ever_more_levels(rows):
@@ -257,14 +249,6 @@ def test_area_of_lines_is_at_most_the_trapezoid_of_the_sizes(gaps):
     assert area >= abs(np.trapezoid(gaps, levels)) - 1e-12
 
 
-def test_entry_level_of_an_interval():
-    y, dist = np.array([0.0, 1.0, -1.0]), Normal(np.zeros(3), np.ones(3))
-    (entry,) = entries(y, dist, "interval")
-    expected = [0.0, 2 * stats.norm.cdf(1) - 1, 2 * stats.norm.cdf(1) - 1]
-    np.testing.assert_allclose(entry.start, expected, atol=1e-15)
-    np.testing.assert_array_equal(entry.start, entry.stop)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_target_on_an_atom_is_covered_gradually(kind):
     """The share of draws of the randomized PIT that each level covers, by a fine grid of them."""
@@ -276,11 +260,3 @@ def test_a_target_on_an_atom_is_covered_gradually(kind):
     for level in (0.07, 0.2, 0.33, 0.5, 0.71, 0.9):
         covered = sum(part.reached(level) for part in entries(y, ensemble, kind))
         np.testing.assert_allclose(covered, (place <= level + 1e-12).mean(axis=0), atol=1e-4)
-
-
-def test_bad_options_of_the_area(forecast):
-    for levels in ([0.5], [0.5, 0.1], [0.5, 0.5], 1, [[0.1, 0.2]], [0.1, 1.5], 0):
-        with pytest.raises(ValueError, match="`levels`"):
-            miscalibration_area(*forecast, levels=levels)
-    with pytest.raises(ValueError, match="`kind` must be"):
-        miscalibration_area(*forecast, kind="both")

@@ -45,9 +45,8 @@ def refused(subtests):
 UNBOUNDED = {spec.needs for spec in SPECS} - {"interval"}
 
 
-@pytest.mark.parametrize(
-    ("y", "error", "message"),
-    [
+def test_bad_targets(refused):
+    for y, error, message in (
         (np.where(Y == 0, np.nan, Y), ValueError, "`y_true` must be finite, got nan at row 2"),
         (np.where(Y == 0, np.inf, Y), ValueError, "`y_true` must be finite, got inf at row 2"),
         (Y[:4], ValueError, "`y_true` must have 5 rows, one per sample, got 4"),
@@ -56,10 +55,8 @@ UNBOUNDED = {spec.needs for spec in SPECS} - {"interval"}
         (["a", "b", "c", "d", "e"], TypeError, "`y_true` must hold real numbers"),
         (sparse.csr_matrix(Y[:, np.newaxis]), TypeError, "`y_true` must be a dense array"),
         (DIST, TypeError, "`y_true` must be observed values, got the distribution Normal"),
-    ],
-)
-def test_bad_targets(refused, y, error, message):
-    refused(error, message, y, DIST)
+    ):
+        refused(error, message, y, DIST)
 
 
 def test_bad_forecasts(refused):
@@ -131,9 +128,8 @@ def test_bad_calibration_levels(metric, levels):
         metric(Y, DIST, levels=levels)
 
 
-@pytest.mark.parametrize(
-    ("metric", "option", "value"),
-    [
+def test_bad_options():
+    for metric, option, value in (
         (crps_loss, "estimator", "pwm"),
         (sharpness, "kind", "mean"),
         (mean_absolute_calibration_error, "kind", "both"),
@@ -141,11 +137,9 @@ def test_bad_calibration_levels(metric, levels):
         (expected_normalized_calibration_error, "strategy", "kmeans"),
         (expected_normalized_calibration_error, "n_bins", 0),
         (auucc_gain_score, "denominator", "both"),
-    ],
-)
-def test_bad_options(metric, option, value):
-    with pytest.raises(ValueError, match=f"`{option}` must be"):
-        metric(Y, DIST, **{option: value})
+    ):
+        with pytest.raises(ValueError, match=f"`{option}` must be"):
+            metric(Y, DIST, **{option: value})
 
 
 def test_number_of_bins_is_an_integer():

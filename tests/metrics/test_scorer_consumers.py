@@ -11,7 +11,6 @@ import pytest
 from joblib import parallel_config
 from sklearn import config_context
 from sklearn.datasets import make_regression
-from sklearn.ensemble import RandomForestRegressor
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - makes the class importable
 from sklearn.feature_selection import RFECV, SequentialFeatureSelector
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -200,9 +199,6 @@ def test_optuna_search(shape):
     assert len(predict_dist(search, X)) == 80
 
 
-# ----------------------------------------------------------------------- weights and routing
-
-
 def not_requesting(shape):
     """Return the model, each step of which requests no weights."""
     model, parameter = model_of(shape)
@@ -264,9 +260,6 @@ def test_a_search_fitted_with_weights_and_without_routing(scoring, refit):
     assert len(predict_dist(search, X)) == 80
 
 
-# ----------------------------------------------------------------------------------- selection
-
-
 @pytest.mark.parametrize("name", ["neg_crps", "neg_nll", "neg_pinball", "neg_interval_score"])
 def test_proper_scores_choose_the_true_model(name):
     rng = np.random.default_rng(0)
@@ -282,9 +275,3 @@ def test_proper_scores_choose_the_true_model(name):
     model = GaussianProcessRegressor(optimizer=None)
     search = GridSearchCV(model, {"kernel": kernels}, scoring=get_scorer(name), cv=5, error_score="raise")
     assert search.fit(x, y).best_index_ == 0
-
-
-def test_a_model_without_a_distribution_stops_the_search():
-    grid, forest = {"max_depth": [1, 2]}, RandomForestRegressor(n_estimators=2)
-    with pytest.raises(ValueError, match="RandomForestRegressor"):
-        GridSearchCV(forest, grid, scoring=CRPS, error_score="raise").fit(X, Y)

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.integrate import quad
-from scipy.special import betaln
 
 from skuq.distributions import Normal
-from skuq.monitoring import CoverageMonitor
+from skuq.monitoring import CoverageMonitor, PITMonitor
 
 
 def missing(share, n, rng):
@@ -75,29 +74,8 @@ def test_intervals_that_are_too_wide_alarm_only_the_tests_against_them():
     }
     assert found["less"] == np.inf
     assert max(found["greater"], found["two-sided"]) < 1000
-
-
-def test_the_blocks_do_not_matter():
-    y, bounds = missing(0.12, 2000, np.random.default_rng(4))
-    once, by_blocks = CoverageMonitor().update(y, bounds), CoverageMonitor()
-    for rows in np.split(np.arange(2000), [1, 255, 256, 257, 512, 1500]):
-        by_blocks.update(y[rows], bounds[rows])
-    assert by_blocks.e_value_ == pytest.approx(once.e_value_, rel=1e-12)
-    assert (by_blocks.n_rows_, by_blocks.n_misses_) == (once.n_rows_, once.n_misses_) == (2000, (y > 1).sum())
-
-
-def test_an_alarm_stays():
-    rng = np.random.default_rng(5)
-    monitor = CoverageMonitor(false_alarm=0.2)
-    rows_until_alarm(monitor, 0.3, rng, 5000)
-    monitor.update(*missing(0.0, 5000, rng))
-    assert monitor.alarm_
-
-
-def test_overwhelming_evidence_is_infinite():
-    monitor = CoverageMonitor(0.9).update(*missing(1.0, 5000, np.random.default_rng(6)))
-    assert monitor.e_value_ == np.inf
-    assert monitor.alarm_
+    monitor = CoverageMonitor(0.9).update(*missing(1.0, 5000, rng))
+    assert (monitor.e_value_, monitor.alarm_) == (np.inf, True)
 
 
 def test_distributions_give_their_central_intervals():
@@ -105,12 +83,10 @@ def test_distributions_give_their_central_intervals():
     dist = Normal(np.zeros(300), 0.5)
     by_dist, by_bounds = (CoverageMonitor(0.8).update(y, each) for each in (dist, dist.interval(0.8)))
     assert by_dist.e_value_ == by_bounds.e_value_ > 1
-    loaded = pickle.loads(pickle.dumps(by_dist))
-    assert repr(loaded) == repr(by_dist)
     assert repr(CoverageMonitor(0.8)) == "CoverageMonitor(0.8, 0 misses in 0 rows, e_value_=1)"
 
 
-def test_invalid_arguments_raise_and_leave_the_state():
+def test_invalid_arguments_raise():
     for arguments, message in [
         ({"coverage": 90}, "Did you mean 0.9"),
         ({"false_alarm": 0.0}, "`false_alarm` must lie strictly between 0 and 1"),
@@ -118,35 +94,51 @@ def test_invalid_arguments_raise_and_leave_the_state():
     ]:
         with pytest.raises(ValueError, match=message):
             CoverageMonitor(**arguments)
-    monitor = CoverageMonitor()
-    with pytest.raises(ValueError, match="must be finite"):
-        monitor.update([np.nan], [[0.0, 1.0]])
-    assert monitor.n_rows_ == 0
 
 
-def test_rows_with_equal_probability_have_a_closed_form():
-    # With all rows missed, the integral of q^m over [p, 1] is (1 - p^(m + 1)) / (m + 1).
-    m, p = 5, 0.5
-    monitor = CoverageMonitor(1 - p).update(*missing(1.0, m, np.random.default_rng(0)))
-    expected = np.exp(betaln(m + 1, 1)) * (1 - p ** (m + 1)) / (1 - p) / p**m
-    assert monitor.e_value_ == pytest.approx(expected / 2 + 1 / 2, rel=1e-12)
+# ------------------------------------------------------------------------- laws of both monitors
+
+both_monitors = pytest.mark.parametrize("kind", [CoverageMonitor, PITMonitor])
 
 
-def test_blocks_without_rows_change_nothing():
-    monitor = CoverageMonitor().update([0.0, 3.0], ([0.0, 0.0], [1.0, 1.0]))
+def normal(rng, scale, n=2000):
+    return scale * rng.normal(size=n), Normal(np.zeros(n), 1.0)
+
+
+@both_monitors
+def test_neither_blocks_nor_pickles_nor_later_rows_matter(kind):
+    rng = np.random.default_rng(4)
+    y, dist = normal(rng, 1.15)
+    once, by_blocks = kind().update(y, dist), kind()
+    for rows in np.split(np.arange(2000), [1, 255, 256, 257, 512, 1500]):
+        by_blocks = pickle.loads(pickle.dumps(by_blocks)).update(y[rows], dist[rows])
+    assert by_blocks.e_value_ == pytest.approx(once.e_value_, rel=1e-9)
+    assert by_blocks.n_rows_ == once.n_rows_ == 2000
+    if kind is PITMonitor:
+        assert by_blocks.alarm_row_ == once.alarm_row_ < 2000
+    else:
+        assert by_blocks.n_misses_ == once.n_misses_ == np.sum(np.abs(y) > stats.norm.ppf(0.95))
+    # An alarm stays.
+    row = getattr(once, "alarm_row_", None)
+    assert once.alarm_
+    once.update(*normal(rng, 0.1, 300)).update(*normal(rng, 1.0, 5000))
+    assert once.alarm_
+    assert getattr(once, "alarm_row_", None) == row
+
+
+@both_monitors
+def test_bad_blocks_and_blocks_without_rows_change_nothing(kind):
+    monitor, none = kind().update(*normal(np.random.default_rng(0), 1.0, 5)), np.empty(0)
     before = repr(monitor)
-    none = np.empty(0)
-    for y_pred in (np.empty((0, 2)), [], (none, none), ([], 1.0), stats.norm(none, 1.0), stats.norm(loc=[])):
+    empty = [(none, none), ([], 1.0), stats.norm(none, 1.0), stats.norm(loc=[])]
+    bad = [([np.nan], ([0.0], [1.0])), ([1.0, 2.0], ([0.0], [1.0])), ([1.0], 3.0), ([], None), (None, [])]
+    if kind is CoverageMonitor:
+        empty += [np.empty((0, 2)), []]
+        bad += [([], np.empty((0, 3))), ([], [[0.0, 1.0]]), ([1.0], np.empty((0, 2)))]
+    for y_pred in empty:
         for y in ([], none):
             assert monitor.update(y, y_pred) is monitor
-    assert repr(monitor) == before
-    for y, y_pred in (
-        ([], np.empty((0, 3))),
-        ([], [[0.0, 1.0]]),
-        ([1.0], np.empty((0, 2))),
-        ([], None),
-        (None, []),
-    ):
+    for y, y_pred in bad:
         with pytest.raises((ValueError, TypeError), match=r"`y_pred` must|`y_true` must"):
             monitor.update(y, y_pred)
     assert repr(monitor) == before

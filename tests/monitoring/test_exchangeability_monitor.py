@@ -103,12 +103,9 @@ def test_the_bets_are_those_of_the_pit_monitor():
     assert repr(monitor).startswith("ExchangeabilityMonitor(700 rows")
 
 
-def test_zero_and_one_are_infinite_evidence():
+def test_ends_and_bad_input():
     assert ExchangeabilityMonitor().update([0.0]).alarm_
     assert ExchangeabilityMonitor().update([]).n_rows_ == 0
-
-
-def test_bad_input():
     with pytest.raises(ValueError, match="`p_values` must"):
         ExchangeabilityMonitor().update([0.5, 1.5])
     with pytest.raises(ValueError, match="`p_values` must be 1-D"):

@@ -104,29 +104,24 @@ def test_gaps():
 
 
 def test_bad_input_changes_nothing():
-    pending = PendingForecasts().add([[1.0], [2.0]], due=[1, 2])
-    frame = pd.DataFrame({"x": [1.0]})
-    for rows, options, error, words in (
-        ([[1.0]], {"due": [1, 2]}, ValueError, r"must have shape \(1,\) or \(1, h\), .* got \(2,\)"),
-        ([[1.0]], {"due": 1}, ValueError, r"got \(\)"),
+    pending, frame = PendingForecasts().add([[1.0], [2.0]], due=[1, 2]), pd.DataFrame({"x": [1.0]})
+    for rows, due, series, error, words in (
+        ([[1.0]], [1, 2], None, ValueError, r"must have shape \(1,\) or \(1, h\), .* got \(2,\)"),
+        ([[1.0]], 1, None, ValueError, r"got \(\)"),
+        ([[1.0]], [[1, 2]], None, ValueError, r"shape \(n,\), as in the first call, got \(1, 2\)"),
+        ([[1.0]], [NAN], None, ValueError, "no missing values, got nan at row 0"),
         (
             [[1.0]],
-            {"due": [[1, 2]]},
-            ValueError,
-            r"must have shape \(n,\), as in the first call, got \(1, 2\)",
-        ),
-        ([[1.0]], {"due": [NAN]}, ValueError, "no missing values, got nan at row 0"),
-        (
-            [[1.0]],
-            {"due": [1], "series": ["a", "b"]},
+            [1],
+            ["a", "b"],
             ValueError,
             r"`series` must be one label or have shape \(1,\), got \(2,\)",
         ),
-        (1.0, {"due": [1]}, ValueError, "at least one dimension"),
-        (frame, {"due": [1]}, TypeError, "same kind in all calls, got DataFrame after ndarray"),
+        (1.0, [1], None, ValueError, "at least one dimension"),
+        (frame, [1], None, TypeError, "same kind in all calls, got DataFrame after ndarray"),
     ):
         with pytest.raises(error, match=words):
-            pending.add(rows, **options)
+            pending.add(rows, due=due, **({} if series is None else {"series": series}))
     for y, options, words in (
         (np.inf, {"time": 1}, "finite or NaN, got inf"),
         ([[1.0]], {"time": 1}, "a number or a 1-D array"),
@@ -137,10 +132,8 @@ def test_bad_input_changes_nothing():
             pending.observe(y, **options)
     assert len(pending) == 2
 
-
-def test_frames_of_other_packages_are_refused():
     class Frame:
         columns = ("x",)
 
-    with pytest.raises(TypeError, match="to_pandas"):
+    with pytest.raises(TypeError, match="to_pandas"):  # a frame of another package
         PendingForecasts().add(Frame(), due=[1])

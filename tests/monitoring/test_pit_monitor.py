@@ -61,32 +61,25 @@ def test_false_alarms_of_1000_streams(seed):
     assert sum(monitored(rng.normal(size=4000)).alarm_ for _ in range(1000)) <= 10
 
 
-@pytest.mark.parametrize(
-    ("change", "most"),
-    [(lambda e: 1.2 * e, 250), (lambda e: 0.8 * e, 220), (lambda e: e + 0.3, 220)],
-    ids=["too narrow", "too wide", "biased"],
-)
-def test_wrong_distributions_are_found(change, most):
+CHANGES = {
+    "too narrow": (lambda e: 1.2 * e, 250),
+    "too wide": (lambda e: 0.8 * e, 220),
+    "biased": (lambda e: e + 0.3, 220),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_wrong_distributions_are_found(name):
+    change, most = CHANGES[name]
     assert median_alarm(change, np.random.default_rng(1)) <= most
     assert median_alarm(change, np.random.default_rng(2), calm=10_000, streams=15) <= 600
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("change", "most"), [(lambda e: 1.2 * e, 250), (lambda e: 0.8 * e, 220), (lambda e: e + 0.3, 220)]
-)
-def test_the_medians_of_1000_streams(change, most):
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_medians_of_1000_streams(name):
+    change, most = CHANGES[name]
     assert median_alarm(change, np.random.default_rng(3), streams=1000) <= most
-
-
-def test_the_blocks_do_not_matter():
-    y = np.random.default_rng(4).normal(scale=1.15, size=2000)
-    once, by_blocks = monitored(y), PITMonitor()
-    for block in np.split(y, [1, 255, 256, 257, 512, 1500]):
-        update(by_blocks, block)
-    assert by_blocks.e_value_ == pytest.approx(once.e_value_, rel=1e-9)
-    assert by_blocks.alarm_row_ == once.alarm_row_ < 2000
-    assert by_blocks.n_rows_ == once.n_rows_ == 2000
 
 
 def test_the_alarm_is_the_first_row_with_enough_evidence():
@@ -94,16 +87,6 @@ def test_the_alarm_is_the_first_row_with_enough_evidence():
     row = monitored(y).alarm_row_
     assert monitored(y[:row]).e_value_ >= 100 > monitored(y[: row - 1]).e_value_
     assert not monitored(y[: row - 1]).alarm_
-
-
-def test_an_alarm_stays():
-    rng = np.random.default_rng(6)
-    monitor = monitored(1.5 * rng.normal(size=300), false_alarm=0.2)
-    row = monitor.alarm_row_
-    update(monitor, 0.1 * rng.normal(size=300))
-    update(monitor, rng.normal(size=5000))
-    assert monitor.alarm_
-    assert monitor.alarm_row_ == row
 
 
 def test_the_state_does_not_grow():
@@ -141,12 +124,12 @@ def test_counts_are_randomized(mean):
     rng = np.random.default_rng(8)
 
     def alarms(true):
-        streams = (rng.poisson(true, size=1500) for _ in range(30))
+        streams = (rng.poisson(true, size=1500) for _ in range(15))
         forecast = stats.poisson(np.full(1500, mean))
         return sum(PITMonitor(random_state=0).update(y, forecast).alarm_ for y in streams)
 
     assert alarms(mean) <= 1
-    assert alarms(1.5 * mean) == 30
+    assert alarms(1.5 * mean) == 15
 
 
 def test_a_point_mass_gives_no_evidence():
@@ -169,33 +152,11 @@ def test_random_numbers_do_not_depend_on_blocks_or_pickles():
     assert once.e_value_ != PITMonitor(random_state=4).update(y, forecast(800)).e_value_
 
 
-def test_the_state_is_in_words_and_pickles():
+def test_invalid_arguments_raise():
     assert repr(PITMonitor()) == "PITMonitor(0 rows, e_value_=1)"
-    monitor = monitored(np.zeros(3))
-    assert repr(pickle.loads(pickle.dumps(monitor))) == repr(monitor)
-
-
-def test_invalid_arguments_raise_and_leave_the_state():
     with pytest.raises(ValueError, match="`false_alarm` must lie strictly between 0 and 1"):
         PITMonitor(false_alarm=0.0)
     with pytest.raises(ValueError, match="`random_state` must be"):
         PITMonitor(random_state=np.random.default_rng(0))
-    monitor = monitored(np.ones(5))
-    before = repr(monitor)
-    for y, y_pred, message in [
-        ([np.nan], ([0.0], [1.0]), "must be finite"),
-        ([1.0, 2.0], ([0.0], [1.0]), "`y_true` must have"),
-        ([1.0], [[0.0, 1.0]], "`y_pred` must"),
-    ]:
-        with pytest.raises((ValueError, TypeError), match=message):
-            monitor.update(y, y_pred)
-    assert repr(monitor) == before
-
-
-def test_blocks_without_rows_change_nothing():
-    monitor = monitored(np.ones(5))
-    before = repr(monitor)
-    none = np.empty(0)
-    for y_pred in ((none, none), ([], 1.0), stats.norm(none, 1.0)):
-        assert monitor.update([], y_pred) is monitor
-    assert repr(monitor) == before
+    with pytest.raises(TypeError, match="`y_pred` must"):
+        PITMonitor().update([1.0], [[0.0, 1.0]])
