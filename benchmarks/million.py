@@ -44,8 +44,6 @@ from skuq.metrics import (
     class_reliability_table,
     conditional_coverage,
     conditional_set_coverage,
-    get_scorer_names,
-    make_scorer,
     regression_calibration_curve,
     reliability_table,
     uncertainty_characteristics_curve,
@@ -247,23 +245,22 @@ def distribution_lines() -> Iterator[Line]:
 
 
 def metric_lines() -> Iterator[Line]:
-    specs = {spec.scorer_name: spec for spec in all_specs().values()}
-    for name in sorted(get_scorer_names()):
-        spec = specs.get(name)
+    specs = {spec.scorer_name: spec for spec in all_specs().values() if spec.ready_made}
+    for _, spec in sorted(specs.items()):
 
-        def make(n: int, name: str = name, spec: MetricSpec | None = spec) -> Callable[[], object]:
-            metric = make_scorer(name.removeprefix("neg_"))._score_func
-            if spec is not None and spec.of_classes:
+        def make(n: int, spec: MetricSpec = spec) -> Callable[[], object]:
+            metric = spec.function
+            if spec.of_classes:
                 labels, proba = classes(n)
                 return lambda: metric(labels, proba)
-            if spec is not None and spec.of_targets:
+            if spec.of_targets:
                 several, joint = joint_forecast(n)
                 return lambda: metric(several, joint)
             y, dist = forecast(n)
-            features = (table(n)[0],) if spec is not None and spec.needs_X else ()
+            features = (table(n)[0],) if spec.needs_X else ()
             return lambda: metric(y, dist, *features)
 
-        yield Line(f"metric {name.removeprefix('neg_')}", make)
+        yield Line(f"metric {spec.abbreviation}", make)
     for of_classes in (conditional_set_coverage, class_reliability_table):
 
         def make_table(n: int, function: Callable[..., object] = of_classes) -> Callable[[], object]:

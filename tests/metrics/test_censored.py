@@ -1,12 +1,14 @@
 """Metrics under censoring: propriety, equality without censoring, peers and bad input."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import sklearn
 from scipy.special import ndtr
 from sklearn.model_selection import cross_val_score
 
-from skuq._censoring import step_masses
+from skuq._censoring import product_limit, step_masses
 from skuq.censoring import kaplan_meier_curve
 from skuq.distributions import Empirical, Normal, Transformed
 from skuq.metrics import (
@@ -23,6 +25,7 @@ from skuq.metrics import (
     survival_calibration_table,
     threshold_weighted_crps_loss,
 )
+from skuq.metrics._censored_calibration import pair_sums
 from skuq.regressors import CensoringWeightedRegressor, LeastSquaresRegressor
 from tests.censoring.worlds import waiting_times
 
@@ -191,6 +194,32 @@ def test_concordance_is_that_of_lifelines():
     point = rng.integers(1, 6, size=80).astype(float)
     ours = concordance_score(y, Normal(point, 1.0), event=event)
     assert ours == pytest.approx(utils.concordance_index(y, point, event), rel=1e-12)
+
+
+def pair_sums_of_all_pairs(y, point, event, weight, upper, ipcw):
+    """Return the sums of the definition, with one comparison for each pair of rows."""
+    pair = product_limit(y, event, weight, of_censoring=True).before(y) ** -2.0 if ipcw else np.ones(y.size)
+    first = (event & (y < upper))[:, np.newaxis]
+    later = first & ((y > y[:, np.newaxis]) | ((y == y[:, np.newaxis]) & ~event))
+    in_order = later * ((point > point[:, np.newaxis]) + 0.5 * (point == point[:, np.newaxis]))
+    return [
+        pair * (pairs @ weight) + (pair * weight * first[:, 0]) @ pairs for pairs in (in_order, later * 1.0)
+    ]
+
+
+def test_pairs_are_counted_as_in_the_definition():
+    rng = np.random.default_rng(0)
+    for n, values, ipcw in product((1, 2, 7, 40), (2, 6, 1000), (False, True)):
+        y, point = rng.integers(1, values, size=(2, n)).astype(float)
+        event, upper = rng.random(n) < 0.6, rng.choice([np.inf, values / 2])
+        whole = rng.integers(1, 4, size=n).astype(float)
+        for weight in (np.ones(n), whole, rng.random(n)):
+            found = pair_sums(y, point, event, weight, upper=upper, ipcw=ipcw)
+            expected = pair_sums_of_all_pairs(y, point, event, weight, upper, ipcw)
+            if ipcw or weight is not whole:
+                np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+            else:
+                np.testing.assert_array_equal(found, expected)
 
 
 def test_true_forecasts_are_calibrated(world):

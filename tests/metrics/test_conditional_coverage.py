@@ -404,8 +404,7 @@ def test_scorer():
     X, y, _ = small(400)
     model = BayesianRidge().fit(X, y)
     expected = worst_slab_coverage(y, model.predict(X, return_std=True), X, random_state=0)
-    assert get_scorer("wsc")(model, X, y) == pytest.approx(expected)
-    assert make_scorer("wsc", min_share=0.3).__name__ == "wsc"
+    assert make_scorer("wsc", monitoring=True)(model, X, y) == pytest.approx(expected)
 
 
 def test_bad_input_of_the_worst_slab():

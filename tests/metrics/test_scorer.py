@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.datasets import make_regression
+from sklearn.inspection import permutation_importance
 from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.metrics import check_scoring
 from sklearn.metrics import get_scorer_names as sklearn_names
-from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate, learning_curve
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
@@ -21,15 +22,26 @@ from sklearn.utils import check_random_state
 from skuq import _sklearn_compat
 from skuq.distributions import Normal
 from skuq.exceptions import NotProbabilisticError
-from skuq.metrics import crps_loss, get_scorer, get_scorer_names, make_scorer, mean_interval_width, scorers
+from skuq.metrics import (
+    crps_loss,
+    get_scorer,
+    get_scorer_names,
+    make_scorer,
+    mean_interval_width,
+    prediction_interval_coverage,
+    scorers,
+)
 from skuq.metrics._spec import all_specs
+from skuq.model_selection import refit_best
 from skuq.prediction import predict_dist
 from tests.metrics.options import class_specs, required
 
 OF_CLASSES = [spec.scorer_name for spec in class_specs().values()]  # those: test_class_scorer.py
 OF_TARGETS = [spec.scorer_name for spec in all_specs().values() if spec.of_targets]  # those: _joint/
-ELSEWHERE = [name for name in get_scorer_names() if name in OF_CLASSES + OF_TARGETS]
-NAMES = [name for name in get_scorer_names() if name not in ELSEWHERE]
+READY = [spec for spec in all_specs().values() if spec.ready_made]
+ELSEWHERE = [spec.scorer_name for spec in READY if spec.scorer_name in OF_CLASSES + OF_TARGETS]
+NAMES = sorted(spec.scorer_name for spec in READY if spec.scorer_name not in ELSEWHERE)
+WITHOUT_DIRECTION = [spec.abbreviation for spec in READY if spec.direction is None]
 VOCABULARY = [
     "auucc_gain",
     "mpiw",
@@ -75,7 +87,8 @@ def own_metric(y_true, dist, *, sample_weight=None, power=1.0):
 
 def test_vocabulary():
     assert set(VOCABULARY) <= set(NAMES)
-    assert sorted(get_scorer_names()) == get_scorer_names() == sorted(NAMES + ELSEWHERE)
+    assert get_scorer_names() == sorted({*NAMES, *ELSEWHERE} - {*WITHOUT_DIRECTION})
+    assert {"picp", "mpiw", "bandwidth", "sharpness", "miss_rate", "deficit"} <= {*WITHOUT_DIRECTION}
     assert not set(get_scorer_names()) & set(sklearn_names())
 
 
@@ -108,6 +121,8 @@ def test_the_error_of_an_unknown_name_has_similar_ones():
         ("neg_CRPS", "Did you mean 'neg_crps'"),
         ("ence", "Did you mean 'neg_ence'"),
         ("neg_picp", "Did you mean 'picp'"),
+        ("coverage", "Did you mean 'picp'"),
+        ("width", "Did you mean 'mpiw'"),
         ("r2", "scorer of scikit-learn"),
         ("zzzzzzzz", "Known: auucc_gain, .*mpiw, .*neg_crps"),
     ):
@@ -173,9 +188,47 @@ def test_metrics_with_a_direction_accept_no_other():
         make_scorer("crps", greater_is_better=True)
     narrow = make_scorer(mean_interval_width, greater_is_better=False)
     model = BayesianRidge().fit(X, Y)
-    assert narrow(model, X, Y) == -get_scorer("mpiw")(model, X, Y) < 0
+    assert narrow(model, X, Y) == -make_scorer("mpiw", monitoring=True)(model, X, Y) < 0
     assert narrow.__name__ == "neg_mpiw"
     assert repr(narrow) == "make_scorer('mpiw', greater_is_better=False)"
+
+
+def test_a_metric_without_direction_is_read_and_never_selected_by():
+    """A scorer does not know whether it is in a search, where the wider or less covering model would win."""
+    model, best = BayesianRidge().fit(X, Y), "'neg_c(rps|lass_log_loss)'"
+    for name in WITHOUT_DIRECTION:
+        ways = rf"scoring=scorers\({best}, '{name}'\) and refit={best}, or refit=refit_best"
+        for call, argument in ((get_scorer, "name"), (make_scorer, "metric")):
+            message = f"`{argument}` must be a metric with a direction, got '{name}'.*{ways}"
+            with pytest.raises(ValueError, match=message):
+                call(name)
+        monitor = make_scorer(name, monitoring=True)
+        assert (monitor.__name__, monitor.greater_is_better) == (name, None)
+        assert repr(monitor).startswith(f"make_scorer('{name}', monitoring=True")
+        assert repr(monitor) == repr(scorers(name)[name])
+    coverage = make_scorer("picp", monitoring=True)
+    assert coverage(model, X, Y) == prediction_interval_coverage(Y, predict_dist(model, X))
+    _, train, test = learning_curve(model, X, Y, scoring=coverage, cv=3, train_sizes=[0.5, 1.0])
+    assert train.shape == test.shape == (2, 3)
+    importance = permutation_importance(model, X, Y, scoring=coverage, n_repeats=2, random_state=0)
+    assert (importance.importances >= -0.2).all()
+    # With a direction, the argument has no effect. A metric of one's own needs one of the two.
+    assert repr(make_scorer("crps", monitoring=True)) == "make_scorer('crps')"
+    own = make_scorer(own_metric, monitoring=True, power=2)
+    assert repr(own) == "make_scorer(own_metric, monitoring=True, power=2)"
+    assert own(model, X, Y) > 0
+
+
+def test_a_search_beside_metrics_without_direction_selects_by_the_named_score():
+    grid, scoring = {"alpha_init": [1e-4, 1.0]}, scorers("neg_crps", "picp")
+    search = GridSearchCV(BayesianRidge(max_iter=1), grid, scoring=scoring, refit="neg_crps", cv=3).fit(X, Y)
+    results = search.cv_results_
+    assert search.best_index_ == np.argmax(results["mean_test_neg_crps"])
+    assert search.best_index_ != np.argmax(results["mean_test_picp"])  # the wider intervals
+    with pytest.raises(ValueError, match="refit"):  # scikit-learn's, for a dict
+        GridSearchCV(BayesianRidge(), grid, scoring=scorers("mpiw")).fit(X, Y)
+    with pytest.raises(ValueError, match="`scorer_name` must be a metric with a direction, got 'picp'"):
+        refit_best("picp")
 
 
 def test_a_metric_of_ones_own():
@@ -243,7 +296,7 @@ def test_scores_without_the_private_base_of_scikit_learn(monkeypatch):
     found.loader.exec_module(module)
     monkeypatch.undo()
 
-    scorer, model = module.DistributionScorer(crps_loss, -1, {}, "neg_crps"), BayesianRidge().fit(X, Y)
+    scorer, model = module.DistributionScorer(crps_loss, False, {}, "crps"), BayesianRidge().fit(X, Y)
     assert compat.BaseScorer in type(scorer).__mro__
     weight = np.arange(90)
     expected = get_scorer("neg_crps")

@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeRegressor
 from skuq.distributions import ConformalPredictive, Normal, Quantiles
 from skuq.evaluation import uncertainty_report
 from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
-from skuq.metrics import get_scorer
+from skuq.metrics import get_scorer, scorers
 from skuq.prediction import predict_dist
 from skuq.recalibration import ConformalRecalibrator
 from skuq.regressors import (
@@ -218,7 +218,7 @@ def test_scorers_and_the_report_take_it(finished, method):
     report = uncertainty_report(y[150:], regressor.predict_dist(X[150:]), n_resamples=20, n_simulations=10)
     assert "CRPS" in str(report)
     assert get_scorer("neg_crps")(regressor, X[150:], y[150:]) < 0
-    assert 0.5 < get_scorer("picp")(regressor, X[150:], y[150:]) <= 1
+    assert 0.5 < scorers("picp")["picp"](regressor, X[150:], y[150:]) <= 1
 
 
 # --------------------------------------------------------------------------------------------- too few rows

@@ -459,6 +459,21 @@ def test_operating_point_is_the_narrowest_that_suffices(bands, vary):
         assert point == curve.at(point.parameter)
 
 
+@pytest.mark.parametrize("vary", ["scale", "bias"])
+def test_a_target_that_is_just_reached_is_inside_in_all_units(vary):
+    """Rounding puts the corners of 0.7 * 3 / 0.7 and 0.1 * 3 - 0.1 above 3 and 0.2."""
+    y = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    for unit in (1.0, 0.1, 0.3, 0.7, 1e-3, 1e6 / 3):
+        curve = uncertainty_characteristics_curve(unit * y, (0 * y, 0 * y + unit), vary=vary)
+        for k, target in enumerate(y):
+            parameter = target if vary == "scale" else unit * (target - 1)
+            point = curve.at(parameter)
+            assert point.miss_rate == pytest.approx(1 - (k + 1) / 6, abs=1e-12)
+            assert point.bandwidth == pytest.approx(unit * target, rel=1e-12)
+            step = 1e-6 if vary == "scale" else 1e-6 * unit
+            assert curve.at(parameter - step).miss_rate == pytest.approx(1 - k / 6, abs=1e-12)
+
+
 def test_round_miss_rates_and_equally_good_points():
     y = np.arange(1.0, 11.0)
     curve = uncertainty_characteristics_curve(y, (np.zeros(10), np.ones(10)))

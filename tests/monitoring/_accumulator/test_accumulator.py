@@ -21,7 +21,7 @@ from skuq.metrics import (
     uncertainty_characteristics_curve,
 )
 from skuq.metrics._spec import FastPath, Merging, all_specs, metric
-from skuq.monitoring import MetricAccumulator
+from skuq.monitoring import ClassMetricAccumulator, MetricAccumulator
 from skuq.monitoring._accumulator import base as module
 from tests.metrics.options import required
 
@@ -522,6 +522,27 @@ def test_blocks_without_rows_change_nothing(forecast):
     fresh = MetricAccumulator().update([], (none, none))
     assert fresh.n_rows == 0
     assert fresh.merge(MetricAccumulator()).update(y, dist).n_rows == y.size
+
+
+def test_blocks_whose_rows_do_not_count_change_nothing(forecast):
+    """Rows of weight 0 count as absent, in a block of their own as beside others."""
+    y, dist = forecast
+    acc = accumulator().update(y, dist)
+    before = acc.result()
+    for rows in (slice(1), slice(5)):
+        zeros = np.zeros(y[rows].size)
+        assert acc.update(y[rows], dist[rows], zeros) is acc
+        assert accumulator().update(y[rows], dist[rows], list(zeros)).update(y, dist).result() == before
+    assert (acc.result(), acc.n_rows, acc.total_weight) == (before, y.size, y.size)
+    for target, weight, message in (
+        ([np.nan, 0.0], [0.0, 0.0], "`y_true` must be finite"),
+        ([0.0], [0.0], "`y_true` must have 2 rows"),
+        ([0.0, 0.0], [0.0], "`sample_weight` must have 2 rows"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            acc.update(target, dist[:2], weight)
+    classes = ClassMetricAccumulator("ece", labels=[0, 1]).update([0, 1], np.full((2, 2), 0.5), [0, 0])
+    assert classes.n_rows == 0
 
 
 def test_blocks_that_are_only_partly_empty_raise():
