@@ -24,7 +24,7 @@ from torch import nn
 from skuq.classifiers import ConformalClassifier
 from skuq.evaluation import shift_curve
 from skuq.exceptions import NotProbabilisticError
-from skuq.metrics import get_scorer
+from skuq.metrics import get_scorer, scorers
 from skuq.neural import (
     DeepEnsembleClassifier,
     DeepEnsembleRegressor,
@@ -425,7 +425,7 @@ def test_temperature_scaling(model, blobs):
 @pytest.mark.parametrize("name", ["ensemble", "dropout", "variational"])
 def test_every_scorer_of_classes_searches(name, blobs):
     X, y = blobs
-    scoring = {each: get_scorer(each) for each in SCORERS} | {"neg_log_loss": "neg_log_loss"}
+    scoring = scorers(*SCORERS) | {"neg_log_loss": "neg_log_loss"}
     pipeline = make_pipeline(StandardScaler(), clone(MODELS[name]))
     step = pipeline.steps[-1][0]
     cv = StratifiedKFold(2, shuffle=True, random_state=0)
