@@ -65,17 +65,11 @@ def test_values_are_floats_within_the_bounds_of_the_record(spec, options, foreca
 
 
 @each_case
-def test_permuting_classes_with_their_labels_changes_nothing(spec, options, forecast):
+def test_permuting_and_renaming_classes_changes_nothing(spec, options, forecast):
     y, proba = forecast
-    order = [2, 0, 3, 1]
+    expected, order = value(spec, y, proba, **options), [2, 0, 3, 1]
     permuted = value(spec, y, proba[:, order], labels=LABELS[order], **options)
-    assert permuted == pytest.approx(value(spec, y, proba, **options), rel=1e-12)
-
-
-@each_case
-def test_renaming_classes_changes_nothing(spec, options, forecast):
-    y, proba = forecast
-    expected = value(spec, y, proba, **options)
+    assert permuted == pytest.approx(expected, rel=1e-12)
     numbers = np.searchsorted(LABELS, y)
     for targets, labels in (
         (numbers, [0, 1, 2, 3]),
@@ -84,9 +78,9 @@ def test_renaming_classes_changes_nothing(spec, options, forecast):
         (pd.Series(y, dtype="category"), list(LABELS)),
         (list(y), LABELS.astype(object)),
         (y[:, np.newaxis], LABELS),
+        (y, None),  # all classes are there
     ):
         assert spec.function(targets, proba, labels=labels, **options) == expected
-    assert spec.function(y, proba, **options) == expected  # all classes are there
     assert value(spec, y, pd.DataFrame(proba), **options) == expected
 
 
@@ -136,15 +130,11 @@ def test_sets_stand_for_the_probabilities_or_are_refused(spec, forecast):
 
 
 @pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
-def test_one_row_and_one_class_and_two():
-    for spec in SPECS:
-        assert math.isfinite(spec.function(["b"], [[0.3, 0.7]], labels=["a", "b"]))
-        assert math.isfinite(spec.function([1, 1], [[1.0], [1.0]]))
-        assert math.isfinite(spec.function([False, True], [[0.3, 0.7], [0.2, 0.8]]))
-
-
-def test_the_values_of_a_report_are_those_of_the_functions(forecast):
+def test_values_of_reports_and_of_few_rows_and_classes(forecast):
     y, proba = forecast
     report = uncertainty_report(y, proba, labels=LABELS, n_resamples=0, n_simulations=0)
     for spec in SPECS:
         assert report.loc[spec.abbreviation, "value"] == pytest.approx(value(spec, y, proba), rel=1e-12)
+        assert math.isfinite(spec.function(["b"], [[0.3, 0.7]], labels=["a", "b"]))
+        assert math.isfinite(spec.function([1, 1], [[1.0], [1.0]]))
+        assert math.isfinite(spec.function([False, True], [[0.3, 0.7], [0.2, 0.8]]))

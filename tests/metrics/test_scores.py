@@ -62,29 +62,21 @@ def test_fair_crps_is_unbiased_and_the_other_is_not():
         ensemble = Empirical(rng.normal(size=(y.size, m)))
         assert crps_loss(y, ensemble, estimator="fair") == pytest.approx(truth, abs=0.01)
         assert crps_loss(y, ensemble) > truth + 0.05
+    for ensemble in (Empirical([[1.0]]), Empirical([[1.0, 2.0]], weights=[0.0, 1.0])):
+        assert crps_loss([0.5], ensemble) == pytest.approx(abs(0.5 - ensemble.mean()[0]))
+        with pytest.raises(ValueError, match=r"two members of positive weight.*at row 0.*estimator='nrg'"):
+            crps_loss([0.5], ensemble, estimator="fair")
 
 
 def test_fair_crps_of_ensembles_of_different_size():
     rng = np.random.default_rng(0)
-    first, second, third = (
-        Empirical(rng.normal(size=(4, 3))),
-        Empirical(rng.normal(size=(5, 8))),
-        Normal([0.0], [1.0]),
-    )
-    y = rng.normal(size=10)
-    parts = [(y[:4], first), (y[4:9], second), (y[9:], third)]
-    expected = sum(crps_loss(target, part, estimator="fair") * len(part) for target, part in parts) / 10
-    mixed = concat([first, second, third])
-    assert crps_loss(y, mixed, estimator="fair") == pytest.approx(expected, rel=1e-12)
-    rows = rng.permutation(10)
-    assert crps_loss(y[rows], mixed[rows], estimator="fair") == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize("ensemble", [Empirical([[1.0]]), Empirical([[1.0, 2.0]], weights=[0.0, 1.0])])
-def test_fair_crps_needs_two_members(ensemble):
-    assert crps_loss([0.5], ensemble) == pytest.approx(abs(0.5 - ensemble.mean()[0]))
-    with pytest.raises(ValueError, match=r"two members of positive weight.*at row 0.*estimator='nrg'"):
-        crps_loss([0.5], ensemble, estimator="fair")
+    first, second = Empirical(rng.normal(size=(4, 3))), Empirical(rng.normal(size=(5, 8)))
+    parts, y, fair = [first, second, Normal([0.0], [1.0])], rng.normal(size=10), {"estimator": "fair"}
+    targets = np.split(y, [4, 9])
+    expected = sum(crps_loss(*each, **fair) * len(each[0]) for each in zip(targets, parts, strict=True)) / 10
+    mixed, rows = concat(parts), rng.permutation(10)
+    assert crps_loss(y, mixed, **fair) == pytest.approx(expected, rel=1e-12)
+    assert crps_loss(y[rows], mixed[rows], **fair) == pytest.approx(expected, rel=1e-12)
 
 
 def test_crps_is_twice_the_integrated_pinball_loss():
@@ -95,13 +87,9 @@ def test_crps_is_twice_the_integrated_pinball_loss():
     assert crps_loss(y, dist) == pytest.approx(2 * integral, rel=1e-6)
 
 
-def test_crps_of_a_point_forecast_is_the_absolute_error(forecast):
+def test_point_forecasts_and_frozen_distributions(forecast):
     y, dist = forecast
     assert crps_loss(y, Normal(dist.loc, 0.0 * dist.scale)) == pytest.approx(mean_absolute_error(y, dist.loc))
-
-
-def test_log_score_equals_scipy(forecast):
-    y, dist = forecast
     frozen = stats.t(4.0, dist.loc, dist.scale)
     assert nll_loss(y, frozen) == pytest.approx(-frozen.logpdf(y).mean(), rel=1e-12)
 
@@ -121,30 +109,17 @@ def test_the_log_score_of_counts_uses_masses():
     edges[0, 0] = 0.0
     assert nll_loss(y, counts) == pytest.approx(-np.log(np.diff(edges)).mean())
     assert nll_loss([0.5, 2, 7], counts) == np.inf  # not a possible value
-
-
-def test_the_true_masses_have_the_best_expected_log_score():
+    # The true masses have the best expected score.
     k = np.arange(60)
-    truth = stats.poisson.pmf(k, 3.0)
-
-    def expected_score(mean):
-        return truth @ -ScipyDistribution(stats.poisson(np.full(60, mean))).logpmf(k)
-
-    assert expected_score(3.0) < min(expected_score(2.8), expected_score(3.2))
-
-
-@pytest.mark.parametrize(
-    "dist",
-    [
+    scores = [ScipyDistribution(stats.poisson(np.full(60, each))).logpmf(k) for each in (2.8, 3.0, 3.2)]
+    assert np.argmax(scores @ stats.poisson.pmf(k, 3.0)) == 1
+    for dist in (
         Normal([0.3, 0.3], 1.0).clip(0.0),
         Hurdle(0.5, Normal([2.0, 2.0], 1.0)),
         concat([Normal(0.0, 1.0), ScipyDistribution(stats.poisson([1.0]))]),
-    ],
-    ids=lambda dist: type(dist).__name__,
-)
-def test_a_mixture_of_masses_and_densities_has_no_log_score(dist):
-    with pytest.raises(NoDensityError, match="only defined if every row is discrete"):
-        nll_loss([0.0, 0.0], dist)
+    ):
+        with pytest.raises(NoDensityError, match="only defined if every row is discrete"):
+            nll_loss([0.0, 0.0], dist)
 
 
 # -------------------------------------------------------------------------------------- quantiles
@@ -166,7 +141,7 @@ def test_pinball_equals_scikit_learn_at_one_level(forecast):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("family", ["normal", "student", "quantiles", "recalibrated", "empirical"])
-def test_pinball_over_many_levels_is_the_mean_over_single_ones(forecast, family, weighted):
+def test_scores_over_many_levels_are_the_mean_over_single_ones(forecast, family, weighted):
     y, dist = forecast
     dist = {
         "normal": lambda: dist,
@@ -176,29 +151,26 @@ def test_pinball_over_many_levels_is_the_mean_over_single_ones(forecast, family,
         "empirical": lambda: Empirical(dist.sample(9, random_state=0)),
     }[family]()
     weight = np.random.default_rng(0).random(y.size) if weighted else None
-    levels = np.array([0.9, 0.02, 0.5, 0.31, 0.77, 0.5])
+    levels, coverages = np.array([0.9, 0.02, 0.5, 0.31, 0.77, 0.5]), [0.5, 0.9, 0.99, 0.05]
     each = [pinball_loss(y, dist, levels=p, sample_weight=weight) for p in levels]
-    assert pinball_loss(y, dist, levels=levels, sample_weight=weight) == pytest.approx(
-        np.mean(each), rel=1e-12
-    )
+    together = pinball_loss(y, dist, levels=levels, sample_weight=weight)
+    assert together == pytest.approx(np.mean(each), rel=1e-12)
+    each = [interval_score_loss(y, dist, coverage=c, sample_weight=weight) for c in coverages]
+    together = interval_score_loss(y, dist, coverage=coverages, sample_weight=weight)
+    assert together == pytest.approx(np.mean(each), rel=1e-11)
 
 
-def test_integer_levels_are_equally_spaced(forecast):
+def test_pinball_of_equally_spaced_levels_and_of_extreme_targets(forecast):
     y, dist = forecast
     assert pinball_loss(y, dist) == pytest.approx(pinball_loss(y, dist, levels=PERCENT), rel=1e-12)
     assert pinball_loss(y, dist, levels=1) == pinball_loss(y, dist, levels=0.5)
-
-
-def test_pinball_survives_targets_and_scales_of_very_different_size():
+    # targets and scales of very different size
     y = np.array([0.0, 1e8, -3.0, 5.0, 1e-9])
     dist = Normal([0.0, 1e8 + 1, 0.0, 2.0, 0.0], [1e-9, 5.0, 1e4, 1.0, 1e-8])
     each = [pinball_loss(y, dist, levels=p) for p in PERCENT]
     assert pinball_loss(y, dist) == pytest.approx(np.mean(each), rel=1e-11)
-
-
-def test_pinball_of_targets_on_the_quantile_itself():
-    dist = Normal(np.zeros(7), np.ones(7))
-    levels = np.arange(1, 8) / 8
+    # targets on the quantile itself
+    dist, levels = Normal(np.zeros(7), np.ones(7)), np.arange(1, 8) / 8
     y = dist.quantile(levels)[0]
     each = [pinball_loss(y, dist, levels=p) for p in levels]
     assert pinball_loss(y, dist, levels=levels) == pytest.approx(np.mean(each), rel=1e-12)
@@ -207,39 +179,22 @@ def test_pinball_of_targets_on_the_quantile_itself():
 # -------------------------------------------------------------------------------- interval score
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_interval_score_over_coverages_is_the_mean_over_single_ones(forecast, weighted):
-    y, dist = forecast
-    weight = np.random.default_rng(0).random(y.size) if weighted else None
-    coverages = [0.5, 0.9, 0.99, 0.05]
-    for member in (dist, Empirical(dist.sample(9, random_state=0))):
-        each = [interval_score_loss(y, member, coverage=c, sample_weight=weight) for c in coverages]
-        together = interval_score_loss(y, member, coverage=coverages, sample_weight=weight)
-        assert together == pytest.approx(np.mean(each), rel=1e-11)
-
-
 # -------------------------------------------------------------------------------------- intervals
 
 
-def test_bounds_belong_to_the_interval():
-    bounds = [[0.0, 1.0]] * 4
-    assert prediction_interval_coverage([0.0, 1.0, -1e-9, 1 + 1e-9], bounds) == 0.5
-
-
-def test_default_coverage_is_ninety_percent(forecast, few_rows):
+def test_defaults_of_coverage_and_target(forecast, few_rows):
     y, dist = forecast
-    for metric in (
-        prediction_interval_coverage,
-        interval_coverage_error,
-        mean_interval_width,
-        interval_score_loss,
-    ):
+    coverage, error = prediction_interval_coverage, interval_coverage_error
+    for metric in (coverage, error, mean_interval_width, interval_score_loss):
         assert metric(y, dist) == metric(y, dist, coverage=0.9) != metric(y, dist, coverage=0.8)
+    weight = np.arange(y.size)
+    for metric in (mean_interval_width, sharpness):  # metrics of the forecast alone
+        assert metric(None, dist, sample_weight=weight) == metric(y, dist, sample_weight=weight)
 
 
-def test_coverage_error_is_the_distance_either_way():
-    y = np.repeat([0.0, 5.0], [850, 150])
-    bounds = np.tile([-1.0, 1.0], (1000, 1))
+def test_coverage_and_its_error_by_hand():
+    assert prediction_interval_coverage([0.0, 1.0, -1e-9, 1 + 1e-9], [[0.0, 1.0]] * 4) == 0.5
+    y, bounds = np.repeat([0.0, 5.0], [850, 150]), np.tile([-1.0, 1.0], (1000, 1))
     assert interval_coverage_error(y, bounds, coverage=0.9) == pytest.approx(0.05)
     assert interval_coverage_error(y, bounds, coverage=0.8) == pytest.approx(0.05)
     assert prediction_interval_coverage(y, bounds, coverage=0.8) == pytest.approx(0.85)
@@ -255,13 +210,6 @@ def test_width_and_score_of_intervals_by_hand():
         interval_score_loss([0.0], [[0.0, 1.0]], coverage=[0.5, 0.9])
 
 
-def test_target_is_optional_for_metrics_of_the_forecast_alone(forecast):
-    y, dist = forecast
-    weight = np.arange(y.size)
-    for metric in (mean_interval_width, sharpness):
-        assert metric(None, dist, sample_weight=weight) == metric(y, dist, sample_weight=weight)
-
-
 def test_rows_of_weight_zero_may_be_infinite():
     bounds, weight = [[0.0, 1.0], [-np.inf, np.inf]], [1.0, 0.0]
     assert mean_interval_width(None, bounds, sample_weight=weight) == 1.0
@@ -270,27 +218,21 @@ def test_rows_of_weight_zero_may_be_infinite():
     assert sharpness(None, student, sample_weight=weight) == student.std()[0]
 
 
-@pytest.mark.parametrize("tie", [0.0, 3e-7, -3e-7])
-def test_a_target_on_the_atom_that_bounds_an_interval_is_covered_within_single_precision(tie):
+def test_a_target_on_the_atom_that_bounds_an_interval_is_covered_within_single_precision():
     rng = np.random.default_rng(0)
-    weights = np.array([0.03, 0.47, 0.47, 0.03])
-    grades = np.array([4.0, 5.0, 6.0, 7.0])
-    dist = Empirical(np.tile(grades + tie, (2000, 1)), weights)
+    weights, grades = np.array([0.03, 0.47, 0.47, 0.03]), np.array([4.0, 5.0, 6.0, 7.0])
     y = rng.choice(grades, size=2000, p=weights)
-    assert prediction_interval_coverage(y, dist) == np.mean((y > 4) & (y < 7))
-    # bounds have no information about atoms and are used unchanged
-    inside = np.mean((dist.interval()[:, 0] <= y) & (y <= dist.interval()[:, 1]))
-    assert prediction_interval_coverage(y, dist.interval()) == inside
-
-
-def test_no_bound_of_a_continuous_forecast_is_moved():
-    y, loc = (
-        1.6e9 + np.arange(200.0),
-        1.6e9 + np.arange(200.0) + 1.7,
-    )  # rounding of single precision is 100 here
-    assert prediction_interval_coverage(y, (loc, np.ones(200))) == 0
-    members = Empirical(loc[:, np.newaxis] + np.linspace(-1, 1, 41))
-    assert prediction_interval_coverage(y, members) == 0
+    for tie in (0.0, 3e-7, -3e-7):
+        dist = Empirical(np.tile(grades + tie, (2000, 1)), weights)
+        assert prediction_interval_coverage(y, dist) == np.mean((y > 4) & (y < 7))
+        # bounds have no information about atoms and are used unchanged
+        lower, upper = dist.interval().T
+        inside = np.mean((lower <= y) & (y <= upper))
+        assert prediction_interval_coverage(y, dist.interval()) == inside
+    # No bound of a continuous forecast is moved. Rounding of single precision is 100 here.
+    y = 1.6e9 + np.arange(200.0)
+    assert prediction_interval_coverage(y, (y + 1.7, np.ones(200))) == 0
+    assert prediction_interval_coverage(y, Empirical(y[:, np.newaxis] + 1.7 + np.linspace(-1, 1, 41))) == 0
 
 
 @pytest.mark.parametrize(("kind", "units"), [("std", 1), ("rms", 1), ("variance", 2)])
@@ -366,9 +308,8 @@ def test_reference_is_required_once(metric, forecast, train):
 
 def test_constant_training_targets(forecast):
     y, dist = forecast
-    assert crps_skill_score(y, dist, y_train=[1.0, 1.0]) == pytest.approx(
-        1 - crps_loss(y, dist) / np.mean(np.abs(y - 1))
-    )
+    expected = 1 - crps_loss(y, dist) / np.mean(np.abs(y - 1))
+    assert crps_skill_score(y, dist, y_train=[1.0, 1.0]) == pytest.approx(expected)
     with pytest.raises(ValueError, match="`y_train` must contain different values, got 1 in every row"):
         mean_standardized_log_loss(y, dist, y_train=[1.0, 1.0])
     with pytest.raises(NoDensityError):

@@ -70,16 +70,12 @@ def test_the_threshold_weighted_crps_of_scoringrules():
         )
 
 
-@pytest.mark.parametrize(
-    ("weighting", "expected"), [("center", 0.06325476), ("right", 0.06709356), ("left", 0.13780046)]
-)
-def test_the_quantile_weighted_crps_of_the_reference(weighting, expected):
-    assert_allclose(quantile_weighted_crps_loss([0.5], STANDARD, weighting=weighting), expected, atol=6e-9)
-
-
-def test_weights_that_add_up_to_one_give_the_crps():
-    assert LEVEL_WEIGHTS.keys() == WEIGHTS.keys()
-    parts = {name: quantile_weighted_crps_loss([0.5], STANDARD, weighting=name) for name in WEIGHTS}
+def test_the_quantile_weighted_crps_of_the_reference():
+    parts = {name: quantile_weighted_crps_loss([0.5], STANDARD, weighting=name) for name in LEVEL_WEIGHTS}
+    assert parts.keys() == WEIGHTS.keys()
+    for weighting, expected in (("center", 0.06325476), ("right", 0.06709356), ("left", 0.13780046)):
+        assert_allclose(parts[weighting], expected, atol=6e-9)
+    # Weights that add up to one give the CRPS.
     crps = crps_loss([0.5], STANDARD)
     assert_allclose(parts["left"] + parts["right"] + 2 * parts["center"], crps, rtol=2e-8)
     assert_allclose(parts["tails"] + 4 * parts["center"], crps, rtol=2e-8)
@@ -132,22 +128,18 @@ def test_rows_of_several_families_and_point_masses():
 
 
 def test_the_censored_log_score():
-    assert_allclose(threshold_weighted_nll_loss([2.0], STANDARD, lower=1.0), 2.9189385332, atol=1e-10)
-    assert_allclose(threshold_weighted_nll_loss([0.3], STANDARD, lower=1.0), 0.1727537790, atol=1e-10)
-    both = threshold_weighted_nll_loss([1.5], STANDARD, lower=-1.0, upper=1.0)
-    assert_allclose(both, -np.log(2 * stats.norm.sf(1)), rtol=1e-12)
-    # a target on a bound is censored
-    assert_allclose(threshold_weighted_nll_loss([1.0], STANDARD, upper=1.0), -stats.norm.logsf(1), rtol=1e-12)
-    # probabilities that underflow
-    assert_allclose(
-        threshold_weighted_nll_loss([50.0], STANDARD, upper=45.0), -stats.norm.logsf(45), rtol=1e-12
-    )
-
-
-def test_an_event_of_probability_zero_is_infinite_and_not_clipped():
-    uniform = stats.uniform(0.0, [1.0])
-    assert threshold_weighted_nll_loss([3.0], uniform, upper=2.0) == np.inf
-    assert threshold_weighted_nll_loss([1.5], uniform, upper=2.0) == np.inf
+    tail = stats.norm.logsf
+    for y, dist, bounds, expected in (
+        (1.5, STANDARD, {"lower": -1.0, "upper": 1.0}, -np.log(2) - tail(1)),
+        (1.0, STANDARD, {"upper": 1.0}, -tail(1)),  # A target on a bound is censored.
+        (50.0, STANDARD, {"upper": 45.0}, -tail(45)),  # a probability that underflows
+        # An event of probability zero is infinite and not clipped.
+        (3.0, stats.uniform(0.0, [1.0]), {"upper": 2.0}, np.inf),
+        (1.5, stats.uniform(0.0, [1.0]), {"upper": 2.0}, np.inf),
+    ):
+        assert_allclose(threshold_weighted_nll_loss([y], dist, **bounds), expected, rtol=1e-12)
+    for y, expected in ((2.0, 2.9189385332), (0.3, 0.1727537790)):
+        assert_allclose(threshold_weighted_nll_loss([y], STANDARD, lower=1.0), expected, atol=1e-10)
 
 
 def test_without_bounds_the_scores_are_those_of_all_values(forecast):
@@ -156,18 +148,12 @@ def test_without_bounds_the_scores_are_those_of_all_values(forecast):
         for options in ({}, {"lower": -np.inf, "upper": np.inf}):
             assert threshold_weighted_crps_loss(y, member, **options) == crps_loss(y, member)
     assert_allclose(threshold_weighted_nll_loss(y, dist), nll_loss(y, dist), rtol=1e-14)
-
-
-@pytest.mark.parametrize("family", ["normal", "mixture"])
-def test_the_scores_of_a_partition_add_up(forecast, family):
-    y, dist = forecast
-    if family == "mixture":
-        dist = NormalMixture(np.stack([dist.loc, dist.loc + 1], 1), np.stack([dist.scale, 2 * dist.scale], 1))
-    ends = (-np.inf, -1.0, 0.0, 2.5, np.inf)
-    parts = [
-        threshold_weighted_crps_loss(y, dist, lower=low, upper=high) for low, high in itertools.pairwise(ends)
-    ]
-    assert_allclose(sum(parts), crps_loss(y, dist), rtol=1e-12 if family == "normal" else 1e-8)
+    # The scores of a partition add up.
+    locs, scales = np.stack([dist.loc, dist.loc + 1], 1), np.stack([dist.scale, 2 * dist.scale], 1)
+    ends = list(itertools.pairwise((-np.inf, -1.0, 0.0, 2.5, np.inf)))
+    for member, rtol in ((dist, 1e-12), (NormalMixture(locs, scales), 1e-8)):
+        parts = [threshold_weighted_crps_loss(y, member, lower=low, upper=high) for low, high in ends]
+        assert_allclose(sum(parts), crps_loss(y, member), rtol=rtol)
 
 
 @pytest.mark.parametrize("score", [threshold_weighted_crps_loss, threshold_weighted_nll_loss])

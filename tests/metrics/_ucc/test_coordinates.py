@@ -54,20 +54,15 @@ def test_identities(forecast, coverage):
 
 def test_excess_on_the_active_side_is_uq360s():
     dist = Quantiles([0.05, 0.5, 0.95], [[-0.1, 0.0, 10.0]] * 3)
-    y, mean = np.array([dist.mean()[0] + 0.5, 0.0, 11.0]), dist.mean()[0]
-    lower, upper = dist.interval(0.9)[0]
-    active = (upper - y[0]) + (y[1] - lower)
-    assert y[1] < mean < y[0]
-    assert interval_excess(y, dist, side="active") == pytest.approx(active / 3)
-    nearest = min(y[0] - lower, upper - y[0]) + min(y[1] - lower, upper - y[1])
+    y, (lower, upper) = np.array([dist.mean()[0] + 0.5, 0.0, 11.0]), dist.interval(0.9)[0]
+    assert y[1] < dist.mean()[0] < y[0]
+    active, nearest = upper - y[0], min(y[0] - lower, upper - y[0]) + min(y[1] - lower, upper - y[1])
+    assert interval_excess(y, dist, side="active") == pytest.approx((active + y[1] - lower) / 3)
     assert interval_excess(y, dist) == pytest.approx(nearest / 3)
-    assert interval_excess(y, dist, side="active", sample_weight=[0, 1, 1]) == pytest.approx(
-        (y[1] - lower) / 2
-    )
-    symmetric = Normal([0.0, 1.0], [1.0, 2.0])
-    assert interval_excess([0.3, -0.5], symmetric, side="active") == pytest.approx(
-        interval_excess([0.3, -0.5], symmetric)
-    )
+    weighted = interval_excess(y, dist, side="active", sample_weight=[0, 1, 1])
+    assert weighted == pytest.approx((y[1] - lower) / 2)
+    symmetric, y = Normal([0.0, 1.0], [1.0, 2.0]), [0.3, -0.5]
+    assert interval_excess(y, symmetric, side="active") == pytest.approx(interval_excess(y, symmetric))
     with pytest.raises(ValueError, match="`side` must be 'nearest' for bounds"):
         interval_excess(Y, BOUNDS, side="active")
     with pytest.raises(ValueError, match="`side` must be one of"):
@@ -116,17 +111,6 @@ def test_targets_that_do_not_vary():
     assert nmpiw([0.1, 0.1], bounds, norm=4) == 0.25
 
 
-@pytest.mark.parametrize("metric", [nmpiw, cwc])
-def test_bad_norms(metric):
-    for norm, error in (("iqr", ValueError), (0.0, ValueError), (-1, ValueError), (None, TypeError)):
-        with pytest.raises(error, match="`norm` must be"):
-            metric(Y, BOUNDS, norm=norm)
-    with pytest.raises(ValueError, match="`y_train` must be omitted if `norm` is a number"):
-        metric(Y, BOUNDS, norm=2.0, y_train=Y)
-    with pytest.raises(ValueError, match="`y_train` must be finite"):
-        metric(Y, BOUNDS, y_train=[np.nan, 1.0])
-
-
 def test_criterion_by_hand():
     y = np.repeat([0.0, 5.0], [85, 15])
     bounds = np.tile([-1.0, 1.0], (100, 1))
@@ -165,7 +149,15 @@ def test_a_weighted_coverage_that_equals_the_nominal_one_has_reached_it(weight, 
     assert cwc(y, bounds, coverage=coverage, sample_weight=less) > 0.79
 
 
-def test_bad_options_of_the_criterion():
+def test_bad_options_of_width_and_criterion():
+    for metric in (nmpiw, cwc):
+        for norm, error in (("iqr", ValueError), (0.0, ValueError), (-1, ValueError), (None, TypeError)):
+            with pytest.raises(error, match="`norm` must be"):
+                metric(Y, BOUNDS, norm=norm)
+        with pytest.raises(ValueError, match="`y_train` must be omitted if `norm` is a number"):
+            metric(Y, BOUNDS, norm=2.0, y_train=Y)
+        with pytest.raises(ValueError, match="`y_train` must be finite"):
+            metric(Y, BOUNDS, y_train=[np.nan, 1.0])
     for option, value, error, message in (
         ("formula", "wibbeke", ValueError, "be"),
         ("eta", np.inf, ValueError, "be"),

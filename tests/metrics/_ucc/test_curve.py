@@ -67,27 +67,24 @@ def curve_of(error, lower, upper, weight=None, **options):
 @pytest.mark.parametrize("vary", ["scale", "bias"])
 @pytest.mark.parametrize("side", ["nearest", "active"])
 def test_every_point_is_as_defined(bands, vary, side):
-    curve = curve_of(*bands, vary=vary, side=side)
+    curve, (error, lower, upper) = curve_of(*bands, vary=vary, side=side), bands
     assert np.all(np.diff(curve.parameter) > 0)
     middles = (curve.parameter[1:] + curve.parameter[:-1]) / 2
     beyond = curve.parameter[-1] + np.array([0.3, 5.0])
     for parameter in np.concatenate([middles, beyond]):
         point = curve.at(parameter)
-        expected = definition(bands[0], *moved(*bands[1:], parameter, vary), side)
+        expected = definition(error, *moved(lower, upper, parameter, vary), side)
         got = [getattr(point, axis) for axis in AXES]
         np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("vary", ["scale", "bias"])
-def test_corners_include_the_target_that_is_just_reached(bands, vary):
-    error, lower, upper = bands
-    curve = curve_of(*bands, vary=vary)
+    # Corners include the target that is just reached.
+    at, slightly = (
+        np.transpose([definition(error, *moved(lower, upper, t + more, vary), side) for t in curve.parameter])
+        for more in (0.0, 1e-9)
+    )
     for axis in ("bandwidth", "excess", "deficit"):
-        index = AXES.index(axis)
-        expected = [definition(error, *moved(lower, upper, t, vary))[index] for t in curve.parameter]
-        np.testing.assert_allclose(getattr(curve, axis), expected, atol=1e-12)
-    slightly = [definition(error, *moved(lower, upper, t + 1e-9, vary))[1] for t in curve.parameter]
-    np.testing.assert_allclose(curve.miss_rate, slightly, atol=1e-12)
+        if axis != "excess" or side == "nearest":
+            np.testing.assert_allclose(getattr(curve, axis), at[AXES.index(axis)], atol=1e-12)
+    np.testing.assert_allclose(curve.miss_rate, slightly[1], atol=1e-12)
 
 
 def test_the_curve_begins_without_bands_and_ends_without_misses():
@@ -219,39 +216,26 @@ def dense_area(curve, x, y, keep, unit=1.0):
 
 @pytest.mark.parametrize(("x", "y"), PAIRS)
 @pytest.mark.parametrize("vary", ["scale", "bias"])
-def test_area_is_the_integral(x, y, vary):
+def test_areas_are_integrals_cut_exactly(x, y, vary):
     rng = np.random.default_rng(1)
     curve = curve_of(rng.normal(size=25), rng.random(25) + 0.2, rng.random(25) + 0.2, vary=vary)
-    assert curve.area(x_axis=x, y_axis=y) == pytest.approx(dense_area(curve, x, y, lambda u, v: 1), rel=1e-9)
-
-
-@pytest.mark.parametrize(("x", "y"), PAIRS)
-@pytest.mark.parametrize("limits", [(0.0, 0.23), (0.23, 0.61), (0.5, 5.0)])
-def test_partial_areas_are_cut_exactly(x, y, limits):
-    rng = np.random.default_rng(1)
-    curve = curve_of(rng.normal(size=25), rng.random(25) + 0.2, rng.random(25) + 0.2)
-    low, high = limits
-    across = dense_area(curve, x, y, lambda u, v: (u >= low) & (u <= high))
-    assert curve.area(x_axis=x, y_axis=y, x_range=limits) == pytest.approx(across, abs=2e-3)
-    along = dense_area(curve, x, y, lambda u, v: (v >= low) & (v <= high))
-    assert curve.area(x_axis=x, y_axis=y, y_range=limits) == pytest.approx(along, abs=2e-3)
-    per = curve.area(x_axis=x, y_axis=y, y_range=limits, per_range=True)
-    assert per == pytest.approx(curve.area(x_axis=x, y_axis=y, y_range=limits) / (high - low))
-    scaled = curve.area(x_axis=x, y_axis=y, x_range=(low / 2, high / 2), normalize=2.0)
-    assert scaled == pytest.approx(
-        curve.area(x_axis=x, y_axis=y, x_range=limits) / (4 if y == "deficit" else 2)
-    )
-
-
-@pytest.mark.parametrize(("x", "y"), PAIRS)
-@pytest.mark.parametrize("rule", ["exact", "rectangle", "trapezoid"])
-def test_parts_add_up(x, y, rule):
-    rng = np.random.default_rng(1)
-    curve = curve_of(rng.normal(size=25), rng.random(25) + 0.2, rng.random(25) + 0.2)
-    whole = curve.area(x_axis=x, y_axis=y, rule=rule)
-    for limit in (0.1, 0.37, 1.1):
-        by_x = [curve.area(x_axis=x, y_axis=y, rule=rule, x_range=r) for r in ((0, limit), (limit, np.inf))]
-        by_y = [curve.area(x_axis=x, y_axis=y, rule=rule, y_range=r) for r in ((0, limit), (limit, np.inf))]
+    axes = {"x_axis": x, "y_axis": y}
+    assert curve.area(**axes) == pytest.approx(dense_area(curve, x, y, lambda u, v: 1), rel=1e-9)
+    for low, high in ((0.0, 0.23), (0.23, 0.61), (0.5, 5.0)) if vary == "scale" else ():
+        across = dense_area(curve, x, y, lambda u, v, low=low, high=high: (u >= low) & (u <= high))
+        area = curve.area(**axes, x_range=(low, high))
+        assert area == pytest.approx(across, abs=2e-3)
+        along = dense_area(curve, x, y, lambda u, v, low=low, high=high: (v >= low) & (v <= high))
+        part = curve.area(**axes, y_range=(low, high))
+        assert part == pytest.approx(along, abs=2e-3)
+        per = curve.area(**axes, y_range=(low, high), per_range=True)
+        assert per == pytest.approx(part / (high - low))
+        scaled = curve.area(**axes, x_range=(low / 2, high / 2), normalize=2.0)
+        assert scaled == pytest.approx(area / (4 if y == "deficit" else 2))
+    for rule, limit in product(("exact", "rectangle", "trapezoid"), (0.1, 0.37, 1.1)):
+        whole, ranges = curve.area(**axes, rule=rule), ((0, limit), (limit, np.inf))
+        by_x = [curve.area(**axes, rule=rule, x_range=each) for each in ranges]
+        by_y = [curve.area(**axes, rule=rule, y_range=each) for each in ranges]
         assert sum(by_x) == pytest.approx(whole, rel=1e-12)
         assert sum(by_y) == pytest.approx(whole, rel=1e-12)
 
@@ -317,11 +301,17 @@ def test_rules_differ_by_the_last_bandwidth():
     n = 50
     curve = curve_of(rng.normal(size=n), *(2 * [rng.random(n) + 0.1]))
     exact, last, first = curve.area(), curve.bandwidth[-1], curve.bandwidth[1]
-    assert curve.area(rule="rectangle") == pytest.approx(exact - last / n, rel=1e-12)
-    assert curve.area(rule="trapezoid") == pytest.approx(exact - last / (2 * n), rel=1e-12)
-    assert curve.area(rule="uq360") == pytest.approx(
-        exact - last / (2 * n) - first * (1 - 1 / (2 * n)), rel=1e-12
-    )
+    for rule, less in (
+        ("rectangle", last / n),
+        ("trapezoid", last / (2 * n)),
+        ("uq360", last / (2 * n) + first * (1 - 1 / (2 * n))),
+    ):
+        assert curve.area(rule=rule) == pytest.approx(exact - less, rel=1e-12)
+    # The rule of UQ360 needs no two points.
+    assert auucc_loss([1.0], ([0.0], [1.0]), rule="uq360") == 0.0
+    assert auucc_loss([1.0, 2.0], ([1.0, 2.0], [1.0, 1.0]), rule="uq360") == 0.0
+    unreachable = [1.0, 2.0, 3.0], ([0.0, 0.0, 0.0], [0.0, 1.0, 2.0])
+    assert auucc_loss(*unreachable, rule="uq360") == np.inf
 
 
 # ---------------------------------------------------------------------------------- UQ360's values
@@ -404,17 +394,21 @@ def test_areas_of_uq360_with_its_rounding(mock):
     assert np.trapezoid(misses[1:end], x[1:end]) == pytest.approx(0.21031874267804815, rel=1e-12)
 
 
-def test_least_cost_of_uq360(mock):
+def test_least_cost_and_gain_of_uq360(mock):
     y, point, band = mock
     biased = uncertainty_characteristics_curve(y, (point, band), vary="bias")
     best = biased.optimum((1.0, 10.0), x_axis="excess")
     assert best.cost == pytest.approx(1.7761220370565665, rel=1e-12)
     assert best.point.parameter == pytest.approx(0.8793271851188393, rel=1e-12)
-    scaled = uncertainty_characteristics_curve(y, (point, band)).optimum((1.0, 10.0), x_axis="excess")
-    assert scaled.cost > best.cost
+    scaled = uncertainty_characteristics_curve(y, (point, band))
+    assert scaled.optimum((1.0, 10.0), x_axis="excess").cost > best.cost
     there = uncertainty_characteristics_curve(y, (point, band + best.point.parameter))
-    again = there.optimum((1.0, 10.0), x_axis="excess")
-    assert again.original_cost == pytest.approx(best.cost)
+    assert there.optimum((1.0, 10.0), x_axis="excess").original_cost == pytest.approx(best.cost)
+    constant = uq360(uncertainty_characteristics_curve(y, (point, band), bands="constant"))
+    gain = auucc_gain_score(y, (point, band), x_axis="excess", rule="uq360", denominator="model")
+    assert gain == pytest.approx(constant / uq360(scaled) - 1, rel=1e-12)
+    paper = auucc_gain_score(y, (point, band), x_axis="excess", rule="uq360")
+    assert gain == pytest.approx(paper / (1 - paper), rel=1e-9)
 
 
 def test_several_models_of_uq360(mock):
@@ -433,16 +427,6 @@ def test_several_models_of_uq360(mock):
     assert scale == pytest.approx(doubled, rel=1e-12)
     bias, shifted = (auucc_loss(y, (point, width), vary="bias") for width in (band, band + 10))
     assert bias == pytest.approx(shifted, rel=1e-12)
-
-
-def test_gain_of_uq360(mock):
-    y, point, band = mock
-    model = uq360(uncertainty_characteristics_curve(y, (point, band)))
-    constant = uq360(uncertainty_characteristics_curve(y, (point, band), bands="constant"))
-    gain = auucc_gain_score(y, (point, band), x_axis="excess", rule="uq360", denominator="model")
-    assert gain == pytest.approx((constant - model) / model, rel=1e-12)
-    paper = auucc_gain_score(y, (point, band), x_axis="excess", rule="uq360")
-    assert gain == pytest.approx(paper / (1 - paper), rel=1e-9)
 
 
 # ---------------------------------------------------------------------------------- points
@@ -510,17 +494,16 @@ def test_optimum_is_the_least_cost_of_all_points(bands, vary):
 
 def test_quantile_bands_are_asymmetric_where_the_distribution_is():
     rng = np.random.default_rng(0)
-    members = np.exp(rng.normal(size=(200, 400)))
-    y = np.exp(rng.normal(size=200))
-    dist = Empirical(members)
-    curve = uncertainty_characteristics_curve(y, dist, bands=0.8)
-    bounds = dist.interval(0.8)
+    dist, y = Empirical(np.exp(rng.normal(size=(200, 400)))), np.exp(rng.normal(size=200))
+    curve, bounds = uncertainty_characteristics_curve(y, dist, bands=0.8), dist.interval(0.8)
     same = uncertainty_characteristics_curve(y, bounds, point=dist.median())
     np.testing.assert_array_equal(curve.excess, same.excess)
     inside = np.mean((bounds[:, 0] <= y) & (y <= bounds[:, 1]))
     assert curve.at(1.0).miss_rate == pytest.approx(1 - inside, abs=0.006)
     assert auucc_loss(y, dist, bands=0.8) == curve.area()
     assert np.isfinite(auucc_gain_score(y, dist, bands=0.8))
+    reference = uncertainty_characteristics_curve(y, bounds, point=dist.median(), bands="constant")
+    assert reference.area() == pytest.approx(np.abs(y - dist.median()).mean())
 
 
 def test_bands_of_a_symmetric_family_differ_by_a_factor_only():
@@ -535,12 +518,6 @@ def test_bands_of_a_symmetric_family_differ_by_a_factor_only():
         np.testing.assert_allclose(quantile.excess, std.excess, rtol=1e-6, atol=1e-9)
         bounds = uncertainty_characteristics_curve(y, dist.interval(0.9))  # bands around their middle
         np.testing.assert_allclose(bounds.bandwidth, std.bandwidth)
-
-
-def test_constant_reference_keeps_the_predictions():
-    y, bounds, point = np.array([1.0, 5.0]), np.array([[0.0, 3.0], [1.0, 9.0]]), np.array([0.5, 8.0])
-    reference = uncertainty_characteristics_curve(y, bounds, point=point, bands="constant")
-    assert reference.area() == pytest.approx(np.abs(y - point).mean())
 
 
 # ---------------------------------------------------------------------------------- several models
@@ -658,18 +635,10 @@ def test_only_curves_are_compared():
             compare_characteristics_curves(curves)
 
 
-def test_the_rule_of_uq360_needs_no_two_points():
-    assert auucc_loss([1.0], ([0.0], [1.0]), rule="uq360") == 0.0
-    assert auucc_loss([1.0, 2.0], ([1.0, 2.0], [1.0, 1.0]), rule="uq360") == 0.0
-    unreachable = [1.0, 2.0, 3.0], ([0.0, 0.0, 0.0], [0.0, 1.0, 2.0])
-    assert auucc_loss(*unreachable, rule="uq360") == np.inf
-
-
 @pytest.mark.parametrize("value", [1.0, 0.1])
 def test_targets_that_do_not_vary_have_no_unit(value):
-    y, weight = np.full(10, value), np.arange(10.0)
-    for sample_weight in (None, weight):
-        forecast = np.linspace(0, 1, 10), np.ones(10)
+    y, forecast = np.full(10, value), (np.linspace(0, 1, 10), np.ones(10))
+    for sample_weight in (None, np.arange(10.0)):
         curve = uncertainty_characteristics_curve(y, forecast, sample_weight=sample_weight)
         assert curve.target_std == 0
         assert curve.area(normalize="std") == curve.area()

@@ -337,33 +337,28 @@ def test_what_does_not_merge_raises_at_once():
         MetricAccumulator("crpss")
 
 
-def test_a_failed_update_leaves_the_state_as_it_was(forecast):
+def test_a_failed_update_leaves_the_state_as_it_was(forecast, monkeypatch):
+    acc = accumulator().update(*forecast)
+    before, table, two = acc.result(), acc.reliability_table(), [0.0, 1.0]
+    finite, moment = "must be finite, got nan at row 1", "a finite standard deviation"
     for y, dist, error, message in (
-        ([0.0, np.nan], ([0.0, 0.0], [1.0, 1.0]), ValueError, "`y_true` must be finite, got nan at row 1"),
-        ([0.0, 1.0], ([0.0, np.nan], [1.0, 1.0]), ValueError, "must be finite, got nan at row 1"),
-        ([0.0, 1.0], ([0.0], [1.0]), ValueError, "must have 1 rows"),
-        ([0.0, 1.0], Empirical([[0.0, 1.0], [0.0, 1.0]]), NoDensityError, "density"),
-        ([0.0, 1.0], StudentT([0.0, 0.0], 1.0, df=1.5), ValueError, "a finite standard deviation"),
-        ([0.0, 1.0], [[0.0, 1.0], [0.0, 1.0]], TypeError, "must be a Distribution"),
+        ([0.0, np.nan], (two, [1.0, 1.0]), ValueError, f"`y_true` {finite}"),
+        (two, ([0.0, np.nan], [1.0, 1.0]), ValueError, finite),
+        (two, ([0.0], [1.0]), ValueError, "must have 1 rows"),
+        (two, Empirical([two, two]), NoDensityError, "density"),
+        (two, StudentT([0.0, 0.0], 1.0, df=1.5), ValueError, moment),
+        (two, [two, two], TypeError, "must be a Distribution"),
     ):
-        acc = accumulator().update(*forecast)
-        before, table = acc.result(), acc.reliability_table()
         with pytest.raises(error, match=message):
             acc.update(y, dist)
-        assert acc.result() == before
-        assert acc.n_rows == 600
-        pd.testing.assert_frame_equal(acc.reliability_table(), table)
-
-
-def test_a_nan_in_a_later_piece_leaves_the_state_as_it_was(forecast, monkeypatch):
+    # The last piece of a block has an infinite moment.
     monkeypatch.setattr("skuq.monitoring._accumulator.block.BLOCK", 100)
-    y, dist = forecast
-    acc = MetricAccumulator("crps").update(y, dist)
-    before = acc.result()
-    infinite = concat([StudentT(dist.loc[:300], dist.scale[:300], df=4.0), StudentT([0.0], [1.0], df=1.5)])
-    with pytest.raises(ValueError, match="a finite standard deviation"):
-        acc.update(y[:301], infinite)
+    y, dist = (part[:300] for part in forecast)
+    infinite = concat([StudentT(dist.loc, dist.scale, df=4.0), StudentT([0.0], [1.0], df=1.5)])
+    with pytest.raises(ValueError, match=moment):
+        acc.update(np.append(y, 0.0), infinite)
     assert (acc.result(), acc.n_rows) == (before, 600)
+    pd.testing.assert_frame_equal(acc.reliability_table(), table)
 
 
 def test_an_infinite_score_stays_infinite():
@@ -423,33 +418,15 @@ def test_before_any_row_there_is_no_result(forecast):
             method()
     assert (acc + acc).n_rows == 0
     assert (acc + copy.copy(acc).update(*forecast)).n_rows == 600
-
-
-def test_curves_that_were_not_chosen_raise(forecast):
     acc = MetricAccumulator("crps", curves=["calibration"]).update(*forecast)
     assert acc.calibration_curve().observed.size == 99
+    message = r"`curves` must hold '.*' for this method, got \('calibration',\)"
     for method in (acc.reliability_table, acc.characteristics_curve):
-        with pytest.raises(
-            ValueError, match=r"`curves` must hold '.*' for this method, got \('calibration',\)"
-        ):
+        with pytest.raises(ValueError, match=message):
             method()
 
 
-def test_merging_refuses_other_arguments():
-    for name, other in (
-        ("metrics", MetricAccumulator("picp")),
-        ("levels", MetricAccumulator("crps", levels=9)),
-        ("n_bins", MetricAccumulator("crps", n_bins=9)),
-        ("accuracy", MetricAccumulator("crps", accuracy=1e-2)),
-        ("coverage", MetricAccumulator("crps", coverage=0.8)),
-        ("curves", MetricAccumulator("crps", curves=[])),
-        ("options", MetricAccumulator("crps", options={"crps": {"estimator": "fair"}})),
-    ):
-        with pytest.raises(ValueError, match=f"`other` must have the same `{name}`"):
-            MetricAccumulator("crps").merge(other)
-
-
-def test_arguments_are_compared_by_their_values():
+def test_merging_compares_arguments_by_their_values():
     def make(last):
         options = {"crpss": {"reference": Normal([0.0], [last])}, "msll": {"y_train": [0.0, 1.0, last]}}
         return MetricAccumulator("crpss", "msll", levels=np.array([0.5, 0.9]), options=options)
@@ -458,6 +435,14 @@ def test_arguments_are_compared_by_their_values():
     MetricAccumulator("crps", levels=4).merge(MetricAccumulator("crps", levels=[0.2, 0.4, 0.6, 0.8]))
     with pytest.raises(ValueError, match="the same `options`"):
         make(2.0).merge(make(3.0))
+    with pytest.raises(ValueError, match="`other` must have the same `metrics`"):
+        MetricAccumulator("crps").merge(MetricAccumulator("picp"))
+    for name, other in {
+        "levels": 9, "n_bins": 9, "accuracy": 1e-2, "coverage": 0.8, "curves": [],
+        "options": {"crps": {"estimator": "fair"}},
+    }.items():  # fmt: skip
+        with pytest.raises(ValueError, match=f"`other` must have the same `{name}`"):
+            MetricAccumulator("crps").merge(MetricAccumulator("crps", **{name: other}))
 
 
 def test_merging_refuses_another_version_and_other_objects(forecast, monkeypatch):
