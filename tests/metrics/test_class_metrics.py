@@ -42,12 +42,21 @@ def by_definition(y, proba, n_bins):
     return error
 
 
-@pytest.mark.parametrize("n_bins", [1, 10, 15])
-def test_it_is_that_of_the_definition(n_bins):
+def test_it_is_that_of_the_definition_and_the_table_is_scikit_learns_curve():
     y, proba = calibrated(1000)
-    assert expected_calibration_error(y, proba, n_bins=n_bins) == pytest.approx(
-        by_definition(y, proba, n_bins), rel=1e-12
-    )
+    for n_bins in (1, 10, 15):
+        expected = by_definition(y, proba, n_bins)
+        assert expected_calibration_error(y, proba, n_bins=n_bins) == pytest.approx(expected, rel=1e-12)
+    y, proba = calibrated(2000, 2)
+    table = class_reliability_table(y, proba, of_class=1, n_bins=7)
+    observed, predicted = calibration_curve(y, proba[:, 1], n_bins=7)
+    np.testing.assert_allclose(table["observed"], observed)
+    np.testing.assert_allclose(table["predicted"], predicted)
+    # Bins of equal weight hold as many rows.
+    y, proba = calibrated(2000)
+    table = class_reliability_table(y, proba, strategy="quantile", n_bins=8)
+    np.testing.assert_allclose(table["n"], 250)
+    assert ((table["observed"] - table["predicted"]).abs() <= 3.5 * table["standard_error"]).all()
 
 
 @QUIET
@@ -103,21 +112,18 @@ def test_the_debiased_form_of_a_calibrated_forecast_is_0_on_average(classwise):
     assert values["squared"].mean() > 10 * deviation
 
 
-def test_an_overconfident_forecast_has_the_same_debiased_error_at_any_size():
+@QUIET
+def test_the_debiased_form_of_overconfident_forecasts_and_of_few_labels():
     values = []
     for n in (500, 50_000):
         y, proba = calibrated(n)
         sharp = proba**2 / (proba**2).sum(axis=1, keepdims=True)
         values.append(expected_calibration_error(y, sharp, norm="debiased"))
     assert values[0] == pytest.approx(values[1], rel=0.2)
-
-
-@QUIET
-def test_the_debiased_form_leaves_out_bins_of_one_label():
-    proba = np.array([[0.6, 0.4], [0.9, 0.1]])
-    assert expected_calibration_error([0, 1], proba, norm="debiased") == 0.0
+    y, proba = [0, 1], np.array([[0.6, 0.4], [0.9, 0.1]])  # bins of one label are left out
+    assert expected_calibration_error(y, proba, norm="debiased") == 0.0
     with pytest.raises(ValueError, match="`sample_weight` counts repetitions"):
-        expected_calibration_error([0, 1], proba, norm="debiased", sample_weight=[0.1, 0.1])
+        expected_calibration_error(y, proba, norm="debiased", sample_weight=[0.1, 0.1])
 
 
 def test_classwise_is_the_mean_over_classes():
@@ -130,14 +136,6 @@ def test_classwise_is_the_mean_over_classes():
     assert expected_calibration_error(y, proba, classwise=True) == pytest.approx(np.mean(each), rel=1e-12)
 
 
-def test_the_table_of_a_class_is_scikit_learns_curve():
-    y, proba = calibrated(2000, 2)
-    table = class_reliability_table(y, proba, of_class=1, n_bins=7)
-    observed, predicted = calibration_curve(y, proba[:, 1], n_bins=7)
-    np.testing.assert_allclose(table["observed"], observed)
-    np.testing.assert_allclose(table["predicted"], predicted)
-
-
 @QUIET
 def test_a_probability_above_1_by_rounding_is_1_and_a_label_without_a_column_is_a_miss():
     proba = np.tile([1 + 5e-7, 0.0], (3, 1))
@@ -147,14 +145,6 @@ def test_a_probability_above_1_by_rounding_is_1_and_a_label_without_a_column_is_
     assert expected_calibration_error([0, 0, 1], proba, labels=[0, 1]) == pytest.approx(1 / 3, rel=1e-12)
     proba = [[0.9, 0.1], [0.9, 0.1]]
     assert expected_calibration_error(["a", "z"], proba, labels=["a", "b"]) == pytest.approx(0.4)
-
-
-def test_bins_of_equal_weight_hold_as_many_rows():
-    y, proba = calibrated(2000)
-    table = class_reliability_table(y, proba, strategy="quantile", n_bins=8)
-    np.testing.assert_allclose(table["n"], 250)
-    inside = (table["observed"] - table["predicted"]).abs() <= 3.5 * table["standard_error"]
-    assert inside.all()
 
 
 @QUIET
@@ -220,12 +210,18 @@ def test_a_calibrated_forecast_covers_what_it_claims(n_classes, concentration, c
     assert error == pytest.approx(score - mass.mean(), rel=1e-9)
 
 
-def test_the_sign_says_which_way():
+def test_the_sign_says_which_way_and_classes_that_are_underrated_are_found():
     y, proba = calibrated(2000, 5, 0.5)
     sharp, flat = (proba**power / (proba**power).sum(axis=1, keepdims=True) for power in (3, 0.5))
     assert set_coverage_error(y, sharp, signed=True) < -0.1
     assert set_coverage_error(y, flat, signed=True) > 0.02
     assert set_coverage_error(y, sharp) == -set_coverage_error(y, sharp, signed=True)
+    y, proba = calibrated(5000, 3, 0.6)
+    tilted = proba * [1.0, 1.0, 0.2]
+    table = conditional_set_coverage(y, tilted / tilted.sum(axis=1, keepdims=True))
+    gap = (table["claimed"] - table["coverage"]) / table["standard_error"]
+    assert gap[2] > 5 > gap.max() - gap[2]
+    assert gap[[0, 1]].max() < 2
 
 
 @QUIET
@@ -266,15 +262,6 @@ def test_by_class_a_calibrated_forecast_covers_what_it_claims():
         assert means == pytest.approx(set_coverage_score(y, proba), rel=1e-12)
     assert table.index.tolist() == sorted(table.index)
     assert (table["mean_size"] == table.index).all()
-
-
-def test_a_class_that_the_forecast_underrates_is_found():
-    y, proba = calibrated(5000, 3, 0.6)
-    tilted = proba * [1.0, 1.0, 0.2]
-    table = conditional_set_coverage(y, tilted / tilted.sum(axis=1, keepdims=True))
-    gap = (table["claimed"] - table["coverage"]) / table["standard_error"]
-    assert gap[2] > 5 > gap.max() - gap[2]
-    assert gap[[0, 1]].max() < 2
 
 
 def test_weights_of_a_table_are_repetitions():
@@ -353,17 +340,17 @@ def test_what_the_errors_advise_is_accepted():
     assert set_coverage_score([0, 1], wide / wide.sum(axis=1, keepdims=True)) == 1.0
 
 
-def test_options_of_a_table_are_checked():
-    with pytest.raises(ValueError, match="`by` must be one of 'class', 'size', got 'feature'"):
-        conditional_set_coverage([0, 1, 0, 1], PROBA, by="feature")
-    with pytest.raises(ValueError, match="`groups` must have shape"):
-        conditional_set_coverage([0, 1, 0, 1], PROBA, groups=[1, 2])
-
-
-def test_what_takes_distributions_refuses_metrics_of_classes():
+def test_options_of_a_table_and_metrics_of_another_kind_are_refused():
     refused = "of distributions or intervals, got the classification metric"
-    with pytest.raises(ValueError, match=f"`metric` must be a metric {refused} 'set_coverage'"):
-        bootstrap_interval([0, 1, 0, 1], PROBA, "set_coverage")
-    with pytest.raises(ValueError, match=f"`metrics` must be metrics {refused} 'ece'"):
-        MetricAccumulator("ece")
+    for call, message in (
+        (
+            lambda: conditional_set_coverage(NUMBERS, PROBA, by="feature"),
+            "`by` must be one of 'class', 'size'",
+        ),
+        (lambda: conditional_set_coverage(NUMBERS, PROBA, groups=[1, 2]), "`groups` must have shape"),
+        (lambda: bootstrap_interval(NUMBERS, PROBA, "set_coverage"), f"`metric` must be a metric {refused}"),
+        (lambda: MetricAccumulator("ece"), f"`metrics` must be metrics {refused} 'ece'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
     assert not {"ece", "set_size"} & set(MetricAccumulator().metrics)

@@ -1,6 +1,7 @@
 """Conditional coverage error and worst-slab coverage: values by hand, weights, scorers, known worlds."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -30,7 +31,6 @@ from skuq.metrics import (
     worst_slab_coverage,
 )
 from skuq.metrics._worst_slab import draw_directions, lowest_segment, split_search, worst_slab
-from tests.metrics.cubic import cubic
 
 pytestmark = pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
 
@@ -40,6 +40,22 @@ BOUNDS = np.tile([0.0, 1.0], (6, 1))
 COLUMN = np.arange(6.0)[:, np.newaxis]
 Y = np.where(INSIDE, 0.5, 2.0)
 PRIOR = DummyClassifier(strategy="prior")
+
+
+MEAN_SCALE = np.sqrt(1 / 100 + 2 / 10 / 12 + 1 / 80)
+"""Root of the mean variance (0.1 + x^2)^2 for x uniform from -0.5 to 0.5."""
+
+
+def cubic(n, n_features, seed):
+    """Return X, y, the true distributions, and those with the mean variance in every row.
+
+    The world of Sluijterman et al. (2024), section 5.3: a cubic mean with noise that grows from the middle.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-0.5, 0.5, size=(n, n_features))
+    mean, scale = (2 * X[:, 0] - 1) ** 3, 0.1 + X[:, 0] ** 2
+    y = mean + scale * rng.standard_normal(n)
+    return X, y, Normal(mean, scale), Normal(mean, np.full(n, MEAN_SCALE))
 
 
 def small(n=300, seed=0):
@@ -52,37 +68,33 @@ def small(n=300, seed=0):
 # ---------------------------------------------------------------------------------------- values
 
 
-@pytest.mark.parametrize(
-    ("norm", "over", "under"),
-    [
-        # The first fold is predicted 1, the label of all rows of the second, and the second 2/3.
+def test_values_by_hand():
+    # The first fold is predicted 1, the label of all rows of the second, and the second 2/3.
+    for norm, over, under in (
         ("l2", [0.01, 0.01, -0.19], [0.01 - 1 / 9] * 3),
         ("l1", [0.1, 0.1, -0.9], [-0.1] * 3),
-    ],
-)
-def test_values_by_hand(norm, over, under):
-    estimate = conditional_coverage_estimate(
-        Y, BOUNDS, COLUMN, classifier=PRIOR, cv=FOLDS, norm=norm, random_state=0
-    )
-    np.testing.assert_allclose(estimate.conditional_coverage, [1, 1, 1, 2 / 3, 2 / 3, 2 / 3])
-    assert estimate.over_coverage == pytest.approx(sum(over) / 6)
-    assert estimate.under_coverage == pytest.approx(sum(under) / 6)
-    assert estimate.error == pytest.approx(np.mean(over + under))
-    assert estimate.standard_error == pytest.approx(np.std(over + under, ddof=1) / math.sqrt(6))
-    error = conditional_coverage_error(Y, BOUNDS, COLUMN, classifier=PRIOR, cv=FOLDS, norm=norm)
-    assert type(error) is float
-    assert error == estimate.error
+    ):
+        options = {"classifier": PRIOR, "cv": FOLDS, "norm": norm}
+        estimate = conditional_coverage_estimate(Y, BOUNDS, COLUMN, random_state=0, **options)
+        np.testing.assert_allclose(estimate.conditional_coverage, [1, 1, 1, 2 / 3, 2 / 3, 2 / 3])
+        assert estimate.over_coverage == pytest.approx(sum(over) / 6)
+        assert estimate.under_coverage == pytest.approx(sum(under) / 6)
+        assert estimate.error == pytest.approx(np.mean(over + under))
+        assert estimate.standard_error == pytest.approx(np.std(over + under, ddof=1) / math.sqrt(6))
+        error = conditional_coverage_error(Y, BOUNDS, COLUMN, **options)
+        assert type(error) is float
+        assert error == estimate.error
 
 
-@pytest.mark.parametrize(("bound", "label"), [(np.inf, 1.0), (-1e9, 0.0)])
-def test_labels_that_are_all_equal_are_the_estimate(bound, label):
+def test_labels_that_are_all_equal_are_the_estimate():
     X, y, _ = small(60)
-    bounds = np.column_stack([np.full(60, -np.inf), np.full(60, bound)])
-    estimate = conditional_coverage_estimate(y, bounds, X, coverage=0.8, random_state=0)
-    assert (estimate.conditional_coverage == label).all()
-    assert estimate.error == pytest.approx((0.8 - label) ** 2)
-    assert estimate.standard_error == pytest.approx(0.0, abs=1e-12)
-    assert (estimate.over_coverage, estimate.under_coverage)[int(label == 1)] == 0.0
+    for bound, label in ((np.inf, 1.0), (-1e9, 0.0)):
+        bounds = np.tile([-np.inf, bound], (60, 1))
+        estimate = conditional_coverage_estimate(y, bounds, X, coverage=0.8, random_state=0)
+        assert (estimate.conditional_coverage == label).all()
+        assert estimate.error == pytest.approx((0.8 - label) ** 2)
+        assert estimate.standard_error == pytest.approx(0.0, abs=1e-12)
+        assert (estimate.over_coverage, estimate.under_coverage)[int(label == 1)] == 0.0
 
 
 @pytest.mark.parametrize("norm", ["l2", "l1"])
@@ -145,44 +157,32 @@ def test_weights_equal_repetition(norm):
     assert np.isnan(weighted.conditional_coverage[weight == 0]).all()
 
 
-def test_weights_below_repetitions_raise():
-    X, y, dist = small()
-    with pytest.raises(ValueError, match="`sample_weight` counts repetitions"):
-        conditional_coverage_error(y, dist, X, sample_weight=np.full(y.size, 1e-3))
-    with pytest.raises(
-        TypeError, match=r"`classifier` must have a fit method with `sample_weight`.* KNeighborsClassifier"
-    ):
-        conditional_coverage_error(
-            y, dist, X, sample_weight=np.ones(y.size), classifier=KNeighborsClassifier()
-        )
-    assert np.isfinite(conditional_coverage_error(y, dist, X, classifier=KNeighborsClassifier(20)))
-
-
 # -------------------------------------------------------------------------------------- features
 
 
-def test_nan_passes_where_the_classifier_takes_it():
+def test_features_and_classifiers():
     X, y, dist = small()
+    whole, error = np.round(10 * X), partial(conditional_coverage_error, y, dist)
+    expected = error(whole, cv=2, random_state=0)
+    table = pd.DataFrame(whole, columns=["a", "b"])
+    for numbers in (table, table.astype("Int64"), table.astype("float32"), whole.tolist()):
+        assert error(numbers, cv=2, random_state=0) == expected
+    missing = table.astype("Int64")
+    missing.loc[3, "a"] = pd.NA
+    for other in (missing, pd.DataFrame({"yes": whole[:, 0] > 5})):
+        assert np.isfinite(error(other, cv=2, random_state=0))
+    assert np.isfinite(error(X, classifier=KNeighborsClassifier(20)))
     X[::5, 1] = np.nan
     imputing = make_pipeline(SimpleImputer(), LogisticRegression())
     for classifier in (None, HistGradientBoostingClassifier(max_iter=5), imputing):
-        assert np.isfinite(conditional_coverage_error(y, dist, X, classifier=classifier, random_state=0))
+        assert np.isfinite(error(X, classifier=classifier, random_state=0))
     with pytest.raises(ValueError, match=r"Input X contains NaN\.\nLogisticRegression does not accept"):
-        conditional_coverage_error(y, dist, X, classifier=LogisticRegression())
-
-
-def test_tables_of_numbers_are_features():
-    X, y, dist = small()
-    whole = np.round(10 * X)
-    expected = conditional_coverage_error(y, dist, whole, cv=2, random_state=0)
-    table = pd.DataFrame(whole, columns=["a", "b"])
-    for X in (table, table.astype("Int64"), table.astype("float32"), whole.tolist()):
-        assert conditional_coverage_error(y, dist, X, cv=2, random_state=0) == expected
-    missing = table.astype("Int64")
-    missing.loc[3, "a"] = pd.NA
-    assert np.isfinite(conditional_coverage_error(y, dist, missing, cv=2, random_state=0))
-    yes = pd.DataFrame({"yes": whole[:, 0] > 5})
-    assert np.isfinite(conditional_coverage_error(y, dist, yes, cv=2, random_state=0))
+        error(X, classifier=LogisticRegression())
+    with pytest.raises(ValueError, match="`sample_weight` counts repetitions"):
+        error(X, sample_weight=np.full(y.size, 1e-3))
+    message = r"`classifier` must have a fit method with `sample_weight`.* KNeighborsClassifier"
+    with pytest.raises(TypeError, match=message):
+        error(X, sample_weight=np.ones(y.size), classifier=KNeighborsClassifier())
 
 
 WORDS = pd.DataFrame({"shop": ["yes", "no"] * 3})
@@ -336,12 +336,13 @@ def test_the_search_finds_the_minimum_of_brute_force(weighted, tied):
 
 def test_bounds_are_halfway_between_rows_and_open_at_the_ends():
     X, one = np.array([[0.0], [1.0], [3.0], [7.0]]), np.ones((1, 1))
-    middle = worst_slab(X, np.array([1.0, 0.0, 0.0, 1.0]), np.ones(4), 0.5, one)
-    assert (middle.lower, middle.upper) == (0.5, 5.0)
-    left = worst_slab(X, np.array([0.0, 0.0, 1.0, 1.0]), np.ones(4), 0.5, one)
-    assert (left.lower, left.upper) == (-np.inf, 2.0)
-    whole = worst_slab(X, np.ones(4), np.ones(4), 0.5, one)
-    assert (whole.lower, whole.upper) == (-np.inf, np.inf)
+    for inside, ends in (
+        ([1, 0, 0, 1], (0.5, 5.0)),
+        ([0, 0, 1, 1], (-np.inf, 2.0)),
+        ([1] * 4, (-np.inf, np.inf)),
+    ):
+        slab = worst_slab(X, np.array(inside, dtype=float), np.ones(4), 0.5, one)
+        assert (slab.lower, slab.upper) == ends
 
 
 def test_the_share_of_the_search_is_one_of_weight():
@@ -431,12 +432,9 @@ def test_too_few_rows():
     with pytest.raises(ValueError, match=r"`y_true` must have at least two rows of positive weight.* got 1"):
         worst_slab_coverage([0.5] * 3, [[0.0, 1.0]] * 3, np.zeros((3, 1)), sample_weight=[0, 1, 0])
     # The worst slab has the one row that is not covered, and two rows are left to be read, elsewhere.
-    X = np.arange(40.0)[:, np.newaxis]
+    X, options = np.arange(40.0)[:, np.newaxis], {"min_share": 0.02, "search_size": 0.95, "random_state": 0}
     y = np.where(X[:, 0] == 20, 2.0, 0.5)
-    options = {"min_share": 0.02, "search_size": 0.95, "random_state": 0}
-    with pytest.raises(
-        ValueError, match=r"`y_true` must have more rows. The worst slab was found on 38 rows"
-    ):
+    with pytest.raises(ValueError, match=r"must have more rows. The worst slab was found on 38 rows"):
         worst_slab_coverage(y, [[0.0, 1.0]] * 40, X, **options)
 
 

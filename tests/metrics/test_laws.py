@@ -63,9 +63,10 @@ def test_units_may_be_of_any_size(spec, forecast, unit):
         assert after == pytest.approx(before * size, rel=1e-9, abs=0)
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "units"),
-    [
+@pytest.mark.parametrize("unit", [2.0**-830, 1e-75, 1e75, 2.0**830])
+def test_options_in_units_of_any_size(unit, forecast):
+    y, dist = forecast
+    for name, options, units in (
         ("nmpiw", {"norm": "std"}, 0),
         ("cwc", {"norm": "std"}, 0),
         ("ence", {"strategy": "uniform"}, 0),
@@ -76,18 +77,14 @@ def test_units_may_be_of_any_size(spec, forecast, unit):
         ("auucc", {"y_axis": "deficit"}, 2),
         ("auucc", {"y_axis": "deficit", "y_range": (0.1, 0.3)}, 2),
         ("auucc", {"x_axis": "excess", "normalize": "std"}, 0),
-    ],
-)
-@pytest.mark.parametrize("unit", [2.0**-830, 1e-75, 1e75, 2.0**830])
-def test_options_in_units_of_any_size(name, options, units, unit, forecast):
-    y, dist = forecast
-    spec = all_specs()[name]
-    before = spec.function(y, dist, **options)
-    if "y_range" in options:
-        options = {**options, "y_range": tuple(unit * end for end in options["y_range"])}
-    after = spec.function(unit * y, affine(dist, 0.0, unit), **options)
-    expected = functools.reduce(operator.mul, [unit] * units, before)
-    assert after == pytest.approx(expected, rel=1e-9, abs=0)
+    ):
+        function = all_specs()[name].function
+        before = function(y, dist, **options)
+        if "y_range" in options:
+            options["y_range"] = tuple(unit * end for end in options["y_range"])
+        after = function(unit * y, affine(dist, 0.0, unit), **options)
+        expected = functools.reduce(operator.mul, [unit] * units, before)
+        assert after == pytest.approx(expected, rel=1e-9, abs=0), name
 
 
 @of(FIXED)

@@ -25,7 +25,29 @@ from skuq.metrics import (
 )
 from skuq.metrics._joint.rank_histogram import rank_ranges
 from tests.distributions._joint.families import ALL, D, N
-from tests.metrics._joint.oracle import ENSEMBLE, MEMBERS, WEIGHTED, Y, of_rows, positive
+
+# two rows with five members and three targets, whose scores were computed with scoringrules 0.10.0
+_I = np.arange(5.0)
+MEMBERS = np.array(
+    [
+        np.column_stack([np.sin(_I + 1), np.cos(2 * _I), _I / 2]),
+        np.column_stack([_I - 2, (_I - 2) ** 2 / 4, -_I / 5]),
+    ]
+)
+Y = np.array([[0.5, -1.0, 2.0], [0.0, 0.0, 0.0]])
+ENSEMBLE = EmpiricalJoint(MEMBERS)
+WEIGHTED = EmpiricalJoint(MEMBERS, [[1.0, 2.0, 3.0, 2.0, 1.0], [1.0, 1.0, 1.0, 1.0, 4.0]])
+
+
+def positive(values):
+    """Chaining function of a score of positive values."""
+    return np.maximum(values, 0.0)
+
+
+def of_rows(metric, dist, **options):
+    """Return the metric of each row."""
+    return [metric(Y[[row]], dist[[row]], **options) for row in range(len(Y))]
+
 
 CASES = [
     (ENSEMBLE, {}, (1.174739684903, 0.586974572892)),
@@ -107,6 +129,10 @@ def test_common_members_with_row_weights_equal_their_copies():
     for options in ({}, {"estimator": "fair"}, {"chain": positive}, {"scale": [1.0, 2.0, 3.0]}):
         expected = energy_score_loss(y, copies, **options)
         assert energy_score_loss(y, shared, **options) == pytest.approx(expected, rel=1e-13)
+    # rows of several families
+    parts = [ENSEMBLE, NormalJoint(Y, np.eye(3))]
+    expected = np.mean([energy_score_loss(Y, part) for part in parts])
+    assert energy_score_loss(np.concatenate([Y, Y]), concat(parts)) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -174,12 +200,6 @@ def test_std_scale_does_not_depend_on_the_units():
     )
 
 
-def test_rows_of_several_families():
-    both = concat([ENSEMBLE, NormalJoint(Y, np.eye(3))])
-    first, second = energy_score_loss(Y, ENSEMBLE), energy_score_loss(Y, NormalJoint(Y, np.eye(3)))
-    assert energy_score_loss(np.concatenate([Y, Y]), both) == pytest.approx((first + second) / 2, rel=1e-12)
-
-
 def test_bad_input():
     for y, dist, options, error, message in (
         (Y, Normal([0.0, 0.0], 1.0), {}, TypeError, "univariate Normal.*`crps_loss`"),
@@ -224,52 +244,39 @@ def test_dawid_sebastiani_of_scoringrules_0_10():
 
 
 def test_dawid_sebastiani_is_the_log_score_of_normals():
-    dist = ALL["row covariances"]
+    dist, loss = ALL["row covariances"], dawid_sebastiani_loss
     y = dist.mean() + 0.3
     log_score = -dist.logpdf(y).mean()
-    assert 2 * log_score - D * np.log(2 * np.pi) == pytest.approx(dawid_sebastiani_loss(y, dist), rel=1e-12)
-    assert dawid_sebastiani_loss(y, dist, estimator="fair") == dawid_sebastiani_loss(y, dist)
+    assert 2 * log_score - D * np.log(2 * np.pi) == pytest.approx(loss(y, dist), rel=1e-12)
+    assert loss(y, dist, estimator="fair") == loss(y, dist)
     moved = NormalJoint(3 * dist.loc, 9 * dist.covariance)
-    expected = dawid_sebastiani_loss(y, dist) + 2 * D * np.log(3)
-    assert dawid_sebastiani_loss(3 * y, moved) == pytest.approx(expected, rel=1e-12)
-
-
-def test_dawid_sebastiani_of_several_families():
-    ensemble, normal = EmpiricalJoint(VARIED), NormalJoint(Y, np.eye(3))
-    both = concat([ensemble, normal])[[0, 3, 1, 2]]
-    y = np.concatenate([Y, Y])[[0, 3, 1, 2]]
-    parts = [dawid_sebastiani_loss(Y, part, estimator="fair") for part in (ensemble, normal)]
-    assert dawid_sebastiani_loss(y, both, estimator="fair") == pytest.approx(np.mean(parts), rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    "dist", [ENSEMBLE, NormalJoint(Y, np.ones((3, 3))), NormalJoint(Y, np.diag([1.0, 0.0, 1.0]))]
-)
-def test_a_singular_covariance_is_named(dist):
-    with pytest.raises(ValueError, match=r"positive definite covariance.*at row [01]"):
-        dawid_sebastiani_loss(Y, dist)
+    assert loss(3 * y, moved) == pytest.approx(loss(y, dist) + 2 * D * np.log(3), rel=1e-12)
+    # rows of several families
+    parts = [EmpiricalJoint(VARIED), NormalJoint(Y, np.eye(3))]
+    both, y = concat(parts)[[0, 3, 1, 2]], np.concatenate([Y, Y])[[0, 3, 1, 2]]
+    expected = np.mean([loss(Y, part, estimator="fair") for part in parts])
+    assert loss(y, both, estimator="fair") == pytest.approx(expected, rel=1e-12)
+    for singular in (ENSEMBLE, NormalJoint(Y, np.ones((3, 3))), NormalJoint(Y, np.diag([1.0, 0.0, 1.0]))):
+        with pytest.raises(ValueError, match=r"positive definite covariance.*at row [01]"):
+            loss(Y, singular)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_mean_crps_and_crps_of_a_sum(name):
     dist, rng = ALL[name], np.random.RandomState(3)
     y, weight = dist.mean() + rng.normal(size=(N, D)), rng.randint(0, 3, size=N)
-    columns = [
-        crps_loss(y[:, j], dist.marginal(j), sample_weight=weight) / unit
-        for j, unit in enumerate((1.0, 2.0, 4.0))
-    ]
-    found = mean_crps_loss(y, dist, sample_weight=weight, scale=[1.0, 2.0, 4.0])
-    assert found == pytest.approx(np.mean(columns), rel=1e-12)
-    total = crps_loss(y.sum(axis=1), dist.linear(np.ones(D)), sample_weight=weight)
-    assert linear_crps_loss(y, dist, sample_weight=weight) == pytest.approx(total, rel=1e-9)
+    given = {"sample_weight": weight}
+    columns = [crps_loss(y[:, j], dist.marginal(j), **given) / 2**j for j in range(3)]
+    assert mean_crps_loss(y, dist, **given, scale=[1.0, 2.0, 4.0]) == pytest.approx(
+        np.mean(columns), rel=1e-12
+    )
+    total = crps_loss(y.sum(axis=1), dist.linear(np.ones(D)), **given)
+    assert linear_crps_loss(y, dist, **given) == pytest.approx(total, rel=1e-9)
     one = linear_crps_loss(y, dist, w=[0.0, 1.0, 0.0])
     assert one == pytest.approx(crps_loss(y[:, 1], dist.marginal(1)), rel=1e-12)
-
-
-def test_bad_weights_of_the_sum():
     for w in ([1.0], [1.0, np.nan, 0.0]):
         with pytest.raises(ValueError, match="`w` must"):
-            linear_crps_loss(Y, ENSEMBLE, w=w)
+            linear_crps_loss(y, dist, w=w)
 
 
 # -------------------------------------------------------------------------------- rank histograms
@@ -339,15 +346,10 @@ def test_equal_weights_of_points_and_repeated_rows():
     assert found.n_rows == repeated.n_rows
 
 
-def test_ties_are_spread_evenly():
+def test_ties_are_spread_evenly_and_bad_options_are_refused():
     same = EmpiricalJoint(np.zeros((4, 6, 2)))
     assert_allclose(joint_rank_histogram(np.zeros((4, 2)), same, n_bins=4).proportions, 0.25)
-
-
-def test_bad_options_of_the_histogram():
-    for options, message in (
-        ({"kind": "minimum"}, "`kind` must be one of"),
-        ({"n_bins": 1}, "`n_bins` must be at least 2"),
-    ):
+    kind, bins = "`kind` must be one of", "`n_bins` must be at least 2"
+    for options, message in (({"kind": "minimum"}, kind), ({"n_bins": 1}, bins)):
         with pytest.raises(ValueError, match=message):
             joint_rank_histogram(TARGETS, NormalJoint(ZEROS, COVARIANCE), **options)
