@@ -109,21 +109,15 @@ def test_laws_of_the_other_metrics_hold_at_a_fixed_seed(forecast):
         agce(y, dist, sample_weight=np.full(y.size, 0.5))
 
 
-def test_counts_are_rounded_without_losing_rows():
+def test_counts_are_rounded_without_losing_rows_and_hypergeometric():
     inside = np.array([1.5, 4.0, 4.0])
     np.testing.assert_array_equal(level_counts(inside, 6.0), [2, 2, 0, 2])
-    assert level_counts(inside, 6.0).sum() == 6.0
-
-
-def test_counts_are_hypergeometric():
-    counts = np.array([5, 0, 15, 80])
-    rng = np.random.default_rng(0)
-    drawn = draw_counts(counts, 20, (50, 40), False, rng)
+    counts, rng = np.array([5, 0, 15, 80]), np.random.default_rng(0)
+    drawn, again = (draw_counts(counts, 20, (50, 40), replace, rng) for replace in (False, True))
     assert drawn.shape == (50, 40, 4)
     assert (drawn.sum(axis=-1) == 20).all()
     assert (drawn <= counts).all()
     np.testing.assert_allclose(drawn.mean(axis=(0, 1)), counts / 5, atol=0.1)
-    again = draw_counts(counts, 20, (50, 40), True, rng)
     assert again[..., 0].var() > drawn[..., 0].var()
 
 

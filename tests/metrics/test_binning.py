@@ -1,5 +1,7 @@
 """Bins of rows, and counting thresholds."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,28 +18,22 @@ def sums(bins, column):
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("k", [0, 1, FEW, FEW + 1, 99, 300])
-@pytest.mark.parametrize("n", [1, 100, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 7])
-def test_count_below_is_searchsorted(k, n, side):
-    rng = np.random.default_rng(0)
-    thresholds = np.sort(np.round(rng.normal(size=k), 1))
-    values = np.round(rng.normal(size=n), 1)  # many lie on thresholds
-    counted = count_below(thresholds, values, side)
-    np.testing.assert_array_equal(counted, np.searchsorted(thresholds, values, side))
+def test_count_below_is_searchsorted(side):
+    def check(thresholds, values):
+        counted = count_below(thresholds, values, side)
+        np.testing.assert_array_equal(counted, np.searchsorted(thresholds, values, side))
 
-
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("spread", [1e-300, 1e-8, 1.0, 1e300])
-@pytest.mark.parametrize("offset", [0.0, 1.0, -1e9])
-def test_count_below_wherever_the_thresholds_lie(offset, spread, side):
     rng = np.random.default_rng(0)
-    thresholds = offset + spread * np.linspace(-1, 1, 51) ** 3
-    values = np.concatenate([rng.choice(thresholds, 600), offset + spread * rng.uniform(-2, 2, 600)])
-    values = np.concatenate([values, np.nextafter(values, np.inf), np.nextafter(values, -np.inf)])
-    values[:4] = [np.inf, -np.inf, 1e308, -1e308]
-    for ends in (thresholds, np.concatenate([[-np.inf], thresholds, [np.inf]])):
-        counted = count_below(ends, values, side)
-        np.testing.assert_array_equal(counted, np.searchsorted(ends, values, side))
+    for k, n in product((0, 1, FEW, FEW + 1, 99, 300), (1, 100, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 7)):
+        # many lie on thresholds
+        check(np.sort(np.round(rng.normal(size=k), 1)), np.round(rng.normal(size=n), 1))
+    for offset, spread in product((0.0, 1.0, -1e9), (1e-300, 1e-8, 1.0, 1e300)):
+        thresholds = offset + spread * np.linspace(-1, 1, 51) ** 3
+        values = np.concatenate([rng.choice(thresholds, 600), offset + spread * rng.uniform(-2, 2, 600)])
+        values = np.concatenate([values, np.nextafter(values, np.inf), np.nextafter(values, -np.inf)])
+        values[:4] = [np.inf, -np.inf, 1e308, -1e308]
+        check(thresholds, values)
+        check(np.concatenate([[-np.inf], thresholds, [np.inf]]), values)
 
 
 @pytest.mark.parametrize("kind", ["quantile", "interval"])

@@ -109,14 +109,11 @@ def test_only_calibration_metrics_warn_and_only_below_500_rows(subtests):
                 call(spec, 2)
 
 
-def test_weights_count_as_rows_and_zeros_do_not():
+def test_weights_count_as_rows_and_the_computation_without_the_warning_is_at_hand():
     call(SPECS["mace"], 100, np.full(100, 5))
     call(SPECS["mace"], 500, np.full(500, 1e-3))
     with pytest.warns(SmallSampleWarning, match="100 rows"):
         call(SPECS["mace"], 1000, np.repeat([1, 0], [100, 900]))
-
-
-def test_the_computation_without_the_warning_is_at_hand():
     y, dist = np.zeros(3), Normal(np.zeros(3), np.ones(3))
     for function in (mean_absolute_calibration_error, expected_normalized_calibration_error):
         with pytest.warns(SmallSampleWarning):

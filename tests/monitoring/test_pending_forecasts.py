@@ -104,24 +104,23 @@ def test_gaps():
 
 
 def test_bad_input_changes_nothing():
-    pending, frame = PendingForecasts().add([[1.0], [2.0]], due=[1, 2]), pd.DataFrame({"x": [1.0]})
-    for rows, due, series, error, words in (
-        ([[1.0]], [1, 2], None, ValueError, r"must have shape \(1,\) or \(1, h\), .* got \(2,\)"),
-        ([[1.0]], 1, None, ValueError, r"got \(\)"),
-        ([[1.0]], [[1, 2]], None, ValueError, r"shape \(n,\), as in the first call, got \(1, 2\)"),
-        ([[1.0]], [NAN], None, ValueError, "no missing values, got nan at row 0"),
-        (
-            [[1.0]],
-            [1],
-            ["a", "b"],
-            ValueError,
-            r"`series` must be one label or have shape \(1,\), got \(2,\)",
-        ),
-        (1.0, [1], None, ValueError, "at least one dimension"),
-        (frame, [1], None, TypeError, "same kind in all calls, got DataFrame after ndarray"),
+    pending, frame, row = (
+        PendingForecasts().add([[1.0], [2.0]], due=[1, 2]),
+        pd.DataFrame({"x": [1.0]}),
+        [[1.0]],
+    )
+    for rows, due, error, words in (
+        (row, [1, 2], ValueError, r"must have shape \(1,\) or \(1, h\), .* got \(2,\)"),
+        (row, 1, ValueError, r"got \(\)"),
+        (row, [[1, 2]], ValueError, r"must have shape \(n,\), as in the first call, got \(1, 2\)"),
+        (row, [NAN], ValueError, "no missing values, got nan at row 0"),
+        (1.0, [1], ValueError, "at least one dimension"),
+        (frame, [1], TypeError, "same kind in all calls, got DataFrame after ndarray"),
     ):
         with pytest.raises(error, match=words):
-            pending.add(rows, due=due, **({} if series is None else {"series": series}))
+            pending.add(rows, due=due)
+    with pytest.raises(ValueError, match=r"`series` must be one label or have shape \(1,\), got \(2,\)"):
+        pending.add(row, due=[1], series=["a", "b"])
     for y, options, words in (
         (np.inf, {"time": 1}, "finite or NaN, got inf"),
         ([[1.0]], {"time": 1}, "a number or a 1-D array"),

@@ -79,21 +79,20 @@ def test_infinite_bounds():
 
 def test_units_of_width(forecast):
     y, dist = forecast
-    train = np.random.default_rng(0).normal(5, 7, size=40)
-    width = mean_interval_width(y, dist)
-    assert nmpiw(y, dist) == pytest.approx(width / np.ptp(y))
-    assert nmpiw(y, dist, norm="std") == pytest.approx(width / y.std())
-    assert nmpiw(y, dist, norm=2.5) == pytest.approx(width / 2.5)
-    assert nmpiw(y, dist, y_train=train) == pytest.approx(width / np.ptp(train))
-    assert nmpiw(y, dist, norm="std", y_train=train) == pytest.approx(width / train.std())
-    assert nmpiw(y, dist, norm="std", y_train=train[:, np.newaxis]) == pytest.approx(width / train.std())
+    train, width = np.random.default_rng(0).normal(5, 7, size=40), mean_interval_width(y, dist)
+    for options, unit in (
+        ({}, np.ptp(y)),
+        ({"norm": "std"}, y.std()),
+        ({"norm": 2.5}, 2.5),
+        ({"y_train": train}, np.ptp(train)),
+        ({"norm": "std", "y_train": train}, train.std()),
+        ({"norm": "std", "y_train": train[:, np.newaxis]}, train.std()),
+    ):
+        assert nmpiw(y, dist, **options) == pytest.approx(width / unit)
     # Kompa et al. (2021) measure width in training standard deviations.
     kompa = nmpiw([1.0, 9.0], Normal([0.0, 0.0], [1.0, 3.0]), coverage=0.95, norm="std", y_train=[0.0, 4.0])
     assert kompa == pytest.approx(2 * 2 * stats.norm.ppf(0.975) / 2)
-
-
-def test_spread_is_that_of_the_rows_that_count(forecast):
-    y, dist = forecast
+    # The spread is that of the rows that count.
     weight = np.random.default_rng(0).integers(0, 3, size=y.size)
     rows = np.repeat(np.arange(y.size), weight)
     for norm in ("range", "std"):
