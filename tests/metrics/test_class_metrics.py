@@ -248,9 +248,6 @@ def test_the_size_needs_no_target():
     assert set_coverage_score([0, 1, 2], np.full((3, 3), 1 / 3), coverage=0.6) == pytest.approx(2 / 3)
 
 
-# ------------------------------------------------------------------------------------ tables
-
-
 def test_by_class_a_calibrated_forecast_covers_what_it_claims():
     y, proba = calibrated(20_000, 4, 0.3)
     for by in ("class", "size"):

@@ -65,9 +65,6 @@ def small(n=300, seed=0):
     return X, (0.3 + X[:, 0]) * rng.standard_normal(n), Normal(np.zeros(n), np.full(n, 0.8))
 
 
-# ---------------------------------------------------------------------------------------- values
-
-
 def test_values_by_hand():
     # The first fold is predicted 1, the label of all rows of the second, and the second 2/3.
     for norm, over, under in (
@@ -132,9 +129,6 @@ def test_trees_find_what_a_logistic_model_cannot_represent():
     assert missed < 0.001
 
 
-# --------------------------------------------------------------------------------------- weights
-
-
 @pytest.mark.parametrize("norm", ["l2", "l1"])
 def test_weights_equal_repetition(norm):
     X, y, dist = small()
@@ -155,9 +149,6 @@ def test_weights_equal_repetition(norm):
         assert getattr(weighted, name) == pytest.approx(getattr(repeated, name), rel=1e-9)
     np.testing.assert_allclose(weighted.conditional_coverage[rows], repeated.conditional_coverage)
     assert np.isnan(weighted.conditional_coverage[weight == 0]).all()
-
-
-# -------------------------------------------------------------------------------------- features
 
 
 def test_features_and_classifiers():
@@ -209,9 +200,6 @@ def test_bad_features():
         conditional_coverage_error(Y, BOUNDS[:, 0], COLUMN)
 
 
-# ------------------------------------------------------------------------------------- bad options
-
-
 def test_bad_options():
     classifier, fold = (
         "`classifier` must be a scikit-learn classifier",
@@ -235,9 +223,6 @@ def test_bad_options():
     ):
         with pytest.raises(error, match=message):
             conditional_coverage_error(Y, BOUNDS, COLUMN, **options)
-
-
-# ----------------------------------------------------------------------------------------- scorers
 
 
 def test_scorers_hand_X_on():
@@ -267,9 +252,6 @@ def test_what_has_no_X_refuses_it():
                 uncertainty_report(y, dist, **options)
 
 
-# ------------------------------------------------------------------------------------ known worlds
-
-
 @pytest.mark.parametrize(
     ("seeds", "tolerance"),
     [pytest.param(2, 0.004, marks=pytest.mark.laws), pytest.param(10, 0.002, marks=pytest.mark.slow)],
@@ -297,9 +279,6 @@ def lowest_by_brute_force(position, inside, weight, least):
             if weight[rows].sum() >= least * (1 - 1e-9):
                 lowest = min(lowest, np.average(inside[rows], weights=weight[rows]))
     return lowest
-
-
-# ------------------------------------------------------------------------------------- the search
 
 
 def test_a_run_by_hand():
@@ -355,9 +334,6 @@ def test_the_share_of_the_search_is_one_of_weight():
     assert weight[search].sum() / weight.sum() == pytest.approx(0.6, abs=0.001)
     for size in (0.001, 0.999):
         assert sorted(map(len, split_search(2, np.ones(2), size, rng))) == [1, 1]
-
-
-# ------------------------------------------------------------------------------------- the metric
 
 
 def test_a_region_without_coverage_is_found():

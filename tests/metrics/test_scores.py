@@ -37,8 +37,6 @@ from skuq.metrics import (
 )
 from skuq.metrics._skill import climatology_crps
 
-# ------------------------------------------------------------------------------------------ CRPS
-
 
 def test_fair_crps_by_brute_force_over_pairs():
     rng = np.random.default_rng(0)
@@ -94,9 +92,6 @@ def test_point_forecasts_and_frozen_distributions(forecast):
     assert nll_loss(y, frozen) == pytest.approx(-frozen.logpdf(y).mean(), rel=1e-12)
 
 
-# ------------------------------------------------------------------------------------- log score
-
-
 # ------------------------------------------------------------------------------- masses of counts
 
 
@@ -126,9 +121,6 @@ def test_the_log_score_of_counts_uses_masses():
 
 
 PERCENT = np.arange(1, 100) / 100
-
-
-# --------------------------------------------------------------------------------------- pinball
 
 
 def test_pinball_equals_scikit_learn_at_one_level(forecast):
@@ -174,9 +166,6 @@ def test_pinball_of_equally_spaced_levels_and_of_extreme_targets(forecast):
     y = dist.quantile(levels)[0]
     each = [pinball_loss(y, dist, levels=p) for p in levels]
     assert pinball_loss(y, dist, levels=levels) == pytest.approx(np.mean(each), rel=1e-12)
-
-
-# -------------------------------------------------------------------------------- interval score
 
 
 # -------------------------------------------------------------------------------------- intervals

@@ -231,9 +231,6 @@ def test_bad_input():
             variogram_score_loss(Y, ENSEMBLE, **options)
 
 
-# --------------------------------------------------------------- means, covariances and marginals
-
-
 VARIED = np.array(MEMBERS)
 VARIED[1, :, 0], VARIED[1, :, 2] = [-2, 1, 0, -1, 3], [0.3, -0.1, 0.4, 0.2, -0.6]
 
@@ -277,9 +274,6 @@ def test_mean_crps_and_crps_of_a_sum(name):
     for w in ([1.0], [1.0, np.nan, 0.0]):
         with pytest.raises(ValueError, match="`w` must"):
             linear_crps_loss(y, dist, w=w)
-
-
-# -------------------------------------------------------------------------------- rank histograms
 
 
 COVARIANCE = np.array([[1.0, 0.8], [0.8, 1.0]])

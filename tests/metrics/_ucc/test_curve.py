@@ -112,9 +112,8 @@ def test_weights_equal_repetition(bands, vary):
     for axis in ("parameter", *AXES):
         np.testing.assert_allclose(getattr(weighted, axis), getattr(repeated, axis), rtol=1e-10, atol=1e-12)
     for x, y in PAIRS:
-        assert weighted.area(x_axis=x, y_axis=y) == pytest.approx(
-            repeated.area(x_axis=x, y_axis=y), rel=1e-10
-        )
+        areas = [each.area(x_axis=x, y_axis=y) for each in (weighted, repeated)]
+        assert areas[0] == pytest.approx(areas[1], rel=1e-10)
     assert weighted.target_std == pytest.approx(repeated.target_std)
 
 
@@ -131,26 +130,21 @@ def test_ties_are_one_corner_with_all_of_them_inside():
 
 
 def test_bands_of_zero_are_never_reached():
-    y, dist = [1.0, 1.0, 2.0], (np.zeros(3), [0.0, 1.0, 1.0])
-    curve = uncertainty_characteristics_curve(y, dist)
+    y, dist, curve_at = [1.0, 1.0, 2.0], (np.zeros(3), [0.0, 1.0, 1.0]), uncertainty_characteristics_curve
+    curve = curve_at(y, dist)
     np.testing.assert_allclose(curve.miss_rate, [1, 2 / 3, 1 / 3])
     assert curve.at(100.0).deficit == curve.deficit[-1] == pytest.approx(1 / 3)
-    assert (
-        curve.area()
-        == curve.area(y_range=(0, 0.2))
-        == curve.area(x_axis="excess", y_axis="deficit")
-        == np.inf
-    )
+    for options in ({}, {"y_range": (0, 0.2)}, {"x_axis": "excess", "y_axis": "deficit"}):
+        assert curve.area(**options) == np.inf
     assert curve.area(y_range=(0.5, 1)) == pytest.approx(2 / 3 * 1 + 2 / 3 * 2 / 3)
     with pytest.raises(ValueError, match=r"`miss_rate` must be at least 0\.333333, got 0\.1"):
         curve.operating_point(miss_rate=0.1)
-    repaired = uncertainty_characteristics_curve(y, dist, zero_band="min")
-    assert repaired.area() == uncertainty_characteristics_curve(y, (np.zeros(3), np.ones(3))).area()
-    assert uncertainty_characteristics_curve(y, dist, vary="bias").miss_rate[-1] == 0
-    nothing = uncertainty_characteristics_curve(y, (np.zeros(3), np.zeros(3)))
-    assert nothing.area() == np.inf
+    ones, zeros = (np.zeros(3), np.ones(3)), (np.zeros(3), np.zeros(3))
+    assert curve_at(y, dist, zero_band="min").area() == curve_at(y, ones).area()
+    assert curve_at(y, dist, vary="bias").miss_rate[-1] == 0
+    assert curve_at(y, zeros).area() == np.inf
     with pytest.raises(ValueError, match="`zero_band` must be 'keep' if no band is positive"):
-        uncertainty_characteristics_curve(y, (np.zeros(3), np.zeros(3)), zero_band="min")
+        curve_at(y, zeros, zero_band="min")
 
 
 def test_the_last_target_is_not_missed_by_rounding():
@@ -165,14 +159,10 @@ def test_the_last_target_is_not_missed_by_rounding():
     np.testing.assert_allclose(path.miss_rate[1:], exact, atol=1e-15)
 
 
-# ---------------------------------------------------------------------------------- identities of the paper
-
-
 def test_area_is_the_mean_bandwidth_at_the_critical_scales(bands):
     """Proposition 1; corollary 1 is the same for excess."""
-    error, lower, upper = bands
-    active = np.where(error >= 0, upper, lower)
-    error, lower, upper, active = (column[active > 0] for column in (error, lower, upper, active))
+    active = np.where(bands[0] >= 0, bands[2], bands[1])
+    error, lower, upper, active = (column[active > 0] for column in (*bands, active))
     curve = curve_of(error, lower, upper)
     points = [curve.at(k) for k in np.abs(error) / active]
     assert curve.area() == pytest.approx(np.mean([point.bandwidth for point in points]), rel=1e-12)
@@ -489,9 +479,6 @@ def test_optimum_is_the_least_cost_of_all_points(bands, vary):
         assert best == curve.optimum((c, 1 - c), x_axis=x, y_axis=y)
 
 
-# ---------------------------------------------------------------------------------- kinds of bands
-
-
 def test_quantile_bands_are_asymmetric_where_the_distribution_is():
     rng = np.random.default_rng(0)
     dist, y = Empirical(np.exp(rng.normal(size=(200, 400)))), np.exp(rng.normal(size=200))
@@ -518,9 +505,6 @@ def test_bands_of_a_symmetric_family_differ_by_a_factor_only():
         np.testing.assert_allclose(quantile.excess, std.excess, rtol=1e-6, atol=1e-9)
         bounds = uncertainty_characteristics_curve(y, dist.interval(0.9))  # bands around their middle
         np.testing.assert_allclose(bounds.bandwidth, std.bandwidth)
-
-
-# ---------------------------------------------------------------------------------- several models
 
 
 def test_a_better_model_dominates():
@@ -569,9 +553,6 @@ def test_miss_rates_out_of_reach():
     comparison = compare_characteristics_curves({"a": curve, "b": curve})
     assert comparison.models["best_share"].tolist() == [0.5, 0.0]  # no model reaches the others
     assert comparison.front.to_numpy().tolist() == [["a", 0.5, 1.0]]
-
-
-# ---------------------------------------------------------------------------------- bad input
 
 
 NORMAL = (np.zeros(3), np.ones(3))
