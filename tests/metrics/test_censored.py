@@ -312,7 +312,7 @@ def test_bad_events_and_targets_are_refused():
             localized_crps_loss(Y, DIST, event=EVENT, censoring_time=ends)
 
 
-def test_times_without_uncensored_rows_are_refused():
+def test_times_without_uncensored_rows_and_ensembles_are_refused():
     cut = EVENT & (Y < 4)  # the largest y is censored
     uncensored, pairs = "uncensored is 0", "no two rows are comparable"
     largest = "`time` must be at most the largest y of each bin, got 9"
@@ -326,9 +326,6 @@ def test_times_without_uncensored_rows_are_refused():
     ):
         with pytest.raises(ValueError, match=message):
             metric(Y, DIST, event=event, **options)
-
-
-def test_ensembles_have_no_nll_but_a_crps():
     members = Empirical(np.tile([1.0, 2.0, 3.0, 4.0], (6, 1)))
     assert ipcw_crps_loss(Y, members, event=EVENT, upper=3.0) > 0
     assert localized_crps_loss(Y, members, event=EVENT) > 0

@@ -108,24 +108,26 @@ def test_bad_coverage(refused):
         refused(ValueError, "`coverage` must", Y, DIST, kinds={"interval"}, coverage=coverage)
 
 
-def test_a_tuple_is_never_bounds(few_rows):
+def test_a_tuple_is_never_bounds_and_a_target_that_is_none_is_named(few_rows):
     lower, upper = np.zeros(5), np.ones(5)
     as_distribution = prediction_interval_coverage(Y, (lower, upper))
     assert as_distribution == prediction_interval_coverage(Y, Normal(lower, upper))
     assert as_distribution != prediction_interval_coverage(Y, np.column_stack([lower, upper]))
+    with pytest.raises(ValueError, match="`y_true` must hold observed values, one per row, got None"):
+        crps_loss(None, DIST)
 
 
-@pytest.mark.parametrize("levels", [0, -1, [0.0, 0.5], [0.5, 1.0], [1.5], [], [[0.5]], [np.nan], "all", True])
-def test_bad_pinball_levels(levels):
-    with pytest.raises((ValueError, TypeError), match="`levels`"):
-        pinball_loss(Y, DIST, levels=levels)
-
-
-@pytest.mark.parametrize("metric", [mean_absolute_calibration_error, regression_calibration_curve])
-@pytest.mark.parametrize("levels", [0, [-0.1], [1.5], [], [[0.5]], [np.nan]])
-def test_bad_calibration_levels(metric, levels):
-    with pytest.raises(ValueError, match="`levels`"):
-        metric(Y, DIST, levels=levels)
+def test_bad_levels_and_numbers_of_bins():
+    for levels in (0, -1, [0.0, 0.5], [0.5, 1.0], [1.5], [], [[0.5]], [np.nan], "all", True):
+        with pytest.raises((ValueError, TypeError), match="`levels`"):
+            pinball_loss(Y, DIST, levels=levels)
+    for metric in (mean_absolute_calibration_error, regression_calibration_curve):
+        for levels in (0, [-0.1], [1.5], [], [[0.5]], [np.nan]):
+            with pytest.raises(ValueError, match="`levels`"):
+                metric(Y, DIST, levels=levels)
+    for n_bins in (2.5, "10", True):
+        with pytest.raises(TypeError, match="`n_bins` must be an integer"):
+            expected_normalized_calibration_error(Y, DIST, n_bins=n_bins)
 
 
 def test_bad_options():
@@ -142,16 +144,11 @@ def test_bad_options():
             metric(Y, DIST, **{option: value})
 
 
-def test_number_of_bins_is_an_integer():
-    for n_bins in (2.5, "10", True):
-        with pytest.raises(TypeError, match="`n_bins` must be an integer"):
-            expected_normalized_calibration_error(Y, DIST, n_bins=n_bins)
-
-
 def test_forecasts_without_a_density_have_no_log_score():
     for dist in (Normal(np.zeros(5), [1, 1, 0, 1, 1]), Empirical(np.zeros((5, 3)))):
         with pytest.raises(NoDensityError, match="no density"):
             nll_loss(Y, dist)
+    assert nll_loss([2.0], stats.uniform([0.0], [1.0])) == np.inf  # a target outside the support
 
 
 def test_infinite_moments_are_refused_with_the_requirement_and_an_alternative(refused):
@@ -189,35 +186,25 @@ def test_the_smallest_scale_there_is(n, kind, few_rows):
     assert pinball_loss(y, dist) == pytest.approx(0.5)
 
 
-def test_a_perfect_point_forecast_is_perfect(few_rows):
-    point = Normal(Y, np.zeros(5))
-    assert crps_loss(Y, point) == pinball_loss(Y, point) == interval_score_loss(Y, point) == 0
+def test_perfect_and_wrong_point_forecasts_and_infinite_intervals(few_rows):
+    ence, point = expected_normalized_calibration_error, Normal(Y, np.zeros(5))
+    zero = (
+        crps_loss,
+        pinball_loss,
+        interval_score_loss,
+        mean_interval_width,
+        sharpness,
+        ence,
+        auucc_gain_score,
+    )
+    assert [metric(Y, point) for metric in zero] == [0] * 7
     assert prediction_interval_coverage(Y, point) == 1
-    assert mean_interval_width(Y, point) == sharpness(Y, point) == 0
-    assert expected_normalized_calibration_error(Y, point) == 0
-    assert auucc_gain_score(Y, point) == 0
-
-
-def test_a_wrong_point_forecast_is_infinitely_overconfident(few_rows):
-    point = Normal(Y + 1, np.zeros(5))
-    assert expected_normalized_calibration_error(Y, point) == np.inf
-    assert auucc_gain_score(Y, point) == -np.inf
-    assert auucc_gain_score(Y, point, denominator="model") == -1
-    assert interval_coverage_error(Y, point, coverage=0.8) == pytest.approx(0.8)
-    assert crps_loss(Y, point) == pytest.approx(1)
-
-
-def test_a_target_outside_the_support_has_infinite_log_score():
-    assert nll_loss([2.0], stats.uniform([0.0], [1.0])) == np.inf
-
-
-def test_infinite_intervals():
+    wrong = Normal(Y + 1, np.zeros(5))  # infinitely overconfident
+    assert ence(Y, wrong) == np.inf
+    assert auucc_gain_score(Y, wrong) == -np.inf
+    assert auucc_gain_score(Y, wrong, denominator="model") == -1
+    assert interval_coverage_error(Y, wrong, coverage=0.8) == pytest.approx(0.8)
+    assert crps_loss(Y, wrong) == pytest.approx(1)
     bounds = np.tile([-np.inf, np.inf], (5, 1))
     assert prediction_interval_coverage(Y, bounds) == 1
-    assert mean_interval_width(Y, bounds) == np.inf
-    assert interval_score_loss(Y, bounds) == np.inf
-
-
-def test_a_target_that_is_none_is_named():
-    with pytest.raises(ValueError, match="`y_true` must hold observed values, one per row, got None"):
-        crps_loss(None, DIST)
+    assert mean_interval_width(Y, bounds) == interval_score_loss(Y, bounds) == np.inf

@@ -190,6 +190,7 @@ def test_a_standard_deviation_of_zero_in_every_row():
 
 
 def test_periods_without_what_the_table_needs_raise():
+    several = {coverage: period(50, np.random.default_rng(11), coverage=coverage) for coverage in (0.9, 0.8)}
     for periods, error, message in (
         ([MetricAccumulator()], TypeError, "`periods` must be a mapping of labels to accumulators, got list"),
         ({}, ValueError, "at least one period"),
@@ -197,15 +198,9 @@ def test_periods_without_what_the_table_needs_raise():
         ({"May": MetricAccumulator()}, ValueError, "rows in every period, got none for 'May'"),
         ({"May": MetricAccumulator("crps")}, ValueError, "without 'mpiw' for 'May'"),
         ({"May": MetricAccumulator(curves=[])}, ValueError, "without 'calibration' for 'May'"),
+        (several, ValueError, r"one nominal coverage, got 0\.8 and 0\.9\. Create all"),
     ):
         with pytest.raises(error, match=message):
             calibration_drift(periods)
-
-
-def test_periods_of_several_coverages_and_wrong_rates_raise():
-    rng = np.random.default_rng(11)
-    periods = {coverage: period(50, rng, coverage=coverage) for coverage in (0.9, 0.8)}
-    with pytest.raises(ValueError, match=r"one nominal coverage, got 0\.8 and 0\.9\. Create all"):
-        calibration_drift(periods)
     with pytest.raises(ValueError, match="`false_alarm` must lie strictly between 0 and 1"):
-        calibration_drift({0.9: periods[0.9]}, false_alarm=0.0)
+        calibration_drift({0.9: several[0.9]}, false_alarm=0.0)
