@@ -245,8 +245,9 @@ def distribution_lines() -> Iterator[Line]:
 
 
 def metric_lines() -> Iterator[Line]:
-    specs = {spec.scorer_name: spec for spec in all_specs().values() if spec.ready_made}
-    for _, spec in sorted(specs.items()):
+    for spec in all_specs().values():
+        if not spec.ready_made:
+            continue
 
         def make(n: int, spec: MetricSpec = spec) -> Callable[[], object]:
             metric = spec.function
