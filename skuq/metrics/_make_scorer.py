@@ -83,18 +83,6 @@ def make_scorer(
     >>> cross_val_score(BayesianRidge(), X, y, scoring=coverage).round(2)
     array([0.92, 0.92, 0.88, 0.88, 0.88])
 
-    The coverage has no direction, so it is only read:
-
-    >>> coverage = make_scorer("picp", monitoring=True)
-    >>> cross_val_score(BayesianRidge(), X, y, scoring=coverage).round(2)
-    array([0.92, 0.92, 0.88, 0.88, 0.88])
-
-    The coverage has no direction, so it is only read:
-
-    >>> coverage = make_scorer("picp", monitoring=True)
-    >>> cross_val_score(BayesianRidge(), X, y, scoring=coverage).round(2)
-    array([0.92, 0.92, 0.88, 0.88, 0.88])
-
     A metric of your own:
 
     >>> import numpy as np
@@ -275,20 +263,6 @@ def _calls_of(spec: MetricSpec) -> list[str]:
     always = [f"{option}=..." for option in spec.required_options]
     choices = [[*always, f"{option}=..."] for option in spec.one_of or spec.any_of] or [always]
     return [f"make_scorer({', '.join([repr(spec.abbreviation), *wanted])})" for wanted in choices]
-
-
-def _similar(name: str, known: dict[str, MetricSpec]) -> list[str]:
-    """Return names of metrics whose function ends with the name, and then names that are spelled alike."""
-    meant = [each for each, spec in known.items() if spec.function.__name__.endswith(f"_{name}")]
-    alike = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return list(dict.fromkeys([*meant, *alike]))[:3]
-
-
-def _similar(name: str, known: dict[str, MetricSpec]) -> list[str]:
-    """Return names of metrics whose function ends with the name, and then names that are spelled alike."""
-    meant = [each for each, spec in known.items() if spec.function.__name__.endswith(f"_{name}")]
-    alike = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return list(dict.fromkeys([*meant, *alike]))[:3]
 
 
 def _similar(name: str, known: dict[str, MetricSpec]) -> list[str]:

@@ -43,10 +43,8 @@ class MetricScorer(BaseScorer):
         options = dict(self._kwargs)
         if spec is None or spec.direction is None:
             better = self.greater_is_better
-            options = {
-                **({"monitoring": True} if better is None else {"greater_is_better": better}),
-                **options,
-            }
+            kind = {"monitoring": True} if better is None else {"greater_is_better": better}
+            options = {**kind, **options}
         return f"make_scorer({', '.join([metric, *(f'{key}={value!r}' for key, value in options.items())])})"
 
     def _compute(self) -> MetricFunction:

@@ -33,7 +33,9 @@ def has_only_zeros(sample_weight: ArrayLike | None) -> bool:
 
 def ones_for_zeros(sample_weight: ArrayLike | None) -> ArrayLike | None:
     """Replace weights that are all 0, so that the targets and forecasts of their rows are checked."""
-    return np.ones(np.shape(sample_weight)) if has_only_zeros(sample_weight) else sample_weight
+    if sample_weight is None or not has_only_zeros(sample_weight):
+        return sample_weight
+    return np.ones_like(as_float_array(sample_weight, "sample_weight"))
 
 
 class Block:
