@@ -43,13 +43,11 @@ from skuq.metrics import (
     class_reliability_table,
     conditional_coverage,
     conditional_set_coverage,
-    get_scorer_names,
-    make_scorer,
     regression_calibration_curve,
     reliability_table,
     uncertainty_characteristics_curve,
 )
-from skuq.metrics._spec import all_specs
+from skuq.metrics._spec import MetricSpec, all_specs
 from skuq.monitoring import MetricAccumulator
 from skuq.recalibration import EmpiricalRecalibrator, IsotonicRecalibrator
 from skuq.regressors import (
@@ -231,19 +229,17 @@ def distribution_lines() -> Iterator[Line]:
 
 
 def metric_lines() -> Iterator[Line]:
-    specs = {spec.scorer_name: spec for spec in all_specs().values()}
+    def make(n: int, spec: MetricSpec) -> Callable[[], object]:
+        if spec.of_classes:
+            return partial(spec.function, *classes(n))
+        if spec.of_targets:
+            return partial(spec.function, *joint_forecast(n))
+        features = (table(n)[0],) if spec.needs_X else ()
+        return partial(spec.function, *forecast(n), *features)
 
-    def make(n: int, name: str) -> Callable[[], object]:
-        metric, spec = make_scorer(name.removeprefix("neg_"))._score_func, specs.get(name)
-        if spec is not None and spec.of_classes:
-            return partial(metric, *classes(n))
-        if spec is not None and spec.of_targets:
-            return partial(metric, *joint_forecast(n))
-        features = (table(n)[0],) if spec is not None and spec.needs_X else ()
-        return partial(metric, *forecast(n), *features)
-
-    for name in sorted(get_scorer_names()):
-        yield Line(f"metric {name.removeprefix('neg_')}", partial(make, name=name))
+    for spec in all_specs().values():
+        if spec.ready_made:
+            yield Line(f"metric {spec.abbreviation}", partial(make, spec=spec))
     for rows, functions in (
         (classes, (conditional_set_coverage, class_reliability_table)),
         (

@@ -56,7 +56,7 @@ def family_of(spec):
 def scorer_of(spec):
     """Return the name of a scorer, or the call that creates the scorer."""
     if spec.ready_made:
-        return f"``{spec.scorer_name}``"
+        return f"``{spec.scorer_name}``" if spec.direction else f'``scorers("{spec.scorer_name}")``'
     option = next(iter((*spec.required_options, *spec.one_of, *spec.any_of)))
     return f'``make_scorer("{spec.abbreviation}", {option}=...)``'
 

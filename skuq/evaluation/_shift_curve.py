@@ -35,7 +35,7 @@ from skuq._validation import (
     check_number,
     check_random_state,
 )
-from skuq.metrics import get_scorer
+from skuq.metrics import scorers as scorers_of
 
 Transform = Callable[[Any, float, int], Any]
 
@@ -296,7 +296,8 @@ def _scorers(scoring: Any) -> dict[str, Any]:
 def _scorer(scoring: Any) -> Any:
     if not isinstance(scoring, str):
         return scoring
-    return sklearn_scorer(scoring) if scoring in sklearn_scorer_names() else get_scorer(scoring)
+    # A curve selects no model, so a metric such as the coverage needs no direction.
+    return sklearn_scorer(scoring) if scoring in sklearn_scorer_names() else scorers_of(scoring)[scoring]
 
 
 def _check_take_weights(scorers: Mapping[str, Any]) -> None:

@@ -11,8 +11,8 @@ Scorer = TypeVar("Scorer", bound=MetricScorer)
 
 
 def as_scorer(metric: Any, name: str, kind: type[Scorer]) -> Scorer:
-    """Return the scorer of a metric name. A scorer of skuq is returned unchanged."""
-    scorer = make_scorer(metric) if isinstance(metric, str) else metric
+    """Return the scorer of a metric name, which may have no direction. A scorer of skuq is unchanged."""
+    scorer = make_scorer(metric, monitoring=True) if isinstance(metric, str) else metric
     if not isinstance(scorer, kind):
         of = " of distributions" if kind is DistributionScorer else ""
         raise TypeError(

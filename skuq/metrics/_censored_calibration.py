@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skuq._censoring import Bounds, product_limit, require_events
-from skuq._typing import ArrayLike, BoolArray, FloatArray
+from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_integer,
@@ -22,9 +22,6 @@ from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_censored, check_right_censored
 from skuq.metrics._levels import censored_proportions
 from skuq.metrics._spec import WeightFunction
-
-_PAIRS = 1 << 22
-"""Number of pairs of rows that are compared at once."""
 
 
 class CoverageBounds(NamedTuple):
@@ -182,8 +179,8 @@ def concordance_score(
     Two rows are comparable if the row with the smaller y is observed. If both y are equal, an observed row
     counts as smaller than a censored row. Two observed rows with equal y are not comparable. A pair with
     equal predictions counts one half. With `ipcw`, the weight of a pair is :math:`1 / \hat G(y-)^2` for the
-    smaller y, with the Kaplan-Meier estimate :math:`\hat G` of the censoring times. The cost is O(n^2) time
-    and O(n) memory.
+    smaller y, with the Kaplan-Meier estimate :math:`\hat G` of the censoring times. The cost is
+    O(n log(n)^2) time and O(n) memory.
 
     References
     ----------
@@ -228,19 +225,37 @@ def pair_sums(
     pair_weight = np.ones(y.size)
     if ipcw and event is not None:
         pair_weight = product_limit(y, event, weight, of_censoring=True).before(y) ** -2.0
-    sums = np.zeros((2, y.size))
-    events = np.flatnonzero(observed & (y < upper))
-    step = max(_PAIRS // y.size, 1)
-    for first in range(0, events.size, step):
-        rows = events[first : first + step]
-        own, each = y[rows, np.newaxis], pair_weight[rows]
-        later = ((y > own) | ((y == own) & ~observed)).astype(np.float64)
-        guess = point[rows, np.newaxis]
-        in_order = later * ((point > guess) + 0.5 * (point == guess))
-        for place, pairs in enumerate((in_order, later)):
-            sums[place, rows] += each * (pairs @ repeats)
-            sums[place] += (each * repeats[rows]) @ pairs
-    return sums[0], sums[1]
+    pair_weight[~(observed & (y < upper))] = 0.0  # A pair has the weight of its first row.
+    # A row is later than another if its key is larger: of equal y, censored rows are later.
+    key = 2 * np.unique(y, return_inverse=True)[1] + ~observed
+    by_key = np.bincount(key, repeats), np.bincount(key, pair_weight * repeats)
+    later = np.append(np.cumsum(by_key[0][:0:-1])[::-1], 0.0)
+    earlier = np.append(0.0, np.cumsum(by_key[1][:-1]))
+    comparable = pair_weight * later[key] + earlier[key]
+    concordant = np.zeros(y.size)
+    guess = np.unique(point, return_inverse=True)[1]
+    order = np.argsort(guess, kind="stable")
+    # The highest bit in which two keys differ tells which key is larger. So each bit compares the rows whose
+    # higher bits are equal. They are neighbors in `order`, which sorts them by their prediction.
+    for bit in reversed(range(int(key.max()).bit_length())):
+        group, is_later = key[order] >> (bit + 1), (key[order] >> bit & 1).astype(bool)
+        first, last = _run_ends(group)
+        first_tie, last_tie = _run_ends(group * y.size + guess[order])
+        after = np.append(0.0, np.cumsum(np.where(is_later, repeats[order], 0.0)))
+        before = np.append(0.0, np.cumsum(np.where(is_later, 0.0, (pair_weight * repeats)[order])))
+        above = after[last] - (after[first_tie] + after[last_tie]) / 2
+        below = (before[first_tie] + before[last_tie]) / 2 - before[first]
+        concordant[order] += np.where(is_later, below, pair_weight[order] * above)
+        order = order[np.argsort(key[order] >> bit, kind="stable")]
+    # Differences of sums may be less than 0 by their rounding.
+    return np.clip(concordant, 0.0, comparable), comparable
+
+
+def _run_ends(values: IntArray) -> tuple[IntArray, IntArray]:
+    """Return for each value where its run of equal neighbors begins and ends."""
+    edges = np.flatnonzero(np.diff(values, prepend=values[0] - 1, append=values[-1] + 1))
+    run = np.repeat(np.arange(edges.size - 1), np.diff(edges))
+    return edges[run], edges[run + 1]
 
 
 def survival_calibration_table(

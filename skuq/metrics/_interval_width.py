@@ -166,8 +166,8 @@ def normalized_mean_interval_width(
         Unit of the widths: range of the targets [1]_, standard deviation of the targets, or a number above 0.
     y_train : array-like of shape (m,), default=None
         Targets whose range or standard deviation is the unit. None means `y_true`. The definition of [3]_
-        uses the training targets and ``norm="std"``. For cross-validation, use
-        ``make_scorer("nmpiw", norm="std", y_train=y)``, so that all folds have the same unit.
+        uses the training targets and ``norm="std"``. For cross-validation, use ``make_scorer("nmpiw",
+        monitoring=True, norm="std", y_train=y)``, so that all folds have the same unit.
 
     Returns
     -------

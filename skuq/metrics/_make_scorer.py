@@ -14,12 +14,17 @@ from skuq.metrics._spec import MetricFunction, MetricSpec, all_specs, find_spec
 
 
 def make_scorer(
-    metric: str | MetricFunction, *, greater_is_better: bool | None = None, **options: Any
+    metric: str | MetricFunction,
+    *,
+    greater_is_better: bool | None = None,
+    monitoring: bool = False,
+    **options: Any,
 ) -> MetricScorer:
     """Create a scorer from a metric and its options.
 
     Use this function to change options of a metric, or to create a scorer from your own metric. The scorers
-    of `get_scorer` use the default options.
+    of `get_scorer` use the default options. A scorer needs a direction, because a search selects the model
+    with the largest score.
 
     Parameters
     ----------
@@ -29,10 +34,14 @@ def make_scorer(
         **options) -> float``, where ``dist`` is a `skuq.distributions.Distribution`. The classification
         metrics of skuq receive prediction sets or class probabilities instead of a distribution.
     greater_is_better : bool, default=None
-        Whether larger values of the metric are better. Required for your own function. Most metrics of skuq
-        have a fixed direction, which this argument cannot change. Other metrics have no direction, and this
-        argument sets it. For example, a search with a constraint on the coverage can use
+        Whether larger values of the metric are better. Most metrics of skuq have a fixed direction, which
+        this argument cannot change. Your own function and the other metrics of skuq have no direction, and
+        this argument sets it. For example, a search with a constraint on the coverage can use
         ``make_scorer("mpiw", greater_is_better=False)`` to select narrow intervals.
+    monitoring : bool, default=False
+        Whether the scorer may have no direction. Use it for learning curves and permutation importance, and
+        never to select a model. The scorer then returns the value of a metric without direction, such as the
+        coverage. For a metric with a direction, this argument has no effect.
     **options
         Keyword arguments of the metric. If the metric draws random numbers, the default is
         ``random_state=0``, so that a search scores all candidates with the same random numbers. If the metric
@@ -41,14 +50,17 @@ def make_scorer(
     Returns
     -------
     scorer : callable
-        ``scorer(estimator, X, y)``. The larger the better.
+        ``scorer(estimator, X, y)``. The larger the better. For a scorer without a direction, neither larger
+        nor smaller values are better.
 
     Raises
     ------
     ValueError
-        If the metric is unknown.
+        If the metric is unknown, or if it is a metric of skuq without a direction and neither
+        `greater_is_better` nor `monitoring` is given.
     TypeError
-        If the metric does not have one of the given options, or if a required option is missing.
+        If the metric does not have one of the given options, if a required option is missing, or if the
+        direction of your own metric is missing.
 
     See Also
     --------
@@ -65,6 +77,12 @@ def make_scorer(
     >>> cross_val_score(BayesianRidge(), X, y, scoring=scorer).round()
     array([-183., -190., -190., -198., -196.])
 
+    The coverage has no direction, so it is only read:
+
+    >>> coverage = make_scorer("picp", monitoring=True)
+    >>> cross_val_score(BayesianRidge(), X, y, scoring=coverage).round(2)
+    array([0.92, 0.92, 0.88, 0.88, 0.88])
+
     A metric of your own:
 
     >>> import numpy as np
@@ -75,7 +93,7 @@ def make_scorer(
     """
     spec = require_spec(metric) if isinstance(metric, str) else find_spec(metric)
     if spec is None:
-        return _scorer_of_own(metric, greater_is_better, options)
+        return _scorer_of_own(metric, greater_is_better, monitoring, options)
     check_options(spec, options)
     if spec.random:
         options.setdefault("random_state", 0)
@@ -86,11 +104,12 @@ def make_scorer(
             f"`greater_is_better` must be None for {spec.abbreviation!r}, got {greater_is_better!r}. The "
             f"direction of this metric is fixed ({spec.direction} is better)."
         )
+    if spec.direction is not None:
+        greater_is_better = spec.direction == "higher"
+    elif greater_is_better is None and not monitoring:
+        raise ValueError(_without_direction("metric", spec))
     scorer = ClassScorer if spec.of_classes else DistributionScorer
-    if spec.direction is None and greater_is_better is not None:
-        name = spec.abbreviation if greater_is_better else f"neg_{spec.abbreviation}"
-        return scorer(spec.function, 1 if greater_is_better else -1, options, name)
-    return scorer(spec.function, -1 if spec.direction == "lower" else 1, options, spec.scorer_name)
+    return scorer(spec.function, greater_is_better, options, spec.abbreviation)
 
 
 def get_scorer(name: str) -> MetricScorer:
@@ -110,7 +129,8 @@ def get_scorer(name: str) -> MetricScorer:
     Raises
     ------
     ValueError
-        If the name is unknown. The message suggests similar names.
+        If the name is unknown, or if the metric has no direction, such as the coverage. The message suggests
+        similar names or a search that uses the metric without selecting by it.
 
     See Also
     --------
@@ -138,10 +158,10 @@ def get_scorer(name: str) -> MetricScorer:
         raise TypeError(
             f"`name` must be a string, got {type(name).__name__}. For a metric, use `make_scorer`."
         )
-    known = _ready_made()
-    if name not in known:
-        raise ValueError(_unknown_scorer(name, list(known)))
-    return make_scorer(known[name].function)
+    spec = _ready_made(name)
+    if spec.direction is None:
+        raise ValueError(_without_direction("name", spec))
+    return make_scorer(spec.function)
 
 
 def get_scorer_names() -> list[str]:
@@ -151,7 +171,7 @@ def get_scorer_names() -> list[str]:
     -------
     names : list of str
         Names in alphabetical order. Losses have the prefix ``neg_``. The list does not include metrics with a
-        required argument. Use `make_scorer` for these metrics.
+        required argument (see `make_scorer`), nor metrics without a direction (see `scorers`).
 
     Examples
     --------
@@ -159,7 +179,7 @@ def get_scorer_names() -> list[str]:
     >>> "neg_crps" in get_scorer_names()
     True
     """
-    return sorted(_ready_made())
+    return sorted(spec.scorer_name for spec in all_specs().values() if spec.ready_made and spec.direction)
 
 
 def scorers(*names: str) -> dict[str, MetricScorer]:
@@ -168,12 +188,16 @@ def scorers(*names: str) -> dict[str, MetricScorer]:
     Parameters
     ----------
     *names : str
-        One or more names from `get_scorer_names`.
+        One or more names from `get_scorer_names`, or abbreviations of metrics without a direction, such as
+        "picp" and "mpiw".
 
     Returns
     -------
     scoring : dict of str to scorer
-        Scorers to pass as ``scoring=``. Each fitted model predicts its distribution once for all scorers.
+        Scorers to pass as ``scoring=``. Each fitted model predicts its distribution once for all scorers. The
+        larger the better, except for metrics without a direction. With a dict, a search selects by the name
+        that is given as ``refit``, such as ``refit="neg_crps"``. Do not give the name of a metric without a
+        direction.
 
     See Also
     --------
@@ -200,22 +224,32 @@ def scorers(*names: str) -> dict[str, MetricScorer]:
             "`names` must hold at least one scorer name, got none. For all scorers, use "
             "scorers(*get_scorer_names())."
         )
-    return {name: get_scorer(name) for name in names}
+    return {name: make_scorer(_ready_made(name).function, monitoring=True) for name in names}
 
 
-def _ready_made() -> dict[str, MetricSpec]:
-    return {spec.scorer_name: spec for spec in all_specs().values() if spec.ready_made}
+def _ready_made(name: str) -> MetricSpec:
+    known = {spec.scorer_name: spec for spec in all_specs().values() if spec.ready_made}
+    if name not in known:
+        raise ValueError(_unknown_scorer(name, known))
+    return known[name]
 
 
-def _unknown_scorer(name: str, known: list[str]) -> str:
+def _without_direction(argument: str, spec: MetricSpec) -> str:
+    name, score = repr(spec.abbreviation), repr("neg_class_log_loss" if spec.of_classes else "neg_crps")
+    return (
+        f"`{argument}` must be a metric with a direction, got {name}. Neither larger nor smaller values of "
+        f"{name} are better, so a search must not select by it. Select by {score}: pass "
+        f"scoring=scorers({score}, {name}) and refit={score}, or refit=refit_best({score}, "
+        f"subject_to={{{name}: ...}}). For learning curves and permutation importance, use "
+        f"make_scorer({name}, monitoring=True)."
+    )
+
+
+def _unknown_scorer(name: str, known: dict[str, MetricSpec]) -> str:
     spec = find_spec(name)
     if spec is not None and not spec.ready_made:
         return f"`name` must name a predefined scorer, got {name!r}. Use {' or '.join(_calls_of(spec))}."
-    near = (
-        [spec.scorer_name]
-        if spec is not None
-        else difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
-    )
+    near = [spec.scorer_name] if spec is not None else _similar(name.lower(), known)
     if near:
         hint = f" Did you mean {' or '.join(map(repr, near))}?"
     elif name in sklearn_scorer_names():
@@ -231,6 +265,13 @@ def _calls_of(spec: MetricSpec) -> list[str]:
     return [f"make_scorer({', '.join([repr(spec.abbreviation), *wanted])})" for wanted in choices]
 
 
+def _similar(name: str, known: dict[str, MetricSpec]) -> list[str]:
+    """Return names of metrics whose function ends with the name, and then names that are spelled alike."""
+    meant = [each for each, spec in known.items() if spec.function.__name__.endswith(f"_{name}")]
+    alike = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    return list(dict.fromkeys([*meant, *alike]))[:3]
+
+
 def require_spec(name: object) -> MetricSpec:
     """Return the record of a metric, given its name or function. The error suggests similar names."""
     spec = find_spec(name)
@@ -241,9 +282,9 @@ def require_spec(name: object) -> MetricSpec:
             f"`metrics` must be metrics of skuq, by name or function, got {name!r}. Pass a metric of your "
             "own to `bootstrap_interval`, `paired_permutation_test` or `make_scorer`."
         )
-    known = list(all_specs())
-    near = [each.abbreviation for each in all_specs().values() if each.function.__name__ == name]
-    near = near or difflib.get_close_matches(name.lower().removeprefix("neg_"), known, n=3, cutoff=0.5)
+    known = all_specs()
+    near = [each.abbreviation for each in known.values() if each.function.__name__ == name]
+    near = near or _similar(name.lower().removeprefix("neg_"), known)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     raise ValueError(
         f"`metric` must be a metric of skuq, got {name!r}.{hint} Known: {', '.join(sorted(known))}."
@@ -281,14 +322,14 @@ def check_options(spec: MetricSpec, options: dict[str, Any]) -> None:
 
 
 def _scorer_of_own(
-    metric: Any, greater_is_better: bool | None, options: dict[str, Any]
+    metric: Any, greater_is_better: bool | None, monitoring: bool, options: dict[str, Any]
 ) -> DistributionScorer:
     if not callable(metric):
         raise TypeError(f"`metric` must be a name or a function, got {type(metric).__name__}.")
-    if greater_is_better is None:
+    if greater_is_better is None and not monitoring:
         raise TypeError(
             "`greater_is_better` must be given for your own metric, got None. Pass True for a score and "
-            "False for a loss."
+            "False for a loss. If neither larger nor smaller values are better, pass monitoring=True."
         )
     signature = inspect.signature(metric)
     try:
@@ -296,6 +337,4 @@ def _scorer_of_own(
     except TypeError as error:
         raise TypeError(f"`metric` must be callable as metric(y_true, dist, **options): {error}.") from None
     name = getattr(metric, "__name__", type(metric).__name__)
-    return DistributionScorer(
-        metric, 1 if greater_is_better else -1, options, name if greater_is_better else f"neg_{name}"
-    )
+    return DistributionScorer(metric, greater_is_better, options, name)

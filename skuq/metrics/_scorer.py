@@ -16,22 +16,22 @@ from skuq.prediction._predict_set import class_proba
 class MetricScorer(BaseScorer):
     """Scorer with the signature ``scorer(estimator, X, y)``; returned by `get_scorer` and `make_scorer`.
 
-    The larger the score the better: a loss is multiplied by `sign` = -1. If a search has several scorers,
-    each model predicts only once for all of them.
+    The larger the score the better: a loss is multiplied by -1. A scorer for monitoring returns the metric,
+    of which neither larger nor smaller values are better. If a search has several scorers, each model
+    predicts only once for all of them.
     """
 
-    def __init__(self, metric: MetricFunction, sign: int, options: dict[str, Any], name: str) -> None:
+    def __init__(
+        self, metric: MetricFunction, greater_is_better: bool | None, options: dict[str, Any], name: str
+    ) -> None:
         # scikit-learn checks that the estimator has the response method. Every estimator has "predict".
-        super().__init__(metric, sign, options, response_method="predict")
-        self.__name__ = name
+        super().__init__(metric, -1 if greater_is_better is False else 1, options, response_method="predict")
+        self.greater_is_better = greater_is_better
+        self.__name__ = name if greater_is_better is not False else f"neg_{name}"
 
     @property
     def metric_name(self) -> str:
         return self.__name__.removeprefix("neg_")
-
-    @property
-    def greater_is_better(self) -> bool:
-        return bool(self._sign > 0)
 
     def __repr__(self) -> str:
         spec = find_spec(self._score_func)
@@ -42,7 +42,9 @@ class MetricScorer(BaseScorer):
         )
         options = dict(self._kwargs)
         if spec is None or spec.direction is None:
-            options = {"greater_is_better": self._sign > 0, **options}
+            better = self.greater_is_better
+            kind = {"monitoring": True} if better is None else {"greater_is_better": better}
+            options = {**kind, **options}
         return f"make_scorer({', '.join([metric, *(f'{key}={value!r}' for key, value in options.items())])})"
 
     def _compute(self) -> MetricFunction:

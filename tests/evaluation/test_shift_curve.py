@@ -19,13 +19,14 @@ from skuq.classifiers import ConformalClassifier
 from skuq.distributions import Normal
 from skuq.evaluation import Tilt, shift_curve
 from skuq.exceptions import NotProbabilisticError
-from skuq.metrics import get_scorer, prediction_interval_coverage
+from skuq.metrics import get_scorer, make_scorer, prediction_interval_coverage
 from skuq.prediction import predict_dist
 
 X, Y = load_diabetes(return_X_y=True)
 X = (X - X.mean(axis=0)) / X.std(axis=0)
 IRIS, SPECIES = load_iris(return_X_y=True)
 FOLDS = list(KFold(3, shuffle=True, random_state=0).split(X))
+COVERAGE = make_scorer("picp", monitoring=True)
 
 
 def add_noise(X, severity, random_state):
@@ -82,7 +83,7 @@ def test_a_transform_moves_the_tested_rows_alone():
     )
     assert list(scores) == ["picp"]
     assert scores["picp"].shape == (3, 3)
-    expected = cross_val_score(model, X, Y, scoring=get_scorer("picp"), cv=FOLDS)
+    expected = cross_val_score(model, X, Y, scoring=COVERAGE, cv=FOLDS)
     np.testing.assert_array_equal(scores["picp"][0], expected)
     assert (np.diff(scores["picp"].mean(axis=1)) < 0).all()
 
@@ -197,7 +198,7 @@ def test_scorers_come_in_every_form():
 
     assert list(curve(own)) == ["own", "effective_rows"]
     assert list(curve(get_scorer("neg_crps"))) == ["neg_crps", "effective_rows"]
-    mixed = curve({"a": own, "b": "neg_mean_absolute_error", "c": get_scorer("picp")})
+    mixed = curve({"a": own, "b": "neg_mean_absolute_error", "c": COVERAGE})
     assert list(mixed) == ["a", "b", "c", "effective_rows"]
     np.testing.assert_allclose(mixed["a"], -mixed["b"])
 
@@ -214,7 +215,7 @@ def test_data_frames_and_groups_of_rows():
 
 def test_weights_are_routed():
     with config_context(enable_metadata_routing=True):
-        scorer = get_scorer("picp").set_score_request(sample_weight=True)
+        scorer = make_scorer("picp", monitoring=True).set_score_request(sample_weight=True)
         routed = shift_curve(
             BayesianRidge(), X, Y, shift=Tilt(2), severities=[1], scoring={"picp": scorer}, cv=FOLDS
         )
@@ -343,7 +344,7 @@ def test_a_direction_that_is_none_is_named(tilt, rows, error, message):
         ({"scoring": "picq"}, ValueError, "`name` must be one of skuq's scorers, got 'picq'"),
         ({"scoring": []}, ValueError, "`scoring` must hold at least one"),
         ({"scoring": 3}, TypeError, "`scoring` must be a name, a scorer"),
-        ({"scoring": [get_scorer("picp")]}, TypeError, "`scoring` must be a list of names"),
+        ({"scoring": [COVERAGE]}, TypeError, "`scoring` must be a list of names"),
         ({"scoring": {"effective_rows": "picp"}}, ValueError, "must not use the name 'effective_rows'"),
         ({"scoring": lambda model, X, y: 0.0}, TypeError, "accept `sample_weight`, .* '<lambda>' does not"),
         (

@@ -19,7 +19,8 @@ SCORER = make_scorer("interval_score", coverage=0.8)
 
 def test_the_metric_is_the_scorer():
     model = BayesianRidge().fit(X, Y)
-    for given, scorer in (("crps", get_scorer("neg_crps")), ("picp", get_scorer("picp")), (SCORER, SCORER)):
+    coverage = make_scorer("picp", monitoring=True)
+    for given, scorer in (("crps", get_scorer("neg_crps")), ("picp", coverage), (SCORER, SCORER)):
         made = pickle.loads(pickle.dumps(metric(given)))
         assert made.__name__ == scorer.__name__
         assert made(model, X, Y) == scorer(model, X, Y)

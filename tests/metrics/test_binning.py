@@ -1,12 +1,14 @@
 """Bins of rows, and counting thresholds."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skuq.distributions import Quantiles, StudentT
-from skuq.metrics._binning import make_bins
+from skuq.metrics._binning import bin_means, make_bins
 from skuq.metrics._kernels import BLOCK, FEW, count_below
 from skuq.metrics._levels import first_covering_level
 
@@ -16,28 +18,22 @@ def sums(bins, column):
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("k", [0, 1, FEW, FEW + 1, 99, 300])
-@pytest.mark.parametrize("n", [1, 100, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 7])
-def test_count_below_is_searchsorted(k, n, side):
-    rng = np.random.default_rng(0)
-    thresholds = np.sort(np.round(rng.normal(size=k), 1))
-    values = np.round(rng.normal(size=n), 1)  # many lie on thresholds
-    counted = count_below(thresholds, values, side)
-    np.testing.assert_array_equal(counted, np.searchsorted(thresholds, values, side))
+def test_count_below_is_searchsorted(side):
+    def check(thresholds, values):
+        counted = count_below(thresholds, values, side)
+        np.testing.assert_array_equal(counted, np.searchsorted(thresholds, values, side))
 
-
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("spread", [1e-300, 1e-8, 1.0, 1e300])
-@pytest.mark.parametrize("offset", [0.0, 1.0, -1e9])
-def test_count_below_wherever_the_thresholds_lie(offset, spread, side):
     rng = np.random.default_rng(0)
-    thresholds = offset + spread * np.linspace(-1, 1, 51) ** 3
-    values = np.concatenate([rng.choice(thresholds, 600), offset + spread * rng.uniform(-2, 2, 600)])
-    values = np.concatenate([values, np.nextafter(values, np.inf), np.nextafter(values, -np.inf)])
-    values[:4] = [np.inf, -np.inf, 1e308, -1e308]
-    for ends in (thresholds, np.concatenate([[-np.inf], thresholds, [np.inf]])):
-        counted = count_below(ends, values, side)
-        np.testing.assert_array_equal(counted, np.searchsorted(ends, values, side))
+    for k, n in product((0, 1, FEW, FEW + 1, 99, 300), (1, 100, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 7)):
+        # many lie on thresholds
+        check(np.sort(np.round(rng.normal(size=k), 1)), np.round(rng.normal(size=n), 1))
+    for offset, spread in product((0.0, 1.0, -1e9), (1e-300, 1e-8, 1.0, 1e300)):
+        thresholds = offset + spread * np.linspace(-1, 1, 51) ** 3
+        values = np.concatenate([rng.choice(thresholds, 600), offset + spread * rng.uniform(-2, 2, 600)])
+        values = np.concatenate([values, np.nextafter(values, np.inf), np.nextafter(values, -np.inf)])
+        values[:4] = [np.inf, -np.inf, 1e308, -1e308]
+        check(thresholds, values)
+        check(np.concatenate([[-np.inf], thresholds, [np.inf]]), values)
 
 
 @pytest.mark.parametrize("kind", ["quantile", "interval"])
@@ -92,6 +88,32 @@ def test_a_tie_group_over_several_bins_is_in_each_in_proportion():
     tied = column[1:9].mean()
     np.testing.assert_allclose(sums(bins, column), [tied, 2 * tied, 2 * tied, 2 * tied, tied + 9])
     np.testing.assert_allclose(bins.edges, [1, 2, 2, 2, 2, 3])
+
+
+def test_bin_means_by_hand():
+    def means(key, columns, weight=None, n_bins=2):
+        bins = make_bins(np.array(key), n_bins, "quantile", weight)
+        return bin_means(bins, lambda rows: tuple(np.array(column)[rows] for column in columns))
+
+    # A row on an edge is shared in proportion, and rows that tie there are shared as one.
+    for key, column, totals, expected in (
+        ([1.0, 2.0, 3.0], [10.0, 20.0, 30.0], [1.5, 1.5], [(10 + 0.5 * 20) / 1.5, (30 + 0.5 * 20) / 1.5]),
+        ([1.0, 2.0, 2.0, 2.0], [4.0, 1.0, 2.0, 6.0], [2, 2], [(4 + 3) / 2, 3]),
+    ):
+        found = means(key, [column])
+        np.testing.assert_allclose(found[0], totals)
+        np.testing.assert_allclose(found[1], [expected])
+    # Weights place the edges.
+    weight, found = means([3.0, 1.0, 2.0], ([30.0, 10.0, 20.0], [3.0, 1.0, 2.0]), np.array([1.0, 4.0, 1.0]))
+    np.testing.assert_allclose(weight, [3, 3])
+    np.testing.assert_allclose(found, [[10, (10 + 20 + 30) / 3], [1, 2]])
+    # A large value in one bin does not change the others.
+    scale = np.repeat(np.arange(1.0, 11.0), 60)
+    y = scale.copy()
+    y[0] = 1e12
+    np.testing.assert_allclose(
+        means(scale, [y**2], n_bins=10)[1][0][1:], np.arange(2.0, 11.0) ** 2, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("unit", [1.0, 0.1, 0.01, 1 / 3, 7.0, 1e-3, 1e200])

@@ -1,19 +1,19 @@
 """Metrics under censoring: propriety, equality without censoring, peers and bad input."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import sklearn
 from scipy.special import ndtr
 from sklearn.model_selection import cross_val_score
 
-from skuq._censoring import step_masses
+from skuq._censoring import product_limit, step_masses
 from skuq.censoring import kaplan_meier_curve
 from skuq.distributions import Empirical, Normal, Transformed
-from skuq.evaluation import bootstrap_interval
 from skuq.metrics import (
     concordance_score,
     crps_loss,
-    get_scorer,
     interval_coverage_bounds,
     ipcw_brier_loss,
     ipcw_crps_loss,
@@ -25,6 +25,7 @@ from skuq.metrics import (
     survival_calibration_table,
     threshold_weighted_crps_loss,
 )
+from skuq.metrics._censored_calibration import pair_sums
 from skuq.regressors import CensoringWeightedRegressor, LeastSquaresRegressor
 from tests.censoring.worlds import waiting_times
 
@@ -54,26 +55,15 @@ SCORES = {
 def test_scores_are_least_at_the_truth(world, score):
     rows = slice(8000) if score == "localized, unknown ends" else slice(None)
     y, event, ends = np.log(world.y)[rows], world.event[rows], np.log(world.censoring)[rows]
-    values = [
-        SCORES[score](y, Normal(world.loc[rows], factor * world.scale[rows]), event, ends)
-        for factor in FACTORS
-    ]
-    assert FACTORS[np.argmin(values)] == 1.0
-
-
-def test_the_survival_crps_would_not_be_proper(world):
-    """The score of Avati et al. (2020), which skuq does not offer, prefers too narrow forecasts."""
-    y, event = np.log(world.y), world.event
-
-    def survival_crps(factor):
-        dist = Normal(world.loc, factor * world.scale)
-        return np.mean(np.where(event, dist.crps(y), dist.clip(upper=y).crps(y)))
-
-    assert FACTORS[np.argmin([survival_crps(factor) for factor in FACTORS])] == 0.9
+    dists = (Normal(world.loc[rows], factor * world.scale[rows]) for factor in FACTORS)
+    assert FACTORS[np.argmin([SCORES[score](y, dist, event, ends) for dist in dists])] == 1.0
 
 
 def test_the_best_scale_of_the_survival_crps_is_the_number_of_the_guide():
-    """The simulation of docs/guides/how_to/waiting_times.py."""
+    """The score of Avati et al. (2020), which skuq does not offer, prefers too narrow forecasts.
+
+    The simulation is that of docs/guides/how_to/waiting_times.py.
+    """
     rng = np.random.default_rng(0)
     time = rng.normal(size=20000)
     end = rng.exponential(0.9, size=20000) - 0.8
@@ -83,23 +73,20 @@ def test_the_best_scale_of_the_survival_crps_is_the_number_of_the_guide():
     assert factors[np.argmin(values)] == pytest.approx(0.85)
 
 
-def test_ipcw_crps_estimates_the_score_of_uncensored_targets(world):
+def test_crps_under_censoring_estimates_the_score_of_uncensored_targets(world):
     dist = world.log_truth
     uncensored = threshold_weighted_crps_loss(np.log(world.time), dist, upper=UPPER)
     estimate = ipcw_crps_loss(np.log(world.y), dist, event=world.event, upper=UPPER)
     assert estimate == pytest.approx(uncensored, rel=0.02)
-
-
-def test_localized_crps_of_unknown_ends_agrees_with_known_ends(world):
-    y, event, dist = np.log(world.y)[:3000], world.event[:3000], world.log_truth[:3000]
+    # The localized score of unknown ends agrees with that of known ends.
+    y, event, dist = np.log(world.y)[:3000], world.event[:3000], dist[:3000]
     known = localized_crps_loss(y, dist, event=event, censoring_time=np.log(world.censoring)[:3000])
     assert localized_crps_loss(y, dist, event=event) == pytest.approx(known, rel=0.02)
 
 
 @pytest.mark.parametrize("event", [np.ones(6, dtype=bool), None])
 def test_without_censored_rows_metrics_are_the_usual_ones(event):
-    weight = np.arange(1.0, 7.0)
-    for given in ({}, {"sample_weight": weight}):
+    for given in ({}, {"sample_weight": np.arange(1.0, 7.0)}):
         both = {"event": event, **given}
         assert nll_loss(Y, DIST, **both) == nll_loss(Y, DIST, **given)
         assert localized_crps_loss(Y, DIST, **both) == crps_loss(Y, DIST, **given)
@@ -108,14 +95,11 @@ def test_without_censored_rows_metrics_are_the_usual_ones(event):
         low, high, estimate = interval_coverage_bounds(Y, DIST, **both)
         assert low == high == prediction_interval_coverage(Y, DIST, **given)
         assert estimate == pytest.approx(low)
-        np.testing.assert_array_equal(
-            regression_calibration_curve(Y, DIST, **both).observed,
-            regression_calibration_curve(Y, DIST, **given).observed,
-        )
         below = (1 - DIST.cdf(np.full(6, 2.2)) - (Y > 2.2)) ** 2
-        assert ipcw_brier_loss(Y, DIST, time=2.2, **both) == pytest.approx(
-            np.average(below, weights=given.get("sample_weight"))
-        )
+        expected = np.average(below, weights=given.get("sample_weight"))
+        assert ipcw_brier_loss(Y, DIST, time=2.2, **both) == pytest.approx(expected)
+        curves = (regression_calibration_curve(Y, DIST, **each).observed for each in (both, given))
+        np.testing.assert_array_equal(*curves)
         for function, options in (
             (ipcw_brier_loss, {"time": 2.2}),
             (concordance_score, {}),
@@ -128,27 +112,24 @@ def test_without_censored_rows_metrics_are_the_usual_ones(event):
 
 def test_weights_count_repetitions():
     weight = np.array([2, 1, 3, 1, 2, 0])
-    y, event, dist = (np.repeat(Y, weight), np.repeat(EVENT, weight), DIST[np.repeat(np.arange(6), weight)])
+    rows = np.repeat(np.arange(6), weight)
+    ends = np.where(EVENT, Y + 1, Y)
     for metric, options in (
         (nll_loss, {}),
         (ipcw_crps_loss, {"upper": 3.0}),
         (ipcw_brier_loss, {"time": 2.2}),
         (localized_crps_loss, {}),
+        (localized_crps_loss, {"censoring_time": ends}),
         (concordance_score, {}),
+        (interval_coverage_bounds, {}),
     ):
         weighted = metric(Y, DIST, event=EVENT, sample_weight=weight, **options)
-        assert weighted == pytest.approx(metric(y, dist, event=event, **options)), metric.__name__
-    np.testing.assert_allclose(
-        interval_coverage_bounds(Y, DIST, event=EVENT, sample_weight=weight),
-        interval_coverage_bounds(y, dist, event=event),
-    )
-    ends = np.where(EVENT, Y + 1, Y)
-    assert localized_crps_loss(
-        Y, DIST, event=EVENT, sample_weight=weight, censoring_time=ends
-    ) == pytest.approx(localized_crps_loss(y, dist, event=event, censoring_time=np.repeat(ends, weight)))
+        of_rows = {name: np.repeat(each, weight) if each is ends else each for name, each in options.items()}
+        repeated = metric(Y[rows], DIST[rows], event=EVENT[rows], **of_rows)
+        assert weighted == pytest.approx(repeated), metric.__name__
 
 
-def test_nll_of_bounds_is_a_probability():
+def test_nll_and_coverage_of_bounds():
     lower, upper = [1.0, -np.inf, 2.0], [3.0, 1.5, 2.0]
     dist = Normal([2.0, 0.0, 1.0], [1.0, 2.0, 0.5])
     expected = [
@@ -159,16 +140,11 @@ def test_nll_of_bounds_is_a_probability():
     assert nll_loss([2.0, 1.0, 2.0], dist, lower=lower, upper=upper) == pytest.approx(-np.mean(expected))
     far = nll_loss([50.0, 1.0], Normal([0.0, 0.0], [1.0, 1.0]), event=[False, True])
     assert far == pytest.approx((1254.831 + 1.4189) / 2, rel=1e-5)  # minus log of P(Z > 50) does not overflow
+    bounds = {"lower": [-1.0, -3.0, 0.0, 0.0], "upper": [1.0, 0.0, 0.0, 9.0]}
+    assert interval_coverage_bounds(np.zeros(4), Normal(np.zeros(4), 1.0), **bounds)[:2] == (0.5, 1.0)
 
 
-def test_coverage_of_bounds():
-    dist = Normal(np.zeros(4), 1.0)
-    result = interval_coverage_bounds(
-        np.zeros(4), dist, lower=[-1.0, -3.0, 0.0, 0.0], upper=[1.0, 0.0, 0.0, 9.0]
-    )
-    assert result[:2] == (0.5, 1.0)
-
-
+@pytest.mark.laws
 def test_brier_and_concordance_are_those_of_scikit_survival():
     peer = pytest.importorskip("sksurv.metrics")
     util = pytest.importorskip("sksurv.util")
@@ -183,14 +159,7 @@ def test_brier_and_concordance_are_those_of_scikit_survival():
     rounded = np.round(y)  # with ties
     theirs = peer.concordance_index_censored(event, rounded, -dist.median())[0]
     assert concordance_score(rounded, dist, event=event) == pytest.approx(theirs, rel=1e-12)
-
-
-def test_weighted_concordance_is_that_of_scikit_survival():
-    peer = pytest.importorskip("sksurv.metrics")
-    util = pytest.importorskip("sksurv.util")
-    world = waiting_times(300, 3)
-    dist, y, event = Normal(world.loc, 0.8), world.y, world.event
-    target = util.Surv.from_arrays(event, y)
+    dist = Normal(world.loc, 0.8)
     for upper in (4.0, None):
         last = y.max() + 1 if upper is None else upper
         theirs = peer.concordance_index_ipcw(target, target, -world.loc, tau=upper)[0]
@@ -208,6 +177,7 @@ def test_weighted_concordance_does_not_depend_on_the_censoring(world):
     assert abs(uno - uncensored) < 0.012 < harrell - uncensored
 
 
+@pytest.mark.laws
 def test_concordance_is_that_of_lifelines():
     utils = pytest.importorskip("lifelines.utils")
     rng = np.random.default_rng(0)
@@ -215,6 +185,32 @@ def test_concordance_is_that_of_lifelines():
     point = rng.integers(1, 6, size=80).astype(float)
     ours = concordance_score(y, Normal(point, 1.0), event=event)
     assert ours == pytest.approx(utils.concordance_index(y, point, event), rel=1e-12)
+
+
+def pair_sums_of_all_pairs(y, point, event, weight, upper, ipcw):
+    """Return the sums of the definition, with one comparison for each pair of rows."""
+    pair = product_limit(y, event, weight, of_censoring=True).before(y) ** -2.0 if ipcw else np.ones(y.size)
+    first = (event & (y < upper))[:, np.newaxis]
+    later = first & ((y > y[:, np.newaxis]) | ((y == y[:, np.newaxis]) & ~event))
+    in_order = later * ((point > point[:, np.newaxis]) + 0.5 * (point == point[:, np.newaxis]))
+    return [
+        pair * (pairs @ weight) + (pair * weight * first[:, 0]) @ pairs for pairs in (in_order, later * 1.0)
+    ]
+
+
+def test_pairs_are_counted_as_in_the_definition():
+    rng = np.random.default_rng(0)
+    for n, values, ipcw in product((1, 2, 7, 40), (2, 6, 1000), (False, True)):
+        y, point = rng.integers(1, values, size=(2, n)).astype(float)
+        event, upper = rng.random(n) < 0.6, rng.choice([np.inf, values / 2])
+        whole = rng.integers(1, 4, size=n).astype(float)
+        for weight in (np.ones(n), whole, rng.random(n)):
+            found = pair_sums(y, point, event, weight, upper=upper, ipcw=ipcw)
+            expected = pair_sums_of_all_pairs(y, point, event, weight, upper, ipcw)
+            if ipcw or weight is not whole:
+                np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+            else:
+                np.testing.assert_array_equal(found, expected)
 
 
 def test_true_forecasts_are_calibrated(world):
@@ -255,17 +251,10 @@ def test_coverage_of_left_censored_targets():
         assert estimate == pytest.approx(expected, abs=0.02)
 
 
-def test_a_resampling_of_censored_rows():
-    score = bootstrap_interval(
-        Y, DIST, ipcw_crps_loss, options={"event": EVENT, "upper": 3.0}, n_resamples=50, random_state=0
-    )
-    assert score.value == ipcw_crps_loss(Y, DIST, event=EVENT, upper=3.0)
-    assert score.low < score.value < score.high
-
-
 @pytest.mark.parametrize(
     ("metric", "options"),
     [
+        (nll_loss, {}),
         (ipcw_crps_loss, {"upper": 1.5}),
         (ipcw_brier_loss, {"time": 1.0}),
         (localized_crps_loss, {}),
@@ -278,9 +267,9 @@ def test_censored_scores_are_scorers_of_searches(metric, options):
     sign = 1 if metric is concordance_score else -1
     scorer = make_scorer(metric, greater_is_better=sign > 0, **options)
     with sklearn.config_context(enable_metadata_routing=True):
+        inner = LeastSquaresRegressor().set_fit_request(sample_weight=True)
         values = cross_val_score(
-            CensoringWeightedRegressor(LeastSquaresRegressor().set_fit_request(sample_weight=True))
-            .set_fit_request(event=True, sample_weight=False),
+            CensoringWeightedRegressor(inner).set_fit_request(event=True, sample_weight=False),
             small.X, y, scoring=scorer.set_score_request(event=True), cv=3,
             params={"event": small.event}, error_score="raise",
         )  # fmt: skip
@@ -288,19 +277,6 @@ def test_censored_scores_are_scorers_of_searches(metric, options):
     model.fit(small.X[30:], y[30:], event=small.event[30:])
     expected = metric(y[:30], model.predict_dist(small.X[:30]), event=small.event[:30], **options)
     assert values[0] == pytest.approx(sign * expected)
-
-
-def test_scorers_take_events_by_metadata_routing():
-    X = Y[:, np.newaxis]
-    model = LeastSquaresRegressor().fit(X, Y + np.array([0.1, -0.1, 0.0, 0.2, -0.3, 0.1]))
-    own = make_scorer(ipcw_crps_loss, greater_is_better=False, upper=3.0)
-    with sklearn.config_context(enable_metadata_routing=True):
-        for scorer, metric in (
-            (get_scorer("neg_nll"), nll_loss),
-            (own, lambda y, dist, event: ipcw_crps_loss(y, dist, event=event, upper=3.0)),
-        ):
-            value = scorer.set_score_request(event=True)(model, X, Y, event=EVENT)
-            assert value == -metric(Y, model.predict_dist(X), event=EVENT)
 
 
 METRICS = [
@@ -315,55 +291,41 @@ METRICS = [
 ]
 
 
-@pytest.mark.parametrize(("metric", "options"), METRICS)
-def test_bad_events_and_targets_are_refused(metric, options):
-    with pytest.raises(TypeError, match="`event` must be boolean"):
-        metric(Y, DIST, event=EVENT.astype(int), **options)
-    with pytest.raises(ValueError, match="`event` must have 6 rows"):
-        metric(Y, DIST, event=EVENT[:3], **options)
-    with pytest.raises(ValueError, match="`y_true` must be finite, got nan"):
-        metric(np.where(Y > 3.7, np.nan, Y), DIST, event=EVENT, **options)
-
-
-@pytest.mark.parametrize(
-    "metric", [concordance_score, interval_coverage_bounds, regression_calibration_curve]
-)
-def test_a_metric_of_events_needs_one(metric):
-    with pytest.raises(ValueError, match="all 6 targets are censored"):
-        metric(Y, DIST, event=np.zeros(6, dtype=bool))
-
-
-def test_times_without_uncensored_rows_are_refused():
-    event = EVENT & (Y < 4)  # the largest y is censored
-    with pytest.raises(ValueError, match=r"`upper` must be.*got 5.*uncensored is 0 after time 4"):
-        ipcw_crps_loss(Y, DIST, event=event, upper=5.0)
-    with pytest.raises(ValueError, match=r"`time` must be.*got 4.*uncensored is 0 from time 4 on"):
-        ipcw_brier_loss(Y, DIST, event=event, time=4.0)
-    with pytest.raises(ValueError, match="`time` must be at most the largest y of each bin, got 9"):
-        survival_calibration_table(Y, DIST, event=event, time=9.0, n_bins=1)
-    with pytest.raises(ValueError, match="no two rows are comparable"):
-        concordance_score(Y, DIST, event=Y == 4)
-    with pytest.raises(ValueError, match=r"no two rows are comparable.*below `upper` = 1"):
-        concordance_score(Y, DIST, event=EVENT, upper=1.0)
-    with pytest.raises(ValueError, match="`ipcw` must be one of"):
-        concordance_score(Y, DIST, event=EVENT, ipcw="uno")
-
-
-@pytest.mark.parametrize(
-    ("ends", "message"),
-    [
+def test_bad_events_and_targets_are_refused():
+    for metric, options in METRICS:
+        with pytest.raises(TypeError, match="`event` must be boolean"):
+            metric(Y, DIST, event=EVENT.astype(int), **options)
+        with pytest.raises(ValueError, match="`event` must have 6 rows"):
+            metric(Y, DIST, event=EVENT[:3], **options)
+        with pytest.raises(ValueError, match="`y_true` must be finite, got nan"):
+            metric(np.where(Y > 3.7, np.nan, Y), DIST, event=EVENT, **options)
+    for metric in (concordance_score, interval_coverage_bounds, regression_calibration_curve):
+        with pytest.raises(ValueError, match="all 6 targets are censored"):
+            metric(Y, DIST, event=np.zeros(6, dtype=bool))
+    for ends, message in (
         (Y - 1, "at least y for an observed row, got 3 and y = 4 at row 0"),
         (Y + 1, "must equal y for a censored row, got 2 and y = 1 at row 1"),
         (np.full(6, np.nan), "must not contain NaN"),
         (Y[:2], "must have 6 rows"),
-    ],
-)
-def test_contradicting_censoring_times_are_refused(ends, message):
-    with pytest.raises(ValueError, match=message):
-        localized_crps_loss(Y, DIST, event=EVENT, censoring_time=ends)
+    ):
+        with pytest.raises(ValueError, match=message):
+            localized_crps_loss(Y, DIST, event=EVENT, censoring_time=ends)
 
 
-def test_ensembles_have_no_nll_but_a_crps():
+def test_times_without_uncensored_rows_and_ensembles_are_refused():
+    cut = EVENT & (Y < 4)  # the largest y is censored
+    uncensored, pairs = "uncensored is 0", "no two rows are comparable"
+    largest = "`time` must be at most the largest y of each bin, got 9"
+    for metric, event, options, message in (
+        (ipcw_crps_loss, cut, {"upper": 5.0}, rf"`upper` must be.*got 5.*{uncensored} after time 4"),
+        (ipcw_brier_loss, cut, {"time": 4.0}, rf"`time` must be.*got 4.*{uncensored} from time 4 on"),
+        (survival_calibration_table, cut, {"time": 9.0, "n_bins": 1}, largest),
+        (concordance_score, Y == 4, {}, pairs),
+        (concordance_score, EVENT, {"upper": 1.0}, rf"{pairs}.*below `upper` = 1"),
+        (concordance_score, EVENT, {"ipcw": "uno"}, "`ipcw` must be one of"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            metric(Y, DIST, event=event, **options)
     members = Empirical(np.tile([1.0, 2.0, 3.0, 4.0], (6, 1)))
     assert ipcw_crps_loss(Y, members, event=EVENT, upper=3.0) > 0
     assert localized_crps_loss(Y, members, event=EVENT) > 0

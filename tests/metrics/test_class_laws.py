@@ -51,33 +51,25 @@ def value(spec, y, proba, **options):
 
 
 @each_case
-def test_values_lie_within_the_bounds_of_the_record(spec, options, forecast):
+def test_values_are_floats_within_the_bounds_of_the_record(spec, options, forecast):
     y, proba = forecast
     low, high = spec.bounds
     certain = np.eye(len(LABELS))
     for one in (proba, proba[::-1], certain[np.argmin(proba, axis=1)], certain[np.searchsorted(LABELS, y)]):
-        assert low <= value(spec, y, one, **options) <= high
+        result = value(spec, y, one, **options)
+        assert type(result) is float
+        assert low <= result <= high
+    assert math.isfinite(value(spec, y, proba, **options))
+    single = value(spec, y, proba.astype(np.float32), **options)
+    assert single == pytest.approx(value(spec, y, proba, **options), rel=1e-4, abs=1e-6)
 
 
 @each_case
-def test_a_float_comes_back(spec, options, forecast):
-    result = value(spec, *forecast, **options)
-    assert type(result) is float
-    assert math.isfinite(result)
-
-
-@each_case
-def test_permuting_classes_with_their_labels_changes_nothing(spec, options, forecast):
+def test_permuting_and_renaming_classes_changes_nothing(spec, options, forecast):
     y, proba = forecast
-    order = [2, 0, 3, 1]
+    expected, order = value(spec, y, proba, **options), [2, 0, 3, 1]
     permuted = value(spec, y, proba[:, order], labels=LABELS[order], **options)
-    assert permuted == pytest.approx(value(spec, y, proba, **options), rel=1e-12)
-
-
-@each_case
-def test_renaming_classes_changes_nothing(spec, options, forecast):
-    y, proba = forecast
-    expected = value(spec, y, proba, **options)
+    assert permuted == pytest.approx(expected, rel=1e-12)
     numbers = np.searchsorted(LABELS, y)
     for targets, labels in (
         (numbers, [0, 1, 2, 3]),
@@ -86,48 +78,30 @@ def test_renaming_classes_changes_nothing(spec, options, forecast):
         (pd.Series(y, dtype="category"), list(LABELS)),
         (list(y), LABELS.astype(object)),
         (y[:, np.newaxis], LABELS),
+        (y, None),  # all classes are there
     ):
         assert spec.function(targets, proba, labels=labels, **options) == expected
-    assert spec.function(y, proba, **options) == expected  # all classes are there
     assert value(spec, y, pd.DataFrame(proba), **options) == expected
-
-
-@each_case
-def test_order_of_rows_does_not_matter(spec, options, forecast):
-    y, proba = forecast
-    rows = np.random.default_rng(1).permutation(y.size)
-    assert value(spec, y[rows], proba[rows], **options) == pytest.approx(
-        value(spec, y, proba, **options), rel=1e-11
-    )
 
 
 @each_case
 def test_weights_equal_repetition(spec, options, forecast):
     y, proba = forecast
+    plain = value(spec, y, proba, **options)
+    order = np.random.default_rng(1).permutation(y.size)
+    assert value(spec, y[order], proba[order], **options) == pytest.approx(plain, rel=1e-11)
     weight = np.random.default_rng(0).integers(0, 4, size=y.size)
     rows = np.repeat(np.arange(y.size), weight)
     weighted = value(spec, y, proba, sample_weight=weight, **options)
     assert weighted == pytest.approx(value(spec, y[rows], proba[rows], **options), rel=1e-10)
-    assert weighted != pytest.approx(value(spec, y, proba, **options), rel=1e-6)
-
-
-@each_case
-def test_a_row_of_weight_zero_is_as_if_absent(spec, options, forecast):
-    y, proba = forecast
-    weight = np.ones(y.size)
-    weight[0], wild = 0.0, y.astype(object)
-    wild[0] = "unicorn"
-    assert value(spec, wild, proba, sample_weight=weight, **options) == pytest.approx(
-        value(spec, y[1:], proba[1:], **options), rel=1e-12
-    )
-
-
-@each_case
-def test_single_precision_changes_little(spec, options, forecast):
-    y, proba = forecast
-    assert value(spec, y, proba.astype(np.float32), **options) == pytest.approx(
-        value(spec, y, proba, **options), rel=1e-4, abs=1e-6
-    )
+    assert weighted != pytest.approx(plain, rel=1e-6)
+    # A row of weight 0 is as if absent.
+    wild = np.where(weight == 0, "unicorn", y.astype(object))
+    assert value(spec, wild, proba, sample_weight=weight, **options) == pytest.approx(weighted, rel=1e-12)
+    if spec.fast.of_weights:
+        of_weight = spec.fast.of_weights(np.searchsorted(LABELS, y), proba, **options)
+        assert of_weight(weight.astype(float)) == pytest.approx(weighted, rel=1e-12)
+        assert of_weight(None) == pytest.approx(plain, rel=1e-12)
 
 
 @of(spec for spec in SPECS if spec.fast.rows is not None)
@@ -142,43 +116,25 @@ def test_the_value_is_computed_from_the_means_of_its_rows(spec, forecast):
         assert value(spec, y, proba, sample_weight=weight) == pytest.approx(float(expected), rel=1e-12)
 
 
-@of(spec for spec in SPECS if spec.fast.of_weights)
-@pytest.mark.parametrize("options", OPTIONS["ece"], ids=str)
-def test_the_function_of_weights_is_the_metric(spec, options, forecast):
+@of(SPECS)
+def test_sets_stand_for_the_probabilities_or_are_refused(spec, forecast):
     y, proba = forecast
-    of_weight = spec.fast.of_weights(np.searchsorted(LABELS, y), proba, **options)
-    weight = np.random.default_rng(0).integers(0, 4, size=y.size).astype(float)
-    for each in (None, weight):
-        expected = value(spec, y, proba, sample_weight=each, **options)
-        assert of_weight(each) == pytest.approx(expected, rel=1e-12)
-
-
-@of(spec for spec in SPECS if spec.needs == "set")
-def test_sets_stand_for_the_probabilities(spec, forecast):
-    y, proba = forecast
+    if spec.needs == "proba":
+        with pytest.raises(ValueError, match=r"`y_pred` must hold probabilities from .*, got sets"):
+            value(spec, y, proba > 0.2)
+        return
     for coverage in (0.5, 0.9):
         sets = prediction_set(proba, coverage)
         assert value(spec, y, sets, coverage=coverage) == value(spec, y, proba, coverage=coverage)
         assert value(spec, y, pd.DataFrame(sets)) == value(spec, y, sets) == value(spec, y, sets.tolist())
 
 
-@of(spec for spec in SPECS if spec.needs == "proba")
-def test_sets_are_refused_where_probabilities_are_needed(spec, forecast):
-    y, proba = forecast
-    with pytest.raises(ValueError, match=r"`y_pred` must hold probabilities from .*, got sets"):
-        value(spec, y, proba > 0.2)
-
-
-@of(SPECS)
 @pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
-def test_one_row_and_one_class_and_two(spec):
-    assert math.isfinite(spec.function(["b"], [[0.3, 0.7]], labels=["a", "b"]))
-    assert math.isfinite(spec.function([1, 1], [[1.0], [1.0]]))
-    assert math.isfinite(spec.function([False, True], [[0.3, 0.7], [0.2, 0.8]]))
-
-
-@of(SPECS)
-def test_the_value_of_a_report_is_that_of_the_function(spec, forecast):
+def test_values_of_reports_and_of_few_rows_and_classes(forecast):
     y, proba = forecast
     report = uncertainty_report(y, proba, labels=LABELS, n_resamples=0, n_simulations=0)
-    assert report.loc[spec.abbreviation, "value"] == pytest.approx(value(spec, y, proba), rel=1e-12)
+    for spec in SPECS:
+        assert report.loc[spec.abbreviation, "value"] == pytest.approx(value(spec, y, proba), rel=1e-12)
+        assert math.isfinite(spec.function(["b"], [[0.3, 0.7]], labels=["a", "b"]))
+        assert math.isfinite(spec.function([1, 1], [[1.0], [1.0]]))
+        assert math.isfinite(spec.function([False, True], [[0.3, 0.7], [0.2, 0.8]]))

@@ -25,24 +25,28 @@ from skuq.metrics import (
 from tests.metrics.options import forecast_specs, required
 
 SPECS = list(forecast_specs().values())
-BOUNDED = [spec for spec in SPECS if spec.needs == "interval"]
-UNBOUNDED = [spec for spec in SPECS if spec.needs != "interval"]
 Y = np.linspace(-1, 1, 5)
 DIST = Normal(np.zeros(5), np.ones(5))
 
 
-def of(specs):
-    return pytest.mark.parametrize(
-        "metric",
-        [partial(spec.function, **required(spec)) for spec in specs],
-        ids=[s.abbreviation for s in specs],
-    )
+@pytest.fixture
+def refused(subtests):
+    """Return a function that asserts that every metric, or every one of some kinds, raises this error."""
+
+    def check(error, message, *arguments, kinds=None, **options):
+        for spec in SPECS:
+            if kinds is None or spec.needs in kinds:
+                with subtests.test(msg=spec.abbreviation), pytest.raises(error, match=message):
+                    spec.function(*arguments, **required(spec), **options)
+
+    return check
 
 
-@of(SPECS)
-@pytest.mark.parametrize(
-    ("y", "error", "message"),
-    [
+UNBOUNDED = {spec.needs for spec in SPECS} - {"interval"}
+
+
+def test_bad_targets(refused):
+    for y, error, message in (
         (np.where(Y == 0, np.nan, Y), ValueError, "`y_true` must be finite, got nan at row 2"),
         (np.where(Y == 0, np.inf, Y), ValueError, "`y_true` must be finite, got inf at row 2"),
         (Y[:4], ValueError, "`y_true` must have 5 rows, one per sample, got 4"),
@@ -50,56 +54,43 @@ def of(specs):
         (np.column_stack([Y, Y]), ValueError, "`y_true` must have one column"),
         (["a", "b", "c", "d", "e"], TypeError, "`y_true` must hold real numbers"),
         (sparse.csr_matrix(Y[:, np.newaxis]), TypeError, "`y_true` must be a dense array"),
-    ],
-)
-def test_bad_targets(metric, y, error, message):
-    with pytest.raises(error, match=message):
-        metric(y, DIST)
+        (DIST, TypeError, "`y_true` must be observed values, got the distribution Normal"),
+    ):
+        refused(error, message, y, DIST)
 
 
-@of(SPECS)
-@pytest.mark.parametrize(
-    ("y_pred", "message"),
-    [
+def test_bad_forecasts(refused):
+    for y_pred, message in (
         ((np.zeros(5), np.array([1, 1, -0.3, 1, 1])), "`scale` must be non-negative, got -0.3 at row 2"),
         ((np.zeros(5), np.array([1, 1, np.nan, 1, 1])), "`scale` must be finite"),
         ((np.full(5, np.nan), np.ones(5)), "`loc` must be finite"),
         ((np.zeros(5), np.ones(4)), "rows"),
         ((np.zeros(4), np.ones(4)), "`y_true` must have 4 rows"),
-    ],
-)
-def test_bad_forecasts(metric, y_pred, message):
-    with pytest.raises(ValueError, match=message):
-        metric(Y, y_pred)
+    ):
+        refused(ValueError, message, Y, y_pred)
+    refused((TypeError, ValueError), r"`y_pred` must", DIST, Y)
 
 
-@of(SPECS)
-@pytest.mark.parametrize(
-    ("weight", "message"),
-    [
+def test_bad_weights(refused):
+    for weight, message in (
         (np.ones(4), "`sample_weight` must have 5 rows"),
         (np.zeros(5), "`sample_weight` must have a positive sum"),
         (np.array([1, 1, -1, 1, 1]), "`sample_weight` must be non-negative, got -1.0 at row 2"),
         (np.array([1, 1, np.nan, 1, 1]), "`sample_weight` must be finite"),
         (np.ones((5, 2)), "`sample_weight` must have shape"),
-    ],
-)
-def test_bad_weights(metric, weight, message):
-    with pytest.raises(ValueError, match=message):
-        metric(Y, DIST, sample_weight=weight)
+    ):
+        refused(ValueError, message, Y, DIST, sample_weight=weight)
 
 
-@of(UNBOUNDED)
-@pytest.mark.parametrize("y_pred", [np.zeros((5, 2)), np.zeros(5), [[0.0, 1.0]] * 5, None, "normal", 3.0])
-def test_what_is_no_distribution_is_refused_with_the_way_out(metric, y_pred):
-    with pytest.raises(TypeError, match=r"\(loc, scale\)"):
-        metric(Y, y_pred)
+def test_what_is_no_distribution_is_refused_with_the_way_out(refused):
+    for y_pred in (np.zeros((5, 2)), np.zeros(5), [[0.0, 1.0]] * 5):
+        refused(TypeError, r"\(loc, scale\)", Y, y_pred, kinds=UNBOUNDED)
+    for y_pred in (None, "normal", 3.0):
+        refused(TypeError, r"\(loc, scale\)", Y, y_pred)
 
 
-@of(BOUNDED)
-@pytest.mark.parametrize(
-    ("y_pred", "message"),
-    [
+def test_bad_bounds(refused):
+    for y_pred, message in (
         (np.zeros(5), r"must have shape \(n, 2\)"),
         (np.zeros((5, 3)), r"must have shape \(n, 2\)"),
         (np.column_stack([Y, Y - 0.5]), "lower bounds .first column. that are at most the upper bounds"),
@@ -108,50 +99,39 @@ def test_what_is_no_distribution_is_refused_with_the_way_out(metric, y_pred):
         (np.zeros((0, 2)), "`y_pred` must have at least one row"),
         (np.full((5, 2), np.inf), "`y_pred` must hold intervals that contain a number"),
         (np.full((5, 2), -np.inf), "`y_pred` must hold intervals that contain a number"),
-    ],
-)
-def test_bad_bounds(metric, y_pred, message):
-    with pytest.raises(ValueError, match=message):
-        metric(Y, y_pred)
+    ):
+        refused(ValueError, message, Y, y_pred, kinds={"interval"})
 
 
-@of(BOUNDED)
-@pytest.mark.parametrize("y_pred", [None, "interval", 3.0])
-def test_what_is_neither_bounds_nor_distribution(metric, y_pred):
-    with pytest.raises(TypeError, match=r"\(loc, scale\)"):
-        metric(Y, y_pred)
+def test_bad_coverage(refused):
+    for coverage in (0.0, 1.0, -0.1, 90, np.nan, [[0.5]], []):
+        refused(ValueError, "`coverage` must", Y, DIST, kinds={"interval"}, coverage=coverage)
 
 
-@of(BOUNDED)
-@pytest.mark.parametrize("coverage", [0.0, 1.0, -0.1, 90, np.nan, [[0.5]], []])
-def test_bad_coverage(metric, coverage):
-    with pytest.raises(ValueError, match="`coverage` must"):
-        metric(Y, DIST, coverage=coverage)
-
-
-def test_a_tuple_is_never_bounds(few_rows):
+def test_a_tuple_is_never_bounds_and_a_target_that_is_none_is_named(few_rows):
     lower, upper = np.zeros(5), np.ones(5)
     as_distribution = prediction_interval_coverage(Y, (lower, upper))
     assert as_distribution == prediction_interval_coverage(Y, Normal(lower, upper))
     assert as_distribution != prediction_interval_coverage(Y, np.column_stack([lower, upper]))
+    with pytest.raises(ValueError, match="`y_true` must hold observed values, one per row, got None"):
+        crps_loss(None, DIST)
 
 
-@pytest.mark.parametrize("levels", [0, -1, [0.0, 0.5], [0.5, 1.0], [1.5], [], [[0.5]], [np.nan], "all", True])
-def test_bad_pinball_levels(levels):
-    with pytest.raises((ValueError, TypeError), match="`levels`"):
-        pinball_loss(Y, DIST, levels=levels)
+def test_bad_levels_and_numbers_of_bins():
+    for levels in (0, -1, [0.0, 0.5], [0.5, 1.0], [1.5], [], [[0.5]], [np.nan], "all", True):
+        with pytest.raises((ValueError, TypeError), match="`levels`"):
+            pinball_loss(Y, DIST, levels=levels)
+    for metric in (mean_absolute_calibration_error, regression_calibration_curve):
+        for levels in (0, [-0.1], [1.5], [], [[0.5]], [np.nan]):
+            with pytest.raises(ValueError, match="`levels`"):
+                metric(Y, DIST, levels=levels)
+    for n_bins in (2.5, "10", True):
+        with pytest.raises(TypeError, match="`n_bins` must be an integer"):
+            expected_normalized_calibration_error(Y, DIST, n_bins=n_bins)
 
 
-@pytest.mark.parametrize("metric", [mean_absolute_calibration_error, regression_calibration_curve])
-@pytest.mark.parametrize("levels", [0, [-0.1], [1.5], [], [[0.5]], [np.nan]])
-def test_bad_calibration_levels(metric, levels):
-    with pytest.raises(ValueError, match="`levels`"):
-        metric(Y, DIST, levels=levels)
-
-
-@pytest.mark.parametrize(
-    ("metric", "option", "value"),
-    [
+def test_bad_options():
+    for metric, option, value in (
         (crps_loss, "estimator", "pwm"),
         (sharpness, "kind", "mean"),
         (mean_absolute_calibration_error, "kind", "both"),
@@ -159,38 +139,42 @@ def test_bad_calibration_levels(metric, levels):
         (expected_normalized_calibration_error, "strategy", "kmeans"),
         (expected_normalized_calibration_error, "n_bins", 0),
         (auucc_gain_score, "denominator", "both"),
-    ],
-)
-def test_bad_options(metric, option, value):
-    with pytest.raises(ValueError, match=f"`{option}` must be"):
-        metric(Y, DIST, **{option: value})
-
-
-@pytest.mark.parametrize("n_bins", [2.5, "10", True])
-def test_number_of_bins_is_an_integer(n_bins):
-    with pytest.raises(TypeError, match="`n_bins` must be an integer"):
-        expected_normalized_calibration_error(Y, DIST, n_bins=n_bins)
+    ):
+        with pytest.raises(ValueError, match=f"`{option}` must be"):
+            metric(Y, DIST, **{option: value})
 
 
 def test_forecasts_without_a_density_have_no_log_score():
     for dist in (Normal(np.zeros(5), [1, 1, 0, 1, 1]), Empirical(np.zeros((5, 3)))):
         with pytest.raises(NoDensityError, match="no density"):
             nll_loss(Y, dist)
+    assert nll_loss([2.0], stats.uniform([0.0], [1.0])) == np.inf  # a target outside the support
 
 
-@pytest.mark.parametrize("metric", [sharpness, auucc_gain_score, expected_normalized_calibration_error])
-def test_infinite_moments_are_refused(metric):
-    message = "`y_pred` must have a finite standard deviation in every row, got inf at row 1"
-    with pytest.raises(ValueError, match=message):
-        metric(Y, StudentT(np.zeros(5), np.ones(5), df=[3.0, 1.5, 3.0, 3.0, 3.0]))
+def test_infinite_moments_are_refused_with_the_requirement_and_an_alternative(refused):
+    finite = "`y_pred` must have a finite standard deviation in every row, got inf at row 1"
+    one_row = StudentT(np.zeros(5), np.ones(5), df=[3.0, 1.5, 3.0, 3.0, 3.0])
+    for metric in (sharpness, auucc_gain_score, expected_normalized_calibration_error):
+        with pytest.raises(ValueError, match=finite):
+            metric(Y, one_row)
+    message = r"`y_pred` must have a finite (mean|standard deviation) in every row.*`crps_loss`"
+    cauchy = ScipyDistribution(stats.cauchy(np.zeros(5), 1.0))
+    for dist in (StudentT(np.zeros(5), 1.0, 1.0), StudentT(np.zeros(5), 1.0, 2.0), cauchy):
+        refused(ValueError, message, Y, dist, kinds={"moments"})
+        assert np.isfinite(crps_loss(Y, dist))
 
 
-@pytest.mark.parametrize("n", [1, 2, 7])
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.abbreviation)
-def test_few_rows_and_constant_targets_give_a_number(spec, n, few_rows):
-    for scale in (1e-150, 1.0, 1e150):
-        result = spec.function(np.ones(n), (np.zeros(n), np.full(n, scale)), **required(spec))
-        assert not np.isnan(result)
+def test_few_rows_constant_targets_and_point_forecasts_give_a_number(few_rows, subtests):
+    for spec in SPECS:
+        metric = partial(spec.function, **required(spec))
+        with subtests.test(msg=spec.abbreviation):
+            for n in (1, 2, 7):
+                for scale in (1e-150, 1.0, 1e150):
+                    assert not np.isnan(metric(np.ones(n), (np.zeros(n), np.full(n, scale))))
+            if spec.needs != "density":
+                point = Normal(Y, np.zeros(5))
+                assert not np.isnan(metric(Y, point))
+                assert not np.isnan(metric(Y + np.array([0, 0, 0, 1, -1]), point))
 
 
 @pytest.mark.parametrize("n", [1, 2000])
@@ -202,72 +186,25 @@ def test_the_smallest_scale_there_is(n, kind, few_rows):
     assert pinball_loss(y, dist) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize(
-    "spec", [s for s in SPECS if s.needs != "density"], ids=lambda spec: spec.abbreviation
-)
-def test_point_forecasts_give_a_number(spec, few_rows):
-    point = Normal(Y, np.zeros(5))
-    options = required(spec)
-    assert not np.isnan(spec.function(Y, point, **options))
-    assert not np.isnan(spec.function(Y + np.array([0, 0, 0, 1, -1]), point, **options))
-
-
-def test_a_perfect_point_forecast_is_perfect(few_rows):
-    point = Normal(Y, np.zeros(5))
-    assert crps_loss(Y, point) == pinball_loss(Y, point) == interval_score_loss(Y, point) == 0
+def test_perfect_and_wrong_point_forecasts_and_infinite_intervals(few_rows):
+    ence, point = expected_normalized_calibration_error, Normal(Y, np.zeros(5))
+    zero = (
+        crps_loss,
+        pinball_loss,
+        interval_score_loss,
+        mean_interval_width,
+        sharpness,
+        ence,
+        auucc_gain_score,
+    )
+    assert [metric(Y, point) for metric in zero] == [0] * 7
     assert prediction_interval_coverage(Y, point) == 1
-    assert mean_interval_width(Y, point) == sharpness(Y, point) == 0
-    assert expected_normalized_calibration_error(Y, point) == 0
-    assert auucc_gain_score(Y, point) == 0
-
-
-def test_a_wrong_point_forecast_is_infinitely_overconfident(few_rows):
-    point = Normal(Y + 1, np.zeros(5))
-    assert expected_normalized_calibration_error(Y, point) == np.inf
-    assert auucc_gain_score(Y, point) == -np.inf
-    assert auucc_gain_score(Y, point, denominator="model") == -1
-    assert interval_coverage_error(Y, point, coverage=0.8) == pytest.approx(0.8)
-    assert crps_loss(Y, point) == pytest.approx(1)
-
-
-def test_a_target_outside_the_support_has_infinite_log_score():
-    from scipy import stats
-
-    assert nll_loss([2.0], stats.uniform([0.0], [1.0])) == np.inf
-
-
-def test_infinite_intervals():
+    wrong = Normal(Y + 1, np.zeros(5))  # infinitely overconfident
+    assert ence(Y, wrong) == np.inf
+    assert auucc_gain_score(Y, wrong) == -np.inf
+    assert auucc_gain_score(Y, wrong, denominator="model") == -1
+    assert interval_coverage_error(Y, wrong, coverage=0.8) == pytest.approx(0.8)
+    assert crps_loss(Y, wrong) == pytest.approx(1)
     bounds = np.tile([-np.inf, np.inf], (5, 1))
     assert prediction_interval_coverage(Y, bounds) == 1
-    assert mean_interval_width(Y, bounds) == np.inf
-    assert interval_score_loss(Y, bounds) == np.inf
-
-
-@of(SPECS)
-def test_a_distribution_in_the_place_of_the_target_is_named(metric):
-    with pytest.raises(TypeError, match=r"`y_true` must be observed values, got the distribution Normal"):
-        metric(DIST, DIST)
-    with pytest.raises((TypeError, ValueError), match=r"`y_pred` must"):
-        metric(DIST, Y)
-
-
-def test_a_target_that_is_none_is_named():
-    with pytest.raises(ValueError, match="`y_true` must hold observed values, one per row, got None"):
-        crps_loss(None, DIST)
-
-
-@of([spec for spec in SPECS if spec.needs == "moments"])
-@pytest.mark.parametrize(
-    "dist",
-    [
-        StudentT(np.zeros(5), 1.0, 1.0),
-        StudentT(np.zeros(5), 1.0, 2.0),
-        ScipyDistribution(stats.cauchy(np.zeros(5), 1.0)),
-    ],
-    ids=["t1", "t2", "cauchy"],
-)
-def test_the_error_without_moments_has_the_requirement_and_an_alternative(metric, dist):
-    message = r"`y_pred` must have a finite (mean|standard deviation) in every row.*`crps_loss`"
-    with pytest.raises(ValueError, match=message):
-        metric(Y, dist)
-    assert np.isfinite(crps_loss(Y, dist))
+    assert mean_interval_width(Y, bounds) == interval_score_loss(Y, bounds) == np.inf

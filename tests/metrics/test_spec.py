@@ -2,7 +2,6 @@
 
 import inspect
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +9,12 @@ import pytest
 import skuq.metrics
 from skuq.distributions import Normal, NormalJoint
 from skuq.exceptions import SmallSampleWarning
-from skuq.metrics import crps_loss, expected_normalized_calibration_error, mean_absolute_calibration_error
+from skuq.metrics import (
+    _spec,
+    crps_loss,
+    expected_normalized_calibration_error,
+    mean_absolute_calibration_error,
+)
 from skuq.metrics._spec import ORDER, all_specs, find_spec, metric
 from tests.metrics.options import required
 
@@ -62,15 +66,10 @@ def test_every_public_metric_has_a_record():
     assert functions <= {getattr(skuq.metrics, name) for name in skuq.metrics.__all__}
 
 
-@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
-def test_find_by_function_abbreviation_and_scorer_name(spec):
-    assert find_spec(spec.function) is find_spec(spec.abbreviation) is find_spec(spec.scorer_name) is spec
-    assert spec.scorer_name == ("neg_" if spec.direction == "lower" else "") + spec.abbreviation
-
-
-def test_find_what_is_not_there():
-    assert find_spec("r2") is None
-    assert find_spec(len) is None
+def test_find_by_function_abbreviation_and_scorer_name():
+    for spec in SPECS.values():
+        assert find_spec(spec.function) is find_spec(spec.abbreviation) is find_spec(spec.scorer_name) is spec
+        assert spec.scorer_name == ("neg_" if spec.direction == "lower" else "") + spec.abbreviation
 
     class Unhashable:
         __hash__ = None
@@ -78,96 +77,69 @@ def test_find_what_is_not_there():
         def __call__(self):
             return 0.0
 
-    assert find_spec(Unhashable()) is None
+    for unknown in ("r2", len, Unhashable()):
+        assert find_spec(unknown) is None
+    labels = [SPECS[name].label for name in ("crps", "ence", "nll")]
+    assert labels == ["CRPS (units of y)", "ENCE", "NLL"]
 
 
-@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
-def test_functions_pickle_and_keep_their_signature(spec):
-    assert pickle.loads(pickle.dumps(spec.function)) is spec.function
-    parameters = list(inspect.signature(spec.function).parameters.values())
-    given = ["y_true", "y_pred", "X"] if spec.needs_X else ["y_true", "y_pred"]
-    assert [p.name for p in parameters[: len(given) + 1]] == [*given, "sample_weight"]
-    assert all(p.kind is p.KEYWORD_ONLY for p in parameters[len(given) :])
-    assert ("labels" in inspect.signature(spec.function).parameters) == spec.of_classes
-    rows = {"labels"} | (CENSORING if spec.abbreviation == "nll" else set())
-    assert set(spec.options) == {p.name for p in parameters[len(given) + 1 :]} - rows
+def test_functions_pickle_and_keep_their_signature():
+    for spec in SPECS.values():
+        assert pickle.loads(pickle.dumps(spec.function)) is spec.function
+        parameters = list(inspect.signature(spec.function).parameters.values())
+        given = ["y_true", "y_pred", "X"] if spec.needs_X else ["y_true", "y_pred"]
+        assert [p.name for p in parameters[: len(given) + 1]] == [*given, "sample_weight"]
+        assert all(p.kind is p.KEYWORD_ONLY for p in parameters[len(given) :])
+        assert ("labels" in inspect.signature(spec.function).parameters) == spec.of_classes
+        rows = {"labels"} | (CENSORING if spec.abbreviation == "nll" else set())
+        assert set(spec.options) == {p.name for p in parameters[len(given) + 1 :]} - rows
 
 
-def test_label_has_the_units():
-    assert SPECS["crps"].label == "CRPS (units of y)"
-    assert SPECS["ence"].label == "ENCE"
-    assert SPECS["nll"].label == "NLL"
+def test_only_calibration_metrics_warn_and_only_below_500_rows(subtests):
+    for spec in SPECS.values():
+        with subtests.test(msg=spec.abbreviation):
+            if spec.abbreviation in WARNING:
+                message = f"`{spec.function.__name__}` was computed from 499 rows"
+                with pytest.warns(SmallSampleWarning, match=message) as caught:
+                    call(spec, 499)
+                assert len(caught) == 1
+                assert caught[0].filename == __file__
+                call(spec, 500)
+            else:
+                call(spec, 2)
 
 
-@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
-def test_only_calibration_metrics_warn_and_only_below_500_rows(spec):
-    if spec.abbreviation in WARNING:
-        with pytest.warns(
-            SmallSampleWarning, match=f"`{spec.function.__name__}` was computed from 499 rows"
-        ) as caught:
-            call(spec, 499)
-        assert len(caught) == 1
-        assert caught[0].filename == __file__
-    else:
-        call(spec, 2)
-    call(spec, 500)
-
-
-def test_weights_count_as_rows_and_zeros_do_not():
+def test_weights_count_as_rows_and_the_computation_without_the_warning_is_at_hand():
     call(SPECS["mace"], 100, np.full(100, 5))
     call(SPECS["mace"], 500, np.full(500, 1e-3))
     with pytest.warns(SmallSampleWarning, match="100 rows"):
         call(SPECS["mace"], 1000, np.repeat([1, 0], [100, 900]))
-
-
-def test_the_computation_without_the_warning_is_at_hand():
     y, dist = np.zeros(3), Normal(np.zeros(3), np.ones(3))
     for function in (mean_absolute_calibration_error, expected_normalized_calibration_error):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SmallSampleWarning)
-            expected = function(y, dist)
+        with pytest.warns(SmallSampleWarning):
+            expected = function(y_true=y, y_pred=dist)
         assert find_spec(function).compute(y, dist) == expected
     assert find_spec(crps_loss).compute is crps_loss
-
-
-def test_keyword_arguments_warn_too():
-    with pytest.warns(SmallSampleWarning):
-        mean_absolute_calibration_error(y_true=np.zeros(3), y_pred=(np.zeros(3), np.ones(3)))
 
 
 @pytest.fixture
 def registry(monkeypatch):
     """A copy of the registry that a test may add to."""
-    from skuq.metrics import _spec
-
     monkeypatch.setattr(_spec, "_SPECS", dict(_spec._SPECS))
     monkeypatch.setattr(_spec, "_ABBREVIATIONS", dict(_spec._ABBREVIATIONS))
 
 
-def test_the_order_lists_every_metric():
+def test_the_order_lists_every_metric_and_not_the_order_of_definition(registry, monkeypatch):
     assert list(all_specs()) == list(ORDER), "add the abbreviation to ORDER in skuq/metrics/_spec.py"
-
-
-def test_the_order_does_not_depend_on_the_order_of_definition(monkeypatch):
-    from skuq.metrics import _spec
-
     monkeypatch.setattr(_spec, "_SPECS", dict(reversed(_spec._SPECS.items())))
     assert list(all_specs()) == list(ORDER)
 
 
 def test_one_decorator_makes_a_metric(registry):
     """The whole of what adding a metric takes: scorer, names and options follow."""
+    record = {"units": 1, "optimum": 0.0, "needs": "moments", "proper": False, "source": "folklore"}
 
-    @metric(
-        "mae",
-        title="MAE",
-        units=1,
-        direction="lower",
-        optimum=0.0,
-        needs="moments",
-        proper=False,
-        source="folklore",
-    )
+    @metric("mae", title="MAE", direction="lower", **record)
     def mean_error_loss(y_true, y_pred, *, sample_weight=None, power=1):
         return float(np.mean(np.abs(y_true - y_pred.mean()) ** power))
 
@@ -175,25 +147,13 @@ def test_one_decorator_makes_a_metric(registry):
     assert skuq.metrics.get_scorer("neg_mae").__name__ == "neg_mae"
     assert repr(skuq.metrics.make_scorer("mae", power=2)) == "make_scorer('mae', power=2)"
 
-
-def test_a_metric_with_a_required_option_has_no_ready_made_scorer(registry):
-    @metric(
-        "skill",
-        title="Skill",
-        units=0,
-        direction="higher",
-        optimum=1.0,
-        needs="distribution",
-        proper=True,
-        source="",
-    )
+    @metric("skill", title="Skill", direction="higher", **record)
     def skill_score(y_true, y_pred, *, sample_weight=None, y_train):
         return float(np.mean(y_train))
 
     assert "skill" not in skuq.metrics.get_scorer_names()
-    with pytest.raises(
-        ValueError, match=r"a predefined scorer, got 'skill'. Use make_scorer\('skill', y_train=...\)"
-    ):
+    message = r"a predefined scorer, got 'skill'. Use make_scorer\('skill', y_train=...\)"
+    with pytest.raises(ValueError, match=message):
         skuq.metrics.get_scorer("skill")
     with pytest.raises(TypeError, match="`options` of 'skill' must include 'y_train'"):
         skuq.metrics.make_scorer("skill")

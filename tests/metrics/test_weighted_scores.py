@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import integrate, stats
-from sklearn.compose import TransformedTargetRegressor
-from sklearn.linear_model import BayesianRidge
-from sklearn.model_selection import cross_validate
 
 from skuq.distributions import (
     Concatenated,
@@ -23,8 +20,6 @@ from skuq.distributions import (
     Transformed,
     affine,
 )
-from skuq.evaluation import uncertainty_report
-from skuq.exceptions import NoDensityError
 from skuq.metrics import (
     crps_loss,
     get_scorer,
@@ -36,7 +31,6 @@ from skuq.metrics import (
     threshold_weighted_nll_loss,
 )
 from skuq.metrics._weighted_scores import LEVEL_WEIGHTS
-from skuq.monitoring import MetricAccumulator
 from tests.distributions.families import LEVEL_MAP
 
 MEMBERS = [[0.2, 1.1, 1.7, 2.5, 4.0]]
@@ -61,9 +55,8 @@ ONE_ROW = {
 }
 
 
-@pytest.mark.parametrize(
-    ("dist", "y", "lower", "upper", "expected"),
-    [
+def test_the_threshold_weighted_crps_of_scoringrules():
+    for dist, y, lower, upper, expected in (
         (STANDARD, 0.5, -1, 1, 0.3169333776),
         (STANDARD, 2.5, 1, 10, 1.3446124100),
         (STANDARD, 0.2, 1, 3, 0.0072348100),
@@ -71,21 +64,18 @@ ONE_ROW = {
         (StudentT(0.0, 1.0, 5), 2.5, 1, 50, 1.2685667738),
         (Empirical(MEMBERS), 1.5, 1, 3, 0.288),
         (Empirical(MEMBERS), 3.5, 1, 3, 0.708),
-    ],
-)
-def test_the_threshold_weighted_crps_of_scoringrules(dist, y, lower, upper, expected):
-    assert_allclose(threshold_weighted_crps_loss([y], dist, lower=lower, upper=upper), expected, atol=1e-10)
+    ):
+        assert_allclose(
+            threshold_weighted_crps_loss([y], dist, lower=lower, upper=upper), expected, atol=1e-10
+        )
 
 
-@pytest.mark.parametrize(
-    ("weighting", "expected"), [("center", 0.06325476), ("right", 0.06709356), ("left", 0.13780046)]
-)
-def test_the_quantile_weighted_crps_of_the_reference(weighting, expected):
-    assert_allclose(quantile_weighted_crps_loss([0.5], STANDARD, weighting=weighting), expected, atol=6e-9)
-
-
-def test_weights_that_add_up_to_one_give_the_crps():
-    parts = {name: quantile_weighted_crps_loss([0.5], STANDARD, weighting=name) for name in WEIGHTS}
+def test_the_quantile_weighted_crps_of_the_reference():
+    parts = {name: quantile_weighted_crps_loss([0.5], STANDARD, weighting=name) for name in LEVEL_WEIGHTS}
+    assert parts.keys() == WEIGHTS.keys()
+    for weighting, expected in (("center", 0.06325476), ("right", 0.06709356), ("left", 0.13780046)):
+        assert_allclose(parts[weighting], expected, atol=6e-9)
+    # Weights that add up to one give the CRPS.
     crps = crps_loss([0.5], STANDARD)
     assert_allclose(parts["left"] + parts["right"] + 2 * parts["center"], crps, rtol=2e-8)
     assert_allclose(parts["tails"] + 4 * parts["center"], crps, rtol=2e-8)
@@ -137,30 +127,19 @@ def test_rows_of_several_families_and_point_masses():
     assert_allclose(right, (3.0 * 2 / 4 + 3.0 * 2 * (1 / 3 - 1 / 4)) / 2, rtol=1e-9)
 
 
-def test_the_weights_are_positive_and_the_records_agree():
-    p = np.linspace(0, 1, 11)
-    assert LEVEL_WEIGHTS.keys() == WEIGHTS.keys()
-    for name, weight in LEVEL_WEIGHTS.items():
-        assert_allclose(weight(p), WEIGHTS[name](p), atol=1e-15)
-
-
 def test_the_censored_log_score():
-    assert_allclose(threshold_weighted_nll_loss([2.0], STANDARD, lower=1.0), 2.9189385332, atol=1e-10)
-    assert_allclose(threshold_weighted_nll_loss([0.3], STANDARD, lower=1.0), 0.1727537790, atol=1e-10)
-    both = threshold_weighted_nll_loss([1.5], STANDARD, lower=-1.0, upper=1.0)
-    assert_allclose(both, -np.log(2 * stats.norm.sf(1)), rtol=1e-12)
-    # a target on a bound is censored
-    assert_allclose(threshold_weighted_nll_loss([1.0], STANDARD, upper=1.0), -stats.norm.logsf(1), rtol=1e-12)
-    # probabilities that underflow
-    assert_allclose(
-        threshold_weighted_nll_loss([50.0], STANDARD, upper=45.0), -stats.norm.logsf(45), rtol=1e-12
-    )
-
-
-def test_an_event_of_probability_zero_is_infinite_and_not_clipped():
-    uniform = stats.uniform(0.0, [1.0])
-    assert threshold_weighted_nll_loss([3.0], uniform, upper=2.0) == np.inf
-    assert threshold_weighted_nll_loss([1.5], uniform, upper=2.0) == np.inf
+    tail = stats.norm.logsf
+    for y, dist, bounds, expected in (
+        (1.5, STANDARD, {"lower": -1.0, "upper": 1.0}, -np.log(2) - tail(1)),
+        (1.0, STANDARD, {"upper": 1.0}, -tail(1)),  # A target on a bound is censored.
+        (50.0, STANDARD, {"upper": 45.0}, -tail(45)),  # a probability that underflows
+        # An event of probability zero is infinite and not clipped.
+        (3.0, stats.uniform(0.0, [1.0]), {"upper": 2.0}, np.inf),
+        (1.5, stats.uniform(0.0, [1.0]), {"upper": 2.0}, np.inf),
+    ):
+        assert_allclose(threshold_weighted_nll_loss([y], dist, **bounds), expected, rtol=1e-12)
+    for y, expected in ((2.0, 2.9189385332), (0.3, 0.1727537790)):
+        assert_allclose(threshold_weighted_nll_loss([y], STANDARD, lower=1.0), expected, atol=1e-10)
 
 
 def test_without_bounds_the_scores_are_those_of_all_values(forecast):
@@ -169,34 +148,23 @@ def test_without_bounds_the_scores_are_those_of_all_values(forecast):
         for options in ({}, {"lower": -np.inf, "upper": np.inf}):
             assert threshold_weighted_crps_loss(y, member, **options) == crps_loss(y, member)
     assert_allclose(threshold_weighted_nll_loss(y, dist), nll_loss(y, dist), rtol=1e-14)
+    # The scores of a partition add up.
+    locs, scales = np.stack([dist.loc, dist.loc + 1], 1), np.stack([dist.scale, 2 * dist.scale], 1)
+    ends = list(itertools.pairwise((-np.inf, -1.0, 0.0, 2.5, np.inf)))
+    for member, rtol in ((dist, 1e-12), (NormalMixture(locs, scales), 1e-8)):
+        parts = [threshold_weighted_crps_loss(y, member, lower=low, upper=high) for low, high in ends]
+        assert_allclose(sum(parts), crps_loss(y, member), rtol=rtol)
 
 
-@pytest.mark.parametrize("family", ["normal", "mixture"])
-def test_the_scores_of_a_partition_add_up(forecast, family):
-    y, dist = forecast
-    if family == "mixture":
-        dist = NormalMixture(np.stack([dist.loc, dist.loc + 1], 1), np.stack([dist.scale, 2 * dist.scale], 1))
-    ends = (-np.inf, -1.0, 0.0, 2.5, np.inf)
-    parts = [
-        threshold_weighted_crps_loss(y, dist, lower=low, upper=high) for low, high in itertools.pairwise(ends)
-    ]
-    assert_allclose(sum(parts), crps_loss(y, dist), rtol=1e-12 if family == "normal" else 1e-8)
-
-
-@pytest.mark.parametrize("name", ["twcrps", "twnll"])
-@pytest.mark.parametrize("bounds", [{"lower": 1.0}, {"upper": -1.0}, {"lower": -0.5, "upper": 0.7}])
-def test_the_truth_has_the_best_expected_score_of_a_region(name, bounds):
+@pytest.mark.parametrize("score", [threshold_weighted_crps_loss, threshold_weighted_nll_loss])
+def test_the_truth_has_the_best_expected_score_of_a_region(score):
     rng = np.random.default_rng(0)
     loc = rng.normal(size=40_000)
-    y = rng.normal(loc)
-    score = {"twcrps": threshold_weighted_crps_loss, "twnll": threshold_weighted_nll_loss}[name]
-    truth = score(y, Normal(loc, 1.0 + 0 * y), **bounds)
-    for rival in (
-        Normal(loc + 0.3, 1.0 + 0 * y),
-        Normal(loc, 1.3 + 0 * y),
-        Normal(0.0 * y, np.sqrt(2) + 0 * y),
-    ):
-        assert score(y, rival, **bounds) > truth
+    y, one = rng.normal(loc), np.ones(40_000)
+    for bounds in ({"lower": 1.0}, {"upper": -1.0}, {"lower": -0.5, "upper": 0.7}):
+        truth = score(y, Normal(loc, one), **bounds)
+        for rival in (Normal(loc + 0.3, one), Normal(loc, 1.3 * one), Normal(0.0 * y, np.sqrt(2) * one)):
+            assert score(y, rival, **bounds) > truth
 
 
 def test_translation_and_scale_move_the_bounds(forecast):
@@ -211,69 +179,17 @@ def test_translation_and_scale_move_the_bounds(forecast):
         assert_allclose(threshold_weighted_nll_loss(7.0 + factor * y, moved, **at), nll + inside * np.log(3))
 
 
-def test_scorers_take_the_bounds_in_the_units_of_the_target():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 2))
-    y = 100 + 20 * X[:, 0] + 10 * rng.normal(size=300)
-    model = TransformedTargetRegressor(
-        BayesianRidge(), func=lambda t: t / 100, inverse_func=lambda t: 100 * t
-    )
-    scoring = {
-        "high": make_scorer("twcrps", lower=120.0),
-        "low": make_scorer("neg_twcrps", upper=120.0),
-        "tails": make_scorer(quantile_weighted_crps_loss, weighting="tails"),
-        "nll": make_scorer("twnll", lower=120.0),
-        "all": get_scorer("neg_crps"),
-    }
-    scores = cross_validate(model, X, y, scoring=scoring, cv=3, error_score="raise")
-    assert_allclose(scores["test_high"] + scores["test_low"], scores["test_all"], rtol=1e-6)
-    assert (scores["test_high"] < 0).all()
-    assert repr(scoring["high"]) == "make_scorer('twcrps', lower=120.0)"
-
-
-@pytest.mark.parametrize(
-    ("name", "calls"),
-    [
-        (
-            "twcrps",
-            r"'lower' or 'upper'. Use make_scorer\('twcrps', lower=...\) or make_scorer\('twcrps', upper",
-        ),
+def test_a_scorer_needs_a_region():
+    for name, calls in (
+        ("twcrps", r"'lower' or 'upper'. Use make_scorer\('twcrps', lower=...\) or .*'twcrps', upper"),
         ("twnll", r"'lower' or 'upper'. Use make_scorer\('twnll', lower"),
         ("qwcrps", r"'weighting'. Use make_scorer\('qwcrps', weighting=...\)"),
-    ],
-)
-def test_a_scorer_needs_a_region(name, calls):
-    with pytest.raises(TypeError, match=f"`options` of '{name}' must include {calls}"):
-        make_scorer(name)
-    assert f"neg_{name}" not in get_scorer_names()
-    with pytest.raises(ValueError, match=r"predefined scorer, got 'neg_.*make_scorer"):
-        get_scorer(f"neg_{name}")
-
-
-def test_reports_contain_them_on_request(forecast):
-    y, dist = forecast
-    plain = uncertainty_report(y, dist, n_resamples=0, n_simulations=0)
-    assert not {"twcrps", "qwcrps", "twnll"} & set(plain.index)
-    options = {"twcrps": {"lower": 1.0}, "qwcrps": {"weighting": "right"}}
-    asked = uncertainty_report(y, dist, options=options, n_resamples=0, n_simulations=0)
-    assert_allclose(asked.loc["twcrps", "value"], threshold_weighted_crps_loss(y, dist, lower=1.0))
-
-
-def test_the_accumulator_adds_blocks(forecast):
-    y, dist = forecast
-    options = {
-        "twcrps": {"lower": 0.5, "upper": 2.0},
-        "qwcrps": {"weighting": "left"},
-        "twnll": {"lower": 0.5},
-    }
-    parts = [MetricAccumulator(*options, options=options) for _ in range(2)]
-    half = y.size // 2
-    parts[0].update(y[:half], dist[:half])
-    parts[1].update(y[half:], dist[half:])
-    values = (parts[0] + parts[1]).result()
-    functions = threshold_weighted_crps_loss, quantile_weighted_crps_loss, threshold_weighted_nll_loss
-    for (name, given), function in zip(options.items(), functions, strict=True):
-        assert_allclose(values[name], function(y, dist, **given), rtol=1e-12)
+    ):
+        with pytest.raises(TypeError, match=f"`options` of '{name}' must include {calls}"):
+            make_scorer(name)
+        assert f"neg_{name}" not in get_scorer_names()
+        with pytest.raises(ValueError, match=r"predefined scorer, got 'neg_.*make_scorer"):
+            get_scorer(f"neg_{name}")
 
 
 def test_blocks_of_rows_give_the_scores_of_all_rows():
@@ -289,31 +205,19 @@ def test_blocks_of_rows_give_the_scores_of_all_rows():
         assert_allclose(score(y, dist, **options), np.average(means, weights=[3, 4]), rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
+def test_bad_regions_are_named(forecast):
+    for options, error, message in (
         ({"lower": 1.0, "upper": 1.0}, ValueError, "`lower` must be less than `upper`, got 1 >= 1"),
         ({"lower": 2.0, "upper": 1.0}, ValueError, "`lower` must be less than `upper`, got 2 >= 1"),
         ({"lower": np.nan}, ValueError, "`lower` must not contain NaN"),
         ({"upper": -np.inf}, ValueError, "`lower` must be less than `upper`"),
         ({"upper": True}, TypeError, "`upper` must be a number, got True"),
         ({"lower": [0.0, 1.0]}, TypeError, r"`lower` must be a number.*For a bound per row, pass clipped"),
-    ],
-)
-def test_bad_regions_are_named(options, error, message, forecast):
-    y, dist = forecast
-    for score in (threshold_weighted_crps_loss, threshold_weighted_nll_loss):
+    ):
+        for score in (threshold_weighted_crps_loss, threshold_weighted_nll_loss):
+            with pytest.raises(error, match=message):
+                score(*forecast, **options)
         with pytest.raises(error, match=message):
-            score(y, dist, **options)
-    with pytest.raises(error, match=message):
-        make_scorer("twcrps", **options)
-
-
-def test_other_bad_input_is_named(forecast):
-    y, dist = forecast
-    with pytest.raises(ValueError, match="`weighting` must be one of"):
-        quantile_weighted_crps_loss(y, dist, weighting="centre")
-    with pytest.raises(NoDensityError):
-        threshold_weighted_nll_loss([0.0], Empirical(MEMBERS), lower=1.0)
-    with pytest.raises(ValueError, match="`sample_weight`"):
-        threshold_weighted_crps_loss(y, dist, lower=1.0, sample_weight=-np.ones(y.size))
+            make_scorer("twcrps", **options)
+        with pytest.raises(ValueError, match="`weighting` must be one of"):
+            quantile_weighted_crps_loss(*forecast, weighting="centre")

@@ -104,29 +104,23 @@ def test_gaps():
 
 
 def test_bad_input_changes_nothing():
-    pending = PendingForecasts().add([[1.0], [2.0]], due=[1, 2])
-    frame = pd.DataFrame({"x": [1.0]})
-    for rows, options, error, words in (
-        ([[1.0]], {"due": [1, 2]}, ValueError, r"must have shape \(1,\) or \(1, h\), .* got \(2,\)"),
-        ([[1.0]], {"due": 1}, ValueError, r"got \(\)"),
-        (
-            [[1.0]],
-            {"due": [[1, 2]]},
-            ValueError,
-            r"must have shape \(n,\), as in the first call, got \(1, 2\)",
-        ),
-        ([[1.0]], {"due": [NAN]}, ValueError, "no missing values, got nan at row 0"),
-        (
-            [[1.0]],
-            {"due": [1], "series": ["a", "b"]},
-            ValueError,
-            r"`series` must be one label or have shape \(1,\), got \(2,\)",
-        ),
-        (1.0, {"due": [1]}, ValueError, "at least one dimension"),
-        (frame, {"due": [1]}, TypeError, "same kind in all calls, got DataFrame after ndarray"),
+    pending, frame, row = (
+        PendingForecasts().add([[1.0], [2.0]], due=[1, 2]),
+        pd.DataFrame({"x": [1.0]}),
+        [[1.0]],
+    )
+    for rows, due, error, words in (
+        (row, [1, 2], ValueError, r"must have shape \(1,\) or \(1, h\), .* got \(2,\)"),
+        (row, 1, ValueError, r"got \(\)"),
+        (row, [[1, 2]], ValueError, r"must have shape \(n,\), as in the first call, got \(1, 2\)"),
+        (row, [NAN], ValueError, "no missing values, got nan at row 0"),
+        (1.0, [1], ValueError, "at least one dimension"),
+        (frame, [1], TypeError, "same kind in all calls, got DataFrame after ndarray"),
     ):
         with pytest.raises(error, match=words):
-            pending.add(rows, **options)
+            pending.add(rows, due=due)
+    with pytest.raises(ValueError, match=r"`series` must be one label or have shape \(1,\), got \(2,\)"):
+        pending.add(row, due=[1], series=["a", "b"])
     for y, options, words in (
         (np.inf, {"time": 1}, "finite or NaN, got inf"),
         ([[1.0]], {"time": 1}, "a number or a 1-D array"),
@@ -137,10 +131,8 @@ def test_bad_input_changes_nothing():
             pending.observe(y, **options)
     assert len(pending) == 2
 
-
-def test_frames_of_other_packages_are_refused():
     class Frame:
         columns = ("x",)
 
-    with pytest.raises(TypeError, match="to_pandas"):
+    with pytest.raises(TypeError, match="to_pandas"):  # a frame of another package
         PendingForecasts().add(Frame(), due=[1])

@@ -21,7 +21,7 @@ from torch import nn
 
 from skuq.classifiers import ConformalClassifier
 from skuq.exceptions import NotProbabilisticError
-from skuq.metrics import get_scorer
+from skuq.metrics import get_scorer, scorers
 from skuq.neural import (
     DeepEnsembleClassifier,
     DeepEnsembleRegressor,
@@ -404,7 +404,7 @@ def test_conformal_sets_of_networks_cover(digits):
 @models(KINDS, ["ensemble"])
 def test_every_scorer_of_classes_searches(model, blobs):
     X, y = blobs
-    scoring = {each: get_scorer(each) for each in SCORERS} | {"neg_log_loss": "neg_log_loss"}
+    scoring = scorers(*SCORERS) | {"neg_log_loss": "neg_log_loss"}
     pipeline = make_pipeline(StandardScaler(), model)
     step = pipeline.steps[-1][0]
     cv = StratifiedKFold(2, shuffle=True, random_state=0)

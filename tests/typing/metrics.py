@@ -44,6 +44,6 @@ def check_curves(curve: metrics.UncertaintyCharacteristicsCurve) -> None:
 
 def check_scorers() -> None:
     assert_type(metrics.get_scorer_names(), list[str])
-    assert_type(metrics.get_scorer("neg_crps").greater_is_better, bool)
+    assert_type(metrics.get_scorer("neg_crps").greater_is_better, bool | None)
     assert_type(metrics.make_scorer("crps").metric_name, str)
     assert_type(sorted(metrics.scorers("neg_crps", "neg_mace")), list[str])

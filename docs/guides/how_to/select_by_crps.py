@@ -128,7 +128,8 @@ for name in ("test_neg_crps", "test_neg_nll"):
 #
 # Some metrics alone are not suitable for selection. The calibration error ENCE may
 # rank a model that ignores X above an informative model, and coverage and width have
-# no optimum. Use these metrics as constraints, in their own units:
+# no optimum. ``get_scorer("picp")`` raises an error for this reason. Use these metrics
+# as constraints, in their own units:
 
 from skuq.model_selection import refit_best
 

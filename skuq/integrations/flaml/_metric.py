@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skuq.integrations._scorers import as_scorer
-from skuq.metrics._internal import DistributionScorer, find_spec
+from skuq.metrics._internal import DistributionScorer
 from skuq.model_selection._constraints import Constraint, read_constraints
 from skuq.prediction import predict_dist
 
@@ -139,13 +139,12 @@ def metric(
         as_scorer(loss, "loss", DistributionScorer),
         *(as_scorer(each, "also_logged", DistributionScorer) for each in also_logged),
     ]
-    spec = find_spec(loss) if isinstance(loss, str) else None
-    if spec is not None and spec.direction is None:
+    names = [scorer.metric_name for scorer in scorers]
+    if scorers[0].greater_is_better is None:
         raise ValueError(
             f"`loss` must be a metric with a direction, got {loss!r}. Use it in `subject_to`, or pass "
-            f"make_scorer({loss!r}, greater_is_better=...) with True or False."
+            f"make_scorer({names[0]!r}, greater_is_better=...) with True or False."
         )
-    names = [scorer.metric_name for scorer in scorers]
     if len(set(names)) < len(names):
         raise ValueError(f"`also_logged` must have metrics with different names, got {', '.join(names)}.")
     missing = {constraint.name for constraint in constraints} - set(names)

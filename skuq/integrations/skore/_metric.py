@@ -35,9 +35,10 @@ def metric(scorer: Any) -> Metric:
     Returns
     -------
     metric : callable
-        ``metric(estimator, X, y)`` returns the value of the scorer. The larger the better. The name of the
-        function is the name of the scorer. Pass the function to ``report.metrics.add`` of an
-        ``EstimatorReport``, a ``CrossValidationReport`` or a ``ComparisonReport``.
+        ``metric(estimator, X, y)`` returns the value of the scorer. The larger the better, except for metrics
+        without a direction, such as "picp". The name of the function is the name of the scorer. Pass the
+        function to ``report.metrics.add`` of an ``EstimatorReport``, a ``CrossValidationReport`` or a
+        ``ComparisonReport``.
 
     Raises
     ------

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skuq._rounding import count_above, reaches
+from skuq._rounding import ROUNDING, count_above, reaches
 from skuq._typing import ArrayLike, FloatArray
 from skuq._units import unit_of
 from skuq._validation import (
@@ -147,13 +147,16 @@ class UncertaintyCharacteristicsCurve:
         Returns
         -------
         point : OperatingPoint
-            Coordinates of the curve at this parameter.
+            Coordinates of the curve at this parameter. A corner that differs from the parameter only by
+            rounding is at the parameter, so its targets are inside.
         """
         value = check_number(parameter, "parameter")
         if self.vary == "scale" and value < 0:
             raise ValueError(f"`parameter` must be non-negative for vary='scale', got {value:g}.")
         # The miss rate is constant between corners; the other coordinates are linear.
-        position = max(int(np.searchsorted(self.parameter, value, side="right")) - 1, 0)
+        scale = max(abs(value), float(np.abs(self.parameter).max())) if self.vary == "bias" else value
+        reached = int(np.searchsorted(self.parameter, value + ROUNDING * scale, side="right"))
+        position = max(reached - 1, 0)
         # np.interp would be constant beyond the last corner.
         beyond = max(value - float(self.parameter[-1]), 0.0)
         bandwidth, excess, deficit = (

@@ -28,7 +28,7 @@ from skuq.monitoring._accumulator.arguments import (
     plans_of_tables,
 )
 from skuq.monitoring._accumulator.base import BaseAccumulator
-from skuq.monitoring._accumulator.block import Block
+from skuq.monitoring._accumulator.block import Block, has_only_zeros
 from skuq.monitoring._accumulator.histogram import bin_width
 from skuq.monitoring._accumulator.plans import Plan
 from skuq.monitoring._accumulator.report import Headline, headline_words
@@ -180,7 +180,7 @@ class MetricAccumulator(BaseAccumulator):
         Parameters
         ----------
         y : array-like of shape (n,)
-            Observed targets. A block without rows has no effect.
+            Observed targets. A block without rows has no effect, like a block whose weights are all 0.
         y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
             Forecast of every target. An array holds lower and upper bounds. In this case, all metrics must be
             metrics of intervals, and `curves` must be empty.
@@ -208,7 +208,7 @@ class MetricAccumulator(BaseAccumulator):
             # error.
             for options in self._options.values():
                 check_single_coverage(options.get("coverage", DEFAULT_COVERAGE))
-        return self._update(block)
+        return self if has_only_zeros(sample_weight) else self._update(block)
 
     def calibration_curve(self) -> CalibrationCurve:
         """Return the calibration curve: the observed share of targets at each nominal level.

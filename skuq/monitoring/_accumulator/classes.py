@@ -14,7 +14,7 @@ from skuq._validation import DEFAULT_COVERAGE, check_integer, check_mapping, che
 from skuq.metrics._internal import MetricFunction, check_class_labels
 from skuq.monitoring._accumulator.arguments import CLASS_DEFAULTS, plans_of_class_tables
 from skuq.monitoring._accumulator.base import BaseAccumulator
-from skuq.monitoring._accumulator.block import Block
+from skuq.monitoring._accumulator.block import Block, has_only_zeros
 from skuq.monitoring._accumulator.report import Headline, class_headline_words
 
 
@@ -127,7 +127,7 @@ class ClassMetricAccumulator(BaseAccumulator):
         ----------
         y : array-like of shape (n,)
             Observed targets. Class labels. A label that is not among `labels` has a probability of 0. A block
-            without rows has no effect.
+            without rows has no effect, like a block whose weights are all 0.
         y_pred : array-like of shape (n, K)
             Forecast of every target. Class probabilities, as returned by ``predict_proba``.
         sample_weight : array-like of shape (n,), default=None
@@ -146,7 +146,8 @@ class ClassMetricAccumulator(BaseAccumulator):
         """
         if np.shape(y)[:1] == np.shape(y_pred)[:1] == (0,):
             return self
-        return self._update(Block.of_classes(y, y_pred, self._arguments["labels"], sample_weight))
+        block = Block.of_classes(y, y_pred, self._arguments["labels"], sample_weight)
+        return self if has_only_zeros(sample_weight) else self._update(block)
 
     def reliability_table(self) -> pd.DataFrame:
         """Return predicted probabilities and observed shares in bins of the probability.

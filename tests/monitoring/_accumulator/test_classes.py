@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from skuq.evaluation import uncertainty_report
-from skuq.metrics import class_reliability_table, crps_loss, expected_calibration_error
+from skuq.metrics import class_reliability_table, crps_loss
 from skuq.metrics._class_inputs import draw_codes
 from skuq.monitoring import ClassMetricAccumulator, MetricAccumulator
 from tests.metrics.options import class_specs
@@ -46,31 +46,20 @@ def test_the_metrics_are_those_of_all_rows(weighted):
     pd.testing.assert_frame_equal(acc.reliability_table(), table, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("ece", {"classwise": True, "n_bins": 7}),
-        ("ece", {"norm": "squared"}),
-        ("set_coverage", {"coverage": 0.5}),
-        ("set_coverage_error", {"signed": True}),
-    ],
-)
-def test_options_reach_the_metrics(name, options):
+def test_options_and_common_arguments_reach_the_metrics():
     y, proba, _ = rows()
-    acc = ClassMetricAccumulator(name, labels=LABELS, options={name: options})
-    expected = SPECS[name].compute(y, proba, labels=LABELS, **options)
-    assert in_chunks(acc, y, proba, [100]).result()[name] == pytest.approx(expected, rel=1e-12)
-
-
-def test_common_arguments_reach_all_metrics():
-    y, proba, _ = rows()
-    acc = in_chunks(ClassMetricAccumulator(labels=LABELS, n_bins=5, coverage=0.6), y, proba, [100])
-    own = expected_calibration_error(y, proba, labels=LABELS, n_bins=5)
-    assert acc.result()["ece"] == pytest.approx(own, rel=1e-12)
-    assert acc.result()["set_coverage"] == SPECS["set_coverage"].compute(
-        y, proba, labels=LABELS, coverage=0.6
-    )
-    assert len(acc.reliability_table()) <= 5
+    for name, arguments, options in (
+        ("ece", {}, {"classwise": True, "n_bins": 7}),
+        ("ece", {}, {"norm": "squared"}),
+        ("ece", {"n_bins": 5}, {}),
+        ("set_coverage", {}, {"coverage": 0.5}),
+        ("set_coverage", {"coverage": 0.6}, {}),
+        ("set_coverage_error", {}, {"signed": True}),
+    ):
+        acc = ClassMetricAccumulator(name, labels=LABELS, options={name: options}, **arguments)
+        expected = SPECS[name].compute(y, proba, labels=LABELS, **options, **arguments)
+        assert in_chunks(acc, y, proba, [100]).result()[name] == pytest.approx(expected, rel=1e-12)
+    assert len(ClassMetricAccumulator(labels=LABELS, n_bins=5).update(y, proba).reliability_table()) <= 5
 
 
 def test_merges_copies_and_pickles():
@@ -128,59 +117,45 @@ def test_a_probability_of_zero_makes_the_log_loss_infinite_in_every_block():
     assert reading == "infinite: some observed classes have a predicted probability of 0"
 
 
-@pytest.mark.parametrize(
-    ("metrics", "options", "message"),
-    [
+def test_metrics_that_need_all_rows_or_other_forecasts():
+    for metrics, options, message in (
         (["crps"], {}, "of classes, got the metric 'crps'. Use MetricAcc"),
         ([crps_loss], {}, "of classes, got the metric 'crps'"),
         (["ece"], {"ece": {"strategy": "quantile"}}, "must have strategy='uniform', got 'quantile'"),
         (["ece"], {"ece": {"norm": "debiased"}}, "must have norm='l1' or 'squared', got 'debiased'"),
         ([], {"crps": {}}, "of classes, got the metric 'crps'"),
-    ],
-)
-def test_metrics_that_need_all_rows_or_other_forecasts(metrics, options, message):
-    with pytest.raises(ValueError, match=message):
-        ClassMetricAccumulator(*metrics, labels=LABELS, options=options)
+    ):
+        with pytest.raises(ValueError, match=message):
+            ClassMetricAccumulator(*metrics, labels=LABELS, options=options)
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
+def test_bad_labels_and_the_representation():
+    for labels, message in (
         (None, "`labels` must hold a class for each column, got None"),
         ([], r"`labels` must have shape \(K,\)"),
         ([[0, 1]], r"`labels` must have shape \(K,\)"),
         (["a", "a"], "`labels` must be distinct"),
-    ],
-)
-def test_bad_labels(labels, message):
-    with pytest.raises(ValueError, match=message):
-        ClassMetricAccumulator(labels=labels)
+    ):
+        with pytest.raises(ValueError, match=message):
+            ClassMetricAccumulator(labels=labels)
+    acc = ClassMetricAccumulator("ece", labels=["a", "b"], coverage=0.8)
+    shown = "ClassMetricAccumulator('ece', labels=array(['a', 'b'], dtype='<U1'), coverage=0.8, 0 rows)"
+    assert repr(acc) == shown
+    acc.labels[0] = "z"
+    assert acc.labels.tolist() == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("y", "proba", "error", "message"),
-    [
+def test_a_bad_block_leaves_the_accumulator_unchanged():
+    acc = ClassMetricAccumulator(labels=LABELS).update(*rows()[:2])
+    before = acc.result()
+    for y, proba, error, message in (
         (["ant"], [[0.5, 0.6, 0.1]], ValueError, "rows that sum to 1"),
         (["ant"], [[0.5, 0.5]], ValueError, r"`labels` must have shape \(2,\)"),
         (["ant"], [[True, False, False]], ValueError, "got sets"),
         ([1], [[0.5, 0.4, 0.1]], TypeError, "the type of `y_true`"),
         (["ant"], np.empty((0, 3)), ValueError, "at least one row"),
-    ],
-)
-def test_a_bad_block_leaves_the_accumulator_unchanged(y, proba, error, message):
-    acc = ClassMetricAccumulator(labels=LABELS).update(*rows()[:2])
-    before = acc.result()
-    with pytest.raises(error, match=message):
-        acc.update(y, proba)
+    ):
+        with pytest.raises(error, match=message):
+            acc.update(y, proba)
     assert (acc.result(), acc.n_rows) == (before, 600)
     assert acc.update([], np.empty((0, 3))).n_rows == 600
-
-
-def test_the_representation_and_the_labels():
-    acc = ClassMetricAccumulator("ece", labels=["a", "b"], coverage=0.8)
-    assert (
-        repr(acc)
-        == "ClassMetricAccumulator('ece', labels=array(['a', 'b'], dtype='<U1'), coverage=0.8, 0 rows)"
-    )
-    acc.labels[0] = "z"
-    assert acc.labels.tolist() == ["a", "b"]
