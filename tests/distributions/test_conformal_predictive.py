@@ -22,10 +22,10 @@ from skuq.distributions import (
     affine,
     concat,
 )
-from skuq.exceptions import NoDensityError, SmallSampleWarning
+from skuq.exceptions import SmallSampleWarning
 
-COVERAGES = ["0.05", "0.1", "0.3", "0.5", "0.6", "0.75", "0.8", "0.9", "0.95", "0.99"]
-SIZES = [1, 2, 3, 4, 5, 8, 9, 10, 11, 18, 19, 20, 38, 39, 40, 98, 99, 100, 198, 199, 200, 1000]
+COVERAGES = ["0.05", "0.1", "0.3", "0.5", "0.6", "0.7", "0.75", "0.8", "0.9", "0.95", "0.99", "0.999"]
+SIZES = [1, 2, 3, 4, 5, 8, 9, 10, 11, 18, 19, 20, 29, 38, 39, 40, 98, 99, 100, 198, 199, 200, 999, 1000]
 either_side = pytest.mark.parametrize("symmetric", [True, False], ids=["symmetric", "signed"])
 LOC, SCALE = np.array([0.0, 10.0, -3.0]), np.array([1.0, 0.5, 2.0])
 
@@ -63,20 +63,7 @@ def test_interval_ends_at_the_explicit_order_statistics(n, symmetric):
             assert_array_equal(bounds[:, 0], LOC + SCALE * ordered[n - rank])
 
 
-@pytest.mark.parametrize(
-    ("n", "coverage", "rank"),
-    [(9, 0.9, 9), (99, 0.9, 90), (99, 0.99, 99), (19, 0.95, 19), (999, 0.999, 999), (29, 0.7, 21)],
-)
-def test_a_rank_that_is_whole_is_not_rounded_up(n, coverage, rank):
-    """(n + 1) * coverage is whole in decimals and above that in floating point for some of these."""
-    dist = ConformalPredictive(0.0, 1.0, np.arange(1.0, n + 1), symmetric=True)
-    assert_array_equal(dist.interval(coverage), [[-rank, rank]])
-    signed = ConformalPredictive(0.0, 1.0, np.arange(1.0, n + 1))
-    assert_array_equal(signed.ppf(coverage), rank)
-    assert_array_equal(signed.quantile(1 - coverage), n + 1 - rank)
-
-
-@pytest.mark.parametrize("text", [*COVERAGES, "0.999", "0.9999", "0.99999", "0.123456"])
+@pytest.mark.parametrize("text", [*COVERAGES, "0.9999", "0.99999", "0.123456"])
 def test_rows_needed_is_the_smallest_number_whose_rank_exists(text):
     coverage = Fraction(text)
     n = next(n for n in range(1, 100_001) if math.ceil((n + 1) * coverage) <= n)
@@ -232,10 +219,7 @@ def test_reversed_it_is_its_mirror_image(symmetric, size):
         quietly(mirrored.quantile, levels), 2 - 3 * quietly(dist.quantile, 1 - levels), rtol=1e-12, atol=1e-12
     )
     assert_allclose(
-        quietly(mirrored.interval, 0.4),
-        2 - 3 * quietly(dist.interval, 0.4)[:, ::-1],
-        rtol=1e-12,
-        atol=1e-12,
+        quietly(mirrored.interval, 0.4), 2 - 3 * quietly(dist.interval, 0.4)[:, ::-1], rtol=1e-12, atol=1e-12
     )
     assert_allclose(mirrored.mean(), 2 - 3 * dist.mean())
     assert_allclose(mirrored.std(), 3 * dist.std())
@@ -362,13 +346,6 @@ def test_weights_of_zero_are_absent():
     assert_array_equal(dist.weights, [2.0, 1.0])
 
 
-def test_there_is_no_density():
-    dist = ConformalPredictive(LOC, SCALE, [1.0, 2.0])
-    assert not dist.has_density
-    with pytest.raises(NoDensityError, match="crps"):
-        dist.pdf(0.0)
-
-
 def test_a_row_of_scale_zero_is_a_point_but_for_unreachable_levels():
     dist = ConformalPredictive([2.0, 2.0], [0.0, 1.0], np.arange(9.0), symmetric=True)
     assert_array_equal(dist.interval(0.9), [[2.0, 2.0], [-6.0, 10.0]])
@@ -401,37 +378,6 @@ def test_a_crowd_of_scores_on_one_number_is_counted():
     for y in (loc, np.nextafter(loc, -np.inf), loc + scale, loc - 3 * scale):
         expected = [(one + width * values <= at).sum() for one, width, at in zip(loc, scale, y, strict=True)]
         assert_array_equal(count_reached(values, loc, scale, y), expected)
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"scores": []}, r"`scores` must have shape \(k,\) with k >= 1"),
-        ({"scores": [[1.0]]}, r"`scores` must have shape \(k,\)"),
-        ({"scores": [1.0, np.nan]}, "`scores` must be finite, got nan at row 1"),
-        ({"scores": [1.0, np.inf]}, "`scores` must be finite"),
-        ({"scores": [1.0, -2.0], "symmetric": True}, "`scores` must be non-negative, got -2.0 at row 1"),
-        ({"weights": [1.0, 2.0]}, "`weights` must have shape"),
-        ({"weights": [-1.0]}, "`weights` must be non-negative"),
-        ({"weights": [0.0]}, "`weights` must have a positive sum"),
-        ({"test_weight": 0.0}, "`test_weight` must be positive"),
-        ({"test_weight": [1.0, 2.0]}, r"`test_weight` must be a number or have shape \(3,\)"),
-        ({"test_weight": np.inf}, "`test_weight` must be finite"),
-        ({"scale": -1.0}, "`scale` must be non-negative"),
-        ({"loc": [0.0, np.nan, 0.0]}, "`loc` must be finite"),
-        ({"symmetric": "yes"}, "`symmetric` must be one of True, False"),
-    ],
-)
-def test_bad_input_is_named(changed, message):
-    arguments = {"loc": LOC, "scale": SCALE, "scores": [1.0], **changed}
-    with pytest.raises(ValueError, match=message):
-        ConformalPredictive(**arguments)
-
-
-@pytest.mark.parametrize("scores", [["a"], [1j]])
-def test_scores_of_another_kind_are_refused(scores):
-    with pytest.raises(TypeError, match="`scores` must hold real numbers"):
-        ConformalPredictive(LOC, SCALE, scores)
 
 
 def test_the_callers_arrays_are_neither_kept_nor_changed():
