@@ -1,4 +1,4 @@
-"""Decompositions against published numbers, and the laws of their parts."""
+"""Decompositions and reliability curves: published numbers, and the laws of the parts."""
 
 import math
 from itertools import pairwise
@@ -8,9 +8,15 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
+from sklearn.isotonic import IsotonicRegression
 
 from skuq.distributions import ConformalPredictive, Empirical, Normal, Transformed
-from skuq.evaluation import compare_score_decompositions, score_decomposition
+from skuq.evaluation import (
+    compare_score_decompositions,
+    probability_reliability_curve,
+    quantile_reliability_curve,
+    score_decomposition,
+)
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import crps_loss, pinball_loss
 
@@ -122,7 +128,7 @@ REQUESTS = [
 
 @pytest.mark.parametrize("options", REQUESTS, ids=str)
 def test_parts_sum_to_the_score_and_are_not_negative(options):
-    for seed in range(150):  # 1050 sets in all
+    for seed in range(60):  # Each combination of ties, weights and constants.
         y, loc, scale, weight = random_forecast(seed)
         parts = score_decomposition(y, (loc, scale), sample_weight=weight, **options, **CONSTANT)
         total = parts.miscalibration - parts.discrimination + parts.uncertainty
@@ -266,6 +272,7 @@ def test_half_the_standard_deviation_is_miscalibrated_and_the_right_one_is_not()
     assert narrow.p_value == pytest.approx(1 / 101)
 
 
+@pytest.mark.laws
 def test_calibrated_forecasts_exceed_the_limit_in_five_percent():
     rng = np.random.default_rng(0)
     p_values = []
@@ -352,67 +359,122 @@ def test_compared_thresholds_and_classes():
     assert table.loc["discrimination", "difference"] == pytest.approx(0, abs=1e-12)
 
 
-DIST = (MEAN, STD)
-
-
-@pytest.mark.parametrize(
-    ("y", "forecast", "options", "error", "message"),
-    [
-        (Y, DIST, {"score": "rps"}, ValueError, "`score` must be one of 'crps'"),
-        (Y, DIST, {"method": "mean"}, ValueError, "`method` must be one of 'quantile', 'threshold'"),
-        (Y, DIST, {"score": "brier", "method": "threshold"}, ValueError, "`method` must be 'quantile' with"),
-        (Y, DIST, {"thresholds": 9}, ValueError, "`thresholds` must be None with score='crps'"),
-        (Y, DIST, {"score": "squared_error", "levels": 9}, ValueError, "`levels` must be None with"),
-        (Y, DIST, {"labels": [0, 1]}, ValueError, "`labels` must be None with"),
-        (Y, DIST, {"score": "brier"}, ValueError, "`thresholds` must be given for score='brier'"),
-        (EVENTS, PROBA, {"score": "brier", "thresholds": 1.0}, ValueError, "`thresholds` must be None if"),
-        (Y, DIST, {"score": "brier", "thresholds": 1, "labels": [0]}, ValueError, "`labels` must be None if"),
-        (Y, DIST, {"levels": [0.5, 0.4]}, ValueError, "`levels` must be strictly increasing"),
-        (Y, DIST, {"levels": [0.0, 0.4]}, ValueError, "`levels` must lie strictly between 0 and 1"),
-        (Y, DIST, {"method": "threshold", "thresholds": [1.0]}, ValueError, "at least two numbers"),
-        (Y, DIST, {"method": "threshold", "thresholds": [1.0, np.nan]}, ValueError, "`thresholds` must be f"),
-        (Y, DIST, {"n_redraws": -1}, ValueError, "`n_redraws` must be at least 0"),
-        (Y, DIST, {"groups": [1, 2]}, ValueError, r"`groups` must have shape \(8,\), got \(2,\)"),
-        (Y, DIST, {"groups": [None] * 8}, ValueError, "`groups` must not have missing values"),
-        (Y, DIST, {"sample_weight": -WEIGHT}, ValueError, "`sample_weight` must be non-negative"),
-        (Y, DIST, {"sample_weight": WEIGHT / 99}, ValueError, "`sample_weight` counts repetitions"),
-        (np.where(Y > 7, np.nan, Y), DIST, {}, ValueError, "`y_true` must be finite"),
-        ([], ([], []), {}, ValueError, "at least one row"),
-        (Y, MEAN, {}, TypeError, "`y_pred` must be a Distribution unless `score` is 'pinball'"),
-        (Y, MEAN, {"score": "pinball", "levels": 2}, TypeError, "`y_pred` must be a Distribution unless"),
-        (
-            Y,
-            MEAN[:3],
-            {"score": "squared_error"},
-            ValueError,
-            r"`y_pred` must be a Distribution or points of",
-        ),
-        (Y, MEAN * np.nan, {"score": "squared_error"}, ValueError, "`y_pred` must be finite"),
-        (EVENTS, PROBA * np.nan, {"score": "brier"}, ValueError, "`y_pred` must"),
-        (EVENTS, 2 * PROBA, {"score": "brier"}, ValueError, r"`y_pred` must lie in \[0, 1\]"),
-        (EVENTS * 0, PROBA, {"score": "brier"}, ValueError, "`labels` must be given if"),
-    ],
-)
-def test_bad_input_is_named(y, forecast, options, error, message):
-    with pytest.raises(error, match=message):
-        score_decomposition(y, forecast, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"method": "threshold"}, "with method='threshold', `thresholds` must be an array"),
-        ({"confidence": 1.5}, "`confidence` must lie strictly between 0 and 1"),
-        ({"n_resamples": 1}, "`n_resamples` must be at least 2"),
-    ],
-)
-def test_bad_input_of_a_comparison_is_named(options, message):
-    with pytest.raises(ValueError, match=message):
-        compare_score_decompositions(Y, DIST, DIST, **options)
-
-
 def test_tables_of_pandas_are_accepted():
     frame = pd.DataFrame({"no": 1 - PROBA, "yes": PROBA})
     named = pd.Series(np.where(EVENTS, "yes", "no"))
     parts = score_decomposition(named, frame, score="brier", labels=frame.columns, **CONSTANT)
     assert parts.score == pytest.approx(0.2266666667)
+
+
+# ------------------------------------------------------------ isotonic reliability curves and their bands
+
+
+def sample(n, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    return x, x + rng.normal(size=n), Normal(x, np.ones(n))
+
+
+def test_the_curve_of_probabilities_is_isotonic_regression():
+    rng = np.random.default_rng(0)
+    proba = rng.random(300).round(2)
+    y, weight = (rng.random(300) < proba).astype(int), rng.integers(1, 4, 300)
+    curve = probability_reliability_curve(y, proba, sample_weight=weight, band=None)
+    expected = IsotonicRegression().fit(proba, y, weight)
+    assert_allclose(curve["forecast"], np.unique(proba))
+    assert_allclose(curve["recalibrated"], expected.predict(np.unique(proba)), atol=1e-12)
+    assert_allclose(curve["n"], np.bincount(np.unique(proba, return_inverse=True)[1], weight))
+
+
+def test_the_curve_gives_the_miscalibration():
+    _x, y, dist = sample(200)
+    quantile = dist.quantile([0.8])[:, 0]
+    curve = quantile_reliability_curve(y, dist, level=0.8, band=None)
+    best = np.interp(quantile, curve["forecast"], curve["recalibrated"])
+    loss = [np.maximum(0.8 * e, -0.2 * e).mean() for e in (y - quantile, y - best)]
+    parts = score_decomposition(y, dist, score="pinball", levels=0.8, n_redraws=0)
+    assert loss[0] - loss[1] == pytest.approx(parts.miscalibration)
+    points = quantile_reliability_curve(y, quantile, level=0.8, band=None)
+    assert_allclose(points, curve)
+
+
+@pytest.mark.laws
+def test_the_consistency_band_holds_the_curve_of_calibrated_forecasts():
+    inside = []
+    for seed in range(20):
+        _x, y, dist = sample(200, seed)
+        for curve in (
+            quantile_reliability_curve(y, dist, level=0.7, random_state=seed),
+            probability_reliability_curve(y, dist, threshold=0.3, random_state=seed),
+        ):
+            low, high = curve["consistency_low"], curve["consistency_high"]
+            inside.append(((curve["recalibrated"] >= low) & (curve["recalibrated"] <= high)).mean())
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.05)
+
+
+@pytest.mark.laws
+def test_the_confidence_band_holds_the_true_curve_of_biased_forecasts():
+    inside, consistent = [], []
+    for seed in range(20):
+        x, y, _ = sample(400, seed)
+        biased = Normal(x + 1, np.ones(400))
+        curve = quantile_reliability_curve(y, biased, band="confidence", random_state=seed)
+        middle = curve.iloc[40:-40]
+        true = middle["forecast"] - 1
+        inside.append(((true >= middle["confidence_low"]) & (true <= middle["confidence_high"])).mean())
+        band = quantile_reliability_curve(y, biased, random_state=seed).iloc[40:-40]
+        consistent.append((band["recalibrated"] >= band["consistency_low"]).mean())
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.08)
+    assert np.mean(consistent) < 0.05
+
+
+@pytest.mark.parametrize("band", ["consistency", "confidence"])
+def test_a_weight_of_a_curve_is_a_number_of_rows(band):
+    _x, y, dist = sample(50)
+    weight = np.tile([1, 2], 25)
+    rows = np.repeat(np.arange(50), weight)
+    weighted = quantile_reliability_curve(y, dist, sample_weight=weight, band=band, random_state=0)
+    repeated = quantile_reliability_curve(y[rows], dist[rows], band=band, random_state=0)
+    columns = list(weighted) if band == "consistency" else ["forecast", "recalibrated", "n"]
+    assert_allclose(weighted[columns], repeated[columns])
+    fractional = quantile_reliability_curve(y, dist, sample_weight=weight + 0.5, band=band, random_state=0)
+    assert len(fractional) == 50
+    assert np.isfinite(fractional).all(axis=None)
+
+
+def test_the_event_of_a_threshold():
+    _x, y, dist = sample(100)
+    curve = probability_reliability_curve(y, dist, threshold=0.5, band=None)
+    by_hand = probability_reliability_curve(y > 0.5, 1 - dist.cdf(np.full(100, 0.5)), band=None)
+    assert_allclose(curve, by_hand)
+
+
+def test_classes():
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(3), size=200)
+    y = np.array(["a", "b", "c"])[(rng.random((200, 1)) > proba.cumsum(axis=1)).sum(axis=1)]
+    curve = probability_reliability_curve(y, proba, of_class="b", band=None)
+    assert_allclose(curve, probability_reliability_curve(y == "b", proba[:, 1], band=None))
+    top = probability_reliability_curve(y, proba, band=None)
+    hit = np.array(["a", "b", "c"])[proba.argmax(axis=1)] == y
+    assert_allclose(top, probability_reliability_curve(hit, proba.max(axis=1), band=None))
+
+
+def test_the_band_of_many_forecasts_is_interpolated():
+    _, y, dist = sample(3000)
+    curve = quantile_reliability_curve(y, dist, n_redraws=20, random_state=0)
+    assert len(curve) == 3000
+    low, high = curve["consistency_low"], curve["consistency_high"]
+    assert (np.diff(low) >= 0).all()
+    assert (low <= high).all()
+    assert abs(high - low).iloc[1500] < 0.5
+
+
+def test_bands_are_reproducible_and_nested():
+    _x, y, dist = sample(60)
+    narrow, again, wide = (
+        quantile_reliability_curve(y, dist, band_coverage=c, random_state=0) for c in (0.5, 0.5, 0.9)
+    )
+    assert_allclose(narrow, again)
+    assert (wide["consistency_low"] <= narrow["consistency_low"]).all()
+    assert (wide["consistency_high"] >= narrow["consistency_high"]).all()
