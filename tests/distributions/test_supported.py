@@ -378,6 +378,18 @@ def test_the_crps_in_a_tail_of_the_base():
     assert_allclose(dist.crps(1.4), integral(0.0, 1.4, 0) + integral(1.4, 1.5, 1), rtol=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("bound", "mean", "std"),  # from mpmath
+    [(5.0, 5.186503967125842, 0.1808215546253052), (30.0, 30.033259667433677, 0.033223056931746826)],
+)
+def test_the_moments_of_a_far_tail(bound, mean, std):
+    for dist, sign in (
+        (Truncated(Normal(0.0, 1.0), bound), 1),
+        (Truncated(Normal(0.0, 1.0), upper=-bound), -1),
+    ):
+        assert_allclose([sign * dist.mean(), dist.std()], [[mean], [std]], rtol=1e-9)
+
+
 def test_a_far_tail_is_precise():
     dist = Truncated(Normal([0.0, 0.0], 1.0), [20.0, -np.inf], [np.inf, -20.0])
     excess = stats.norm.isf(0.5 * stats.norm.sf(20.0))
