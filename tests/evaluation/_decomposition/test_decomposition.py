@@ -33,25 +33,19 @@ def numbers(parts):
     return [parts.miscalibration, parts.discrimination, parts.uncertainty, parts.score]
 
 
-@pytest.mark.parametrize(
-    ("options", "weight", "expected"),
-    [
+def test_points_have_the_parts_of_model_diagnostics():
+    weighted = [2.4930555555555554, 4.569444444444445, 5.138888888888889, 3.0625]
+    for options, weight, expected in (
         ({"score": "squared_error"}, None, [1.71875, 4.625, 5.25, 2.34375]),
-        (
-            {"score": "squared_error"},
-            WEIGHT,
-            [2.4930555555555554, 4.569444444444445, 5.138888888888889, 3.0625],
-        ),
+        ({"score": "squared_error"}, WEIGHT, weighted),
         ({"score": "pinball", "levels": 0.5}, None, [0.28125, 0.625, 1, 0.65625]),
         ({"score": "pinball", "levels": 0.9}, None, [0.60625, 0.275, 0.35, 0.68125]),
         ({"score": "pinball", "levels": 0.1}, None, [0.55625, 0.275, 0.35, 0.63125]),
-    ],
-)
-def test_points_have_the_parts_of_model_diagnostics(options, weight, expected):
-    parts = score_decomposition(Y, MEAN, sample_weight=weight, **options)
-    assert_allclose(numbers(parts), expected, rtol=1e-12)
-    assert math.isnan(parts.miscalibration_limit)
-    assert math.isnan(parts.p_value)
+    ):
+        parts = score_decomposition(Y, MEAN, sample_weight=weight, **options)
+        assert_allclose(numbers(parts), expected, rtol=1e-12)
+        assert math.isnan(parts.miscalibration_limit)
+        assert math.isnan(parts.p_value)
 
 
 @pytest.mark.parametrize(
@@ -62,14 +56,16 @@ def test_points_have_the_parts_of_model_diagnostics(options, weight, expected):
     ],
 )
 def test_probabilities_have_the_parts_of_model_diagnostics(score, expected):
-    assert_allclose(
-        numbers(score_decomposition(EVENTS, PROBA, score=score, **CONSTANT)), expected, atol=1e-10
-    )
-    both = np.column_stack([1 - PROBA, PROBA])
-    named = np.where(EVENTS, "yes", "no")
-    parts = score_decomposition(named, both, score=score, labels=["no", "yes"], **CONSTANT)
-    assert_allclose(numbers(parts), expected, atol=1e-10)
-    assert parts.parts.index.tolist() == ["yes"]
+    frame = pd.DataFrame({"no": 1 - PROBA, "yes": PROBA})
+    named = pd.Series(np.where(EVENTS, "yes", "no"))
+    for y, proba, labels in (
+        (EVENTS, PROBA, None),
+        (named.to_numpy(), frame.to_numpy(), ["no", "yes"]),
+        (named, frame, frame.columns),
+    ):
+        parts = score_decomposition(y, proba, score=score, labels=labels, **CONSTANT)
+        assert_allclose(numbers(parts), expected, atol=1e-10)
+        assert labels is None or parts.parts.index.tolist() == ["yes"]
 
 
 def test_quantiles_of_normals():
@@ -198,34 +194,32 @@ def test_units_of_the_target(unit):
         assert scaled.miscalibration_limit == pytest.approx(plain.miscalibration_limit * factor, rel=1e-6)
 
 
-def test_squares_of_huge_targets_overflow_to_infinity():
-    parts = score_decomposition(1e200 * Y, 1e200 * MEAN, score="squared_error")
-    assert parts.score == parts.miscalibration == parts.uncertainty == math.inf
-    perfect = score_decomposition(1e200 * Y, 1e200 * Y, score="squared_error")
-    assert perfect.miscalibration == 0
-
-
-def test_a_constant_forecast_does_not_discriminate():
-    for options in REQUESTS:
+def test_parts_that_are_zero():
+    for options in REQUESTS:  # a constant forecast
         parts = score_decomposition(Y, (np.full(8, 4.0), np.full(8, 2.0)), **options, **CONSTANT)
         assert parts.discrimination == pytest.approx(0, abs=1e-12)
+    constant_target = score_decomposition(np.full(5, 2.0), (np.arange(5.0), np.ones(5)), random_state=0)
+    one_row = score_decomposition([1.0], ([2.0], [1.0]), random_state=0)
+    for parts in (constant_target, one_row):
+        assert_allclose(numbers(parts), [parts.score, 0, 0, parts.score], atol=1e-12)
+    right = score_decomposition(Y, Empirical(Y[:, np.newaxis]), levels=9, **CONSTANT)
+    assert_allclose(numbers(right), [0, right.uncertainty, right.uncertainty, 0], atol=1e-15)
+    huge = score_decomposition(1e200 * Y, 1e200 * MEAN, score="squared_error")
+    assert huge.score == huge.miscalibration == huge.uncertainty == math.inf
+    assert score_decomposition(1e200 * Y, 1e200 * Y, score="squared_error").miscalibration == 0
+    table = compare_score_decompositions(
+        Y, (MEAN, STD), (MEAN, STD), sample_weight=WEIGHT, n_resamples=20, random_state=0
+    )
+    assert (table[["difference", "low", "high", "standard_error"]] == 0).all(axis=None)
 
 
-def test_a_constant_target_has_no_uncertainty():
-    parts = score_decomposition(np.full(5, 2.0), (np.arange(5.0), np.ones(5)), random_state=0)
-    assert parts.uncertainty == pytest.approx(0, abs=1e-12)
-    assert parts.discrimination == pytest.approx(0, abs=1e-12)
-    assert parts.miscalibration == pytest.approx(parts.score)
-
-
-def test_one_row_is_all_miscalibration():
-    parts = score_decomposition([1.0], ([2.0], [1.0]), random_state=0)
-    assert_allclose(numbers(parts), [parts.score, 0, 0, parts.score], atol=1e-15)
-
-
-def test_a_point_forecast_that_is_right_has_only_uncertainty():
-    parts = score_decomposition(Y, Empirical(Y[:, np.newaxis]), levels=9, **CONSTANT)
-    assert_allclose(numbers(parts), [0, parts.uncertainty, parts.uncertainty, 0], atol=1e-15)
+def test_limits_are_reproducible_and_exist_for_fractional_weights():
+    first, second, other = (
+        score_decomposition(Y, (MEAN, STD), random_state=seed).miscalibration_limit for seed in (0, 0, 1)
+    )
+    assert first == second != other
+    parts = score_decomposition(Y, (MEAN, STD), sample_weight=WEIGHT + 0.5, random_state=0)
+    assert 0 < parts.miscalibration_limit < parts.score * 2
 
 
 def test_an_impossible_event_has_an_infinite_log_loss():
@@ -309,18 +303,6 @@ def test_groups_are_decomposed_separately():
     assert parts.score == pytest.approx(np.average(parts.groups["score"], weights=parts.groups["n"]))
 
 
-def test_redraws_are_reproducible():
-    first, second, other = (
-        score_decomposition(Y, (MEAN, STD), random_state=seed).miscalibration_limit for seed in (0, 0, 1)
-    )
-    assert first == second != other
-
-
-def test_fractional_weights_have_a_limit():
-    parts = score_decomposition(Y, (MEAN, STD), sample_weight=WEIGHT + 0.5, random_state=0)
-    assert 0 < parts.miscalibration_limit < parts.score * 2
-
-
 def test_differences_of_two_models():
     rng = np.random.default_rng(0)
     x, z = rng.normal(size=(2, 400))
@@ -337,13 +319,6 @@ def test_differences_of_two_models():
     assert table.loc["discrimination", "low"] > 0
 
 
-def test_a_model_does_not_differ_from_itself():
-    table = compare_score_decompositions(
-        Y, (MEAN, STD), (MEAN, STD), sample_weight=WEIGHT, n_resamples=20, random_state=0
-    )
-    assert (table[["difference", "low", "high", "standard_error"]] == 0).all(axis=None)
-
-
 def test_compared_thresholds_and_classes():
     rng = np.random.default_rng(0)
     thresholds = np.linspace(-3, 12, 30)
@@ -357,13 +332,6 @@ def test_compared_thresholds_and_classes():
     table = compare_score_decompositions(y, proba, proba**3, score="log_loss", **options)
     assert table.loc["miscalibration", "high"] < 0
     assert table.loc["discrimination", "difference"] == pytest.approx(0, abs=1e-12)
-
-
-def test_tables_of_pandas_are_accepted():
-    frame = pd.DataFrame({"no": 1 - PROBA, "yes": PROBA})
-    named = pd.Series(np.where(EVENTS, "yes", "no"))
-    parts = score_decomposition(named, frame, score="brier", labels=frame.columns, **CONSTANT)
-    assert parts.score == pytest.approx(0.2266666667)
 
 
 # ------------------------------------------------------------ isotonic reliability curves and their bands
@@ -442,14 +410,11 @@ def test_a_weight_of_a_curve_is_a_number_of_rows(band):
     assert np.isfinite(fractional).all(axis=None)
 
 
-def test_the_event_of_a_threshold():
+def test_events_of_a_threshold_and_of_classes():
     _x, y, dist = sample(100)
     curve = probability_reliability_curve(y, dist, threshold=0.5, band=None)
     by_hand = probability_reliability_curve(y > 0.5, 1 - dist.cdf(np.full(100, 0.5)), band=None)
     assert_allclose(curve, by_hand)
-
-
-def test_classes():
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(3), size=200)
     y = np.array(["a", "b", "c"])[(rng.random((200, 1)) > proba.cumsum(axis=1)).sum(axis=1)]
@@ -460,17 +425,7 @@ def test_classes():
     assert_allclose(top, probability_reliability_curve(hit, proba.max(axis=1), band=None))
 
 
-def test_the_band_of_many_forecasts_is_interpolated():
-    _, y, dist = sample(3000)
-    curve = quantile_reliability_curve(y, dist, n_redraws=20, random_state=0)
-    assert len(curve) == 3000
-    low, high = curve["consistency_low"], curve["consistency_high"]
-    assert (np.diff(low) >= 0).all()
-    assert (low <= high).all()
-    assert abs(high - low).iloc[1500] < 0.5
-
-
-def test_bands_are_reproducible_and_nested():
+def test_bands_are_reproducible_nested_and_interpolated():
     _x, y, dist = sample(60)
     narrow, again, wide = (
         quantile_reliability_curve(y, dist, band_coverage=c, random_state=0) for c in (0.5, 0.5, 0.9)
@@ -478,3 +433,10 @@ def test_bands_are_reproducible_and_nested():
     assert_allclose(narrow, again)
     assert (wide["consistency_low"] <= narrow["consistency_low"]).all()
     assert (wide["consistency_high"] >= narrow["consistency_high"]).all()
+    _, y, dist = sample(3000)
+    curve = quantile_reliability_curve(y, dist, n_redraws=20, random_state=0)
+    low, high = curve["consistency_low"], curve["consistency_high"]
+    assert len(curve) == 3000
+    assert (np.diff(low) >= 0).all()
+    assert (low <= high).all()
+    assert abs(high - low).iloc[1500] < 0.5
