@@ -26,7 +26,7 @@ from skuq.distributions._numerics.adaptive_cdf import adaptive_crps
 MOST_STEPS = 1 << 14
 """Maximum number of integers whose terms are all evaluated. More integers are summed by a rule."""
 
-LEAST_LEVELS = 2.0 ** np.array([-600, -350, -200, -110, -60, -53, -50, -46])
+LEAST_LEVELS = 2.0 ** np.array([-200, -53, -46])
 """Levels that replace a smaller level whose quantile is wrong. The first right quantile is used."""
 
 
