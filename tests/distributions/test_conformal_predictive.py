@@ -22,7 +22,7 @@ from skuq.distributions import (
     affine,
     concat,
 )
-from skuq.exceptions import SmallSampleWarning
+from skuq.exceptions import NoDensityError, SmallSampleWarning
 
 COVERAGES = ["0.05", "0.1", "0.3", "0.5", "0.6", "0.7", "0.75", "0.8", "0.9", "0.95", "0.99", "0.999"]
 SIZES = [1, 2, 3, 4, 5, 8, 9, 10, 11, 18, 19, 20, 29, 38, 39, 40, 98, 99, 100, 198, 199, 200, 999, 1000]
@@ -196,17 +196,6 @@ def test_unknown_probability_lies_beyond_all_values(symmetric):
     assert_array_equal(dist.crps(np.inf), np.inf)
 
 
-def test_median_lies_halfway_between_the_sides():
-    assert_array_equal(ConformalPredictive(LOC, SCALE, [1.0, 2.0, 3.0, 7.0]).median(), LOC + 2.5 * SCALE)
-    assert_array_equal(ConformalPredictive(LOC, SCALE, [1.0, 2.0, 7.0]).median(), LOC + 2 * SCALE)
-    assert_array_equal(ConformalPredictive(LOC, SCALE, [4.0]).median(), LOC + 4 * SCALE)
-    assert_array_equal(ConformalPredictive(LOC, SCALE, [1.0, 2.0, 7.0], symmetric=True).median(), LOC)
-    # a new row of so much weight that nothing is known, not even the half
-    unknown = ConformalPredictive(LOC, SCALE, [1.0, 3.0], test_weight=50.0)
-    assert_array_equal(unknown.median(), LOC + 2 * SCALE)
-    assert_array_equal(unknown.ppf(0.5), unknown.median())  # no warning: it is finite
-
-
 @either_side
 @pytest.mark.parametrize("size", [1, 6, 19])
 def test_reversed_it_is_its_mirror_image(symmetric, size):
@@ -340,12 +329,6 @@ def test_rows_concat_pickle_and_copy(symmetric):
         assert_array_equal(quietly(both.quantile, levels)[:3], expected)
 
 
-def test_weights_of_zero_are_absent():
-    dist = ConformalPredictive(LOC, SCALE, [5.0, 1.0, 99.0], [1.0, 2.0, 0.0])
-    assert_array_equal(dist.scores, [1.0, 5.0])
-    assert_array_equal(dist.weights, [2.0, 1.0])
-
-
 def test_a_row_of_scale_zero_is_a_point_but_for_unreachable_levels():
     dist = ConformalPredictive([2.0, 2.0], [0.0, 1.0], np.arange(9.0), symmetric=True)
     assert_array_equal(dist.interval(0.9), [[2.0, 2.0], [-6.0, 10.0]])
@@ -378,16 +361,6 @@ def test_a_crowd_of_scores_on_one_number_is_counted():
     for y in (loc, np.nextafter(loc, -np.inf), loc + scale, loc - 3 * scale):
         expected = [(one + width * values <= at).sum() for one, width, at in zip(loc, scale, y, strict=True)]
         assert_array_equal(count_reached(values, loc, scale, y), expected)
-
-
-def test_the_callers_arrays_are_neither_kept_nor_changed():
-    scores, weights = np.array([2.0, 1.0]), np.array([1.0, 3.0])
-    dist = ConformalPredictive(LOC, SCALE, scores, weights, 1.0)
-    scores[:] = 9.0
-    assert_array_equal(dist.scores, [1.0, 2.0])
-    assert_array_equal(weights, [1.0, 3.0])
-    with pytest.raises(ValueError, match="read-only"):
-        dist.scores[0] = 0.0
 
 
 # ----------------------------------------------------------------------- what is built on it
@@ -441,19 +414,36 @@ def test_what_is_built_on_it_has_finite_moments_and_scores_and_warns_once(symmet
     assert "got 12" in only_warning(lambda: built.ppf([0.999, 0.001, 0.5]))[0]
 
 
-def test_infinite_bounds_go_through_a_map():
-    dist = ConformalPredictive(LOC, SCALE, [1.0, 2.0, 3.0])
+def test_scores_are_sorted_copies_without_those_of_weight_zero():
+    scores, weights = np.array([5.0, 1.0, 99.0]), np.array([1.0, 3.0, 0.0])
+    dist = ConformalPredictive(LOC, SCALE, scores, weights, 1.0)
+    scores[:] = 9.0
+    assert_array_equal(dist.scores, [1.0, 5.0])
+    assert_array_equal(dist.weights, [3.0, 1.0])
+    assert_array_equal(weights, [1.0, 3.0, 0.0])
+    with pytest.raises(ValueError, match="read-only"):
+        dist.scores[0] = 0.0
+    assert not dist.has_density
+    with pytest.raises(NoDensityError, match="crps"):
+        dist.pdf(0.0)
     built = Transformed(dist, np.exp, np.log)
     assert_array_equal(quietly(built.interval, 0.9), np.tile([0.0, np.inf], (3, 1)))
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 8])
-def test_the_median_of_ranks_is_that_of_repeated_values(n):
-    rng = np.random.default_rng(n)
-    values = rng.normal(size=n)
-    weights = rng.integers(0, 4, size=n) + (np.arange(n) == 0)
-    assert WeightedRanks(values).median == pytest.approx(np.median(values), rel=1e-15)
-    ranks = WeightedRanks(values, weights.astype(float))
-    assert ranks.median == pytest.approx(np.median(np.repeat(values, weights)), rel=1e-15)
+def test_the_median_lies_halfway_between_the_sides_and_is_that_of_repeated_values():
+    for scores, median in (([1.0, 2.0, 3.0, 7.0], 2.5), ([1.0, 2.0, 7.0], 2.0), ([4.0], 4.0)):
+        assert_array_equal(ConformalPredictive(LOC, SCALE, scores).median(), LOC + median * SCALE)
+    assert_array_equal(ConformalPredictive(LOC, SCALE, [1.0, 2.0, 7.0], symmetric=True).median(), LOC)
+    # a new row of so much weight that nothing is known, not even the half
+    unknown = ConformalPredictive(LOC, SCALE, [1.0, 3.0], test_weight=50.0)
+    assert_array_equal(unknown.median(), LOC + 2 * SCALE)
+    assert_array_equal(unknown.ppf(0.5), unknown.median())  # no warning: it is finite
+    for n in (1, 2, 5, 8):
+        rng = np.random.default_rng(n)
+        values = rng.normal(size=n)
+        weights = rng.integers(0, 4, size=n) + (np.arange(n) == 0)
+        assert WeightedRanks(values).median == pytest.approx(np.median(values), rel=1e-15)
+        ranks = WeightedRanks(values, weights.astype(float))
+        assert ranks.median == pytest.approx(np.median(np.repeat(values, weights)), rel=1e-15)
     # weights that no float holds exactly leave two halves of .3 = .1 + .2 as they are
     assert WeightedRanks(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.2, 0.3])).median == 2.5

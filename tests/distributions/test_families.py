@@ -139,23 +139,21 @@ def test_transformed_density_without_a_known_derivative():
         assert blind.logpdf(y)[0] == pytest.approx(expected, rel=1e-8)
 
 
-def test_transformed_outside_its_support():
-    price = Transformed(Normal([0.0], [1.0]), np.exp, np.log)
-    assert_array_equal(price.cdf(-1.0), 0.0)
-    assert_array_equal(price.logpdf(-1.0), -np.inf)
-    debt = Transformed(Normal([0.0], [1.0]), lambda x: -np.exp(x), lambda y: np.log(-y))
-    assert_array_equal(debt.cdf(1.0), 1.0)
-
-
-def test_transformed_density_at_the_end_of_its_support():
+def test_transformed_moments_and_ends_of_the_support():
+    price = Transformed(Normal([0.2], [1.5]), np.exp, np.log)
+    expected = stats.lognorm(1.5, scale=np.exp(0.2))
+    assert price.mean()[0] == pytest.approx(expected.mean(), rel=1e-9)
+    assert price.std()[0] == pytest.approx(expected.std(), rel=1e-9)
+    assert_array_equal([price.cdf(-1.0), price.logpdf(-1.0)], [[0.0], [-np.inf]])
     base = Normal([0.0], [1.0])
-    for func, inverse, end in (
-        (np.exp, np.log, 0.0),
-        (np.expm1, np.log1p, -1.0),
-        (np.log, np.exp, np.inf),
-        (np.cbrt, lambda y: y**3, np.inf),
+    debt = Transformed(base, lambda x: -np.exp(x), lambda y: np.log(-y))
+    assert_array_equal(debt.cdf(1.0), 1.0)
+    for dist, end in (
+        (Transformed(base, np.exp, np.log), 0.0),
+        (Transformed(base, np.expm1, np.log1p), -1.0),
+        (Transformed(Normal([9.0], [0.1]), np.log, np.exp), np.inf),
+        (Transformed(base, np.cbrt, lambda y: y**3), np.inf),
     ):
-        dist = Transformed(Normal([9.0], [0.1]) if func is np.log else base, func, inverse)
         assert_array_equal(dist.logpdf(end), -np.inf)
 
 
@@ -191,13 +189,6 @@ def test_transformed_heavy_tails_are_winsorized(func):
     score = np.trapezoid((cdf - (grid >= 1.3)) ** 2, grid)
     assert dist.crps(1.3)[0] == pytest.approx(score, rel=1e-4)
     assert np.isfinite(dist.logpdf(1e3)).all()
-
-
-def test_transformed_moments_of_a_lognormal():
-    price = Transformed(Normal([0.2], [1.5]), np.exp, np.log)
-    expected = stats.lognorm(1.5, scale=np.exp(0.2))
-    assert price.mean()[0] == pytest.approx(expected.mean(), rel=1e-9)
-    assert price.std()[0] == pytest.approx(expected.std(), rel=1e-9)
 
 
 def test_transformed_refuses_what_is_no_monotone_elementwise_map():
@@ -244,15 +235,10 @@ def test_quantiles_by_hand():
     assert_allclose(dist.mean(), 1.0)
     crossing = Quantiles([0.1, 0.5, 0.9], [[1.0, 0.0, 2.0]])
     assert_array_equal(crossing.values, [[0.0, 1.0, 2.0]])
-
-
-def test_quantiles_all_tied_is_a_point_mass():
-    dist = Quantiles([0.1, 0.5, 0.9], [[3.0, 3.0, 3.0]])
-    assert_array_equal(dist.cdf(2.9), 0.0)
-    assert_array_equal(dist.cdf(3.0), 1.0)
-    assert_array_equal(dist.std(), 0.0)
-    assert_allclose(dist.crps(5.0), 2.0)
-    assert_array_equal(dist.quantile([0.0, 0.001, 1.0]), 3.0)
+    tied = Quantiles([0.1, 0.5, 0.9], [[3.0, 3.0, 3.0]])
+    assert_array_equal([tied.cdf(2.9), tied.cdf(3.0), tied.std()], [[0.0], [1.0], [0.0]])
+    assert_allclose(tied.crps(5.0), 2.0)
+    assert_array_equal(tied.quantile([0.0, 0.001, 1.0]), 3.0)
 
 
 def test_empirical_by_hand():
@@ -520,11 +506,6 @@ def test_affine_map_of_rows_with_different_signs(dist):
         affine(dist, shift, [0.0, 1.0])
 
 
-def test_one_joint_distribution_is_its_own_stack():
-    dist = EmpiricalJoint(np.arange(12.0).reshape(2, 3, 2))
-    assert concat([dist]) is dist
-
-
 def test_families_of_truncated_distributions_are_stacked():
     parts = [Truncated(NORMAL, lower=0.0), Truncated(Empirical([[1.0, 2.0, 3.0]]), lower=0.0)]
     whole = concat(parts)
@@ -573,6 +554,7 @@ def test_joint_distributions_of_different_kinds_are_stacked():
     y = rng.standard_normal((4, 2))
     stacked = concat([normal, copula])
     assert_allclose(stacked.logpdf(y), [*normal.logpdf(y[:2]), *copula.logpdf(y[2:])])
+    assert concat([normal]) is normal
     few, many = (EmpiricalJoint(rng.standard_normal((2, m, 2))) for m in (5, 7))
     assert_allclose(concat([few, many]).mean(), [*few.mean(), *many.mean()])
 
