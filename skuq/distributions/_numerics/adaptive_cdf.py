@@ -9,7 +9,7 @@ extension of 15 nodes agree, and the panel that contains y is split at y.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -50,7 +50,7 @@ _BLOCK = 1000
 
 class Rows(Protocol):
     def __len__(self) -> int: ...
-    def __getitem__(self, rows: IntArray) -> Rows: ...
+    def _take(self, rows: IntArray) -> Any: ...
     def _tails_at(self, rows: IntArray, x: FloatArray) -> tuple[FloatArray, FloatArray]: ...
     def _landmarks(self) -> FloatArray: ...
     def _integration_error(self, row: int) -> ValueError: ...
@@ -74,7 +74,7 @@ def adaptive_crps(dist: Rows, y: FloatArray, weight: Polynomial = UNIFORM) -> Fl
     panels = _adapt(dist, below, above) if one else None
     for first in range(0, len(y), _BLOCK):
         rows = np.arange(first, min(first + _BLOCK, len(y)))
-        part, row = (dist, np.zeros_like(rows)) if one else (dist[rows], np.arange(rows.size))
+        part, row = (dist, np.zeros_like(rows)) if one else (dist._take(rows), np.arange(rows.size))
         score[rows] = _score(part, panels or _adapt(part, below, above), row, y[rows], below, above)
     return score
 
