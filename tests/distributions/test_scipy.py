@@ -47,6 +47,23 @@ def test_all_integer_shapes_of_beta_are_integrated():
     assert np.isfinite(score).all()
 
 
+def test_scales_of_any_size_and_targets_far_away():
+    gamma = ScipyDistribution(stats.gamma(2.0)).crps(0.3)
+    for unit in (1e-200, 1e200):
+        rows = ScipyDistribution(stats.gamma(2.0, scale=[unit, 1.0]))
+        assert_allclose(rows.crps([0.3 * unit, 0.3]) / [unit, 1.0], np.tile(gamma, 2), rtol=1e-9)
+    narrow = ScipyDistribution(stats.norm([1e10, 0.0], [1e-10, 1.0]))
+    assert_allclose(narrow.crps([1e10 + 3.0, 0.0]), [3.0, Normal(0.0, 1.0).crps(0.0)[0]], rtol=1e-9)
+    far = np.array([-1e9, 1e9, np.inf])
+    assert_allclose(
+        ScipyDistribution(stats.norm())[[0, 0, 0]].crps(far), Normal(0.0, 1.0)[[0, 0, 0]].crps(far)
+    )
+    y = np.linspace(-4.0, 4.0, 2500)  # of one row and of many rows
+    expected = Normal(np.zeros(2500), 1.0).crps(y)
+    assert_allclose(ScipyDistribution(stats.norm(np.zeros(2500))).crps(y), expected, rtol=1e-9)
+    assert crps_loss(y, stats.norm(np.zeros(2500))) == pytest.approx(expected.mean(), rel=1e-12)
+
+
 # ---------------------------------------------------------------------- every continuous family
 
 SHAPES = """

@@ -87,7 +87,6 @@ def _score(
     last = np.searchsorted(panels.row, row, side="right") - 1
     inside = np.clip(y, panels.start[first], panels.stop[last])
     at = np.minimum(_last_start(panels, row, inside), last)
-    # Sums over the panels of a row are differences of sums over all rows only within the row of the panel.
     low, high = _cumulated(panels.row, panels.below), _cumulated(panels.row[::-1], panels.above[::-1])[::-1]
     whole = low[at] - panels.below[at] + high[at] - panels.above[at]
     return np.abs(y - inside) + whole + _split(dist, row, panels, at, inside, below, above)
@@ -134,6 +133,7 @@ def _adapt(dist: Rows, below: Polynomial, above: Polynomial) -> Panels:
     row = np.repeat(np.arange(len(dist)), edges.shape[1] - 1)
     start, stop = edges[:, :-1].ravel(), edges[:, 1:].ravel()
     wide = stop > start
+    wide[:: edges.shape[1] - 1] = True  # Each row keeps a panel, even if its quantiles are one number.
     row, start, stop = row[wide], start[wide], stop[wide]
     parts = []
     for _ in range(MOST_ROUNDS):
@@ -175,6 +175,7 @@ def _first_edges(dist: Rows) -> tuple[FloatArray, FloatArray]:
         raise dist._integration_error(int(np.argmax(bad)))
     unit = np.where(width > 0, width, 1.0)
     doublings = np.arange(np.ceil(np.log2(np.maximum(reach / unit, 1.0)).max()) + 1, dtype=int)
-    added = np.minimum(np.ldexp(unit[:, np.newaxis], doublings), reach[:, np.newaxis])
+    with np.errstate(over="ignore"):
+        added = np.minimum(np.ldexp(unit[:, np.newaxis], doublings), reach[:, np.newaxis])
     edges = np.concatenate([points, center - added, center + added], axis=1)
     return np.sort(np.clip(edges, points[:, [0]], points[:, [-1]]), axis=1), unit
