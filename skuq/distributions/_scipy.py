@@ -21,7 +21,7 @@ from skuq.distributions._discrete.counts import count_means
 from skuq.distributions._discrete.step_sums import TAIL, sum_steps, with_atoms
 from skuq.distributions._expectation.integer_sums import INTEGERS, Lattice
 from skuq.distributions._expectation.outcome_panels import StepPanels
-from skuq.distributions._numerics.adaptive_cdf import adaptive_crps
+from skuq.distributions._numerics.cdf_quadrature import adaptive_crps
 
 MOST_STEPS = 1 << 14
 """Maximum number of integers whose terms are all evaluated. More integers are summed by a rule."""
