@@ -66,6 +66,13 @@ def test_scales_of_any_size_and_targets_far_away():
 
 # ---------------------------------------------------------------------- every continuous family
 
+
+def table(text):
+    """Read names and shapes of the families that this scipy has."""
+    words = map(str.split, text.split(","))
+    return {name: [float(shape) for shape in shapes] for name, *shapes in words if hasattr(stats, name)}
+
+
 SHAPES = """
 alpha 3.57, anglit, arcsine, argus 1, beta 2.31 0.627, betaprime 5 6, bradford 0.3, burr 10.5 4.3, burr12
 10 4, cauchy, chi 78, chi2 55, cosine, crystalball 2 3, dgamma 1.1, dweibull 2.07, erlang 10, expon,
@@ -83,11 +90,7 @@ semicircular, skewcauchy 0.5, skewnorm 4, t 2.74, trapezoid 0.2 0.8, triang 0.15
 truncnorm -1.5 1.1, truncpareto 2 5.3, truncweibull_min 2.5 0.25 1.75, tukeylambda 0.1, uniform, vonmises
 3.99, vonmises_line 3.99, wald, weibull_max 2.87, weibull_min 1.79, wrapcauchy 0.031
 """
-FAMILIES = {
-    words[0]: [float(word) for word in words[1:]]
-    for words in map(str.split, SHAPES.split(","))
-    if hasattr(stats, words[0])
-}
+FAMILIES = table(SHAPES)
 NOT_TESTED = {
     **dict.fromkeys(["levy_stable", "studentized_range", "gausshyper"], "a cdf takes more than 10 ms"),
     **dict.fromkeys(["dpareto_lognorm", "irwinhall", "ksone"], "a quadrature of the cdf takes more than 1 s"),
@@ -210,28 +213,13 @@ def test_tails_that_scipy_rounds_have_finite_quantiles():
 # ---------------------------------------------------------------------- discrete families
 
 
-DISCRETE = {
-    "bernoulli": (0.3,),
-    "betabinom": (5, 2.3, 0.63),
-    "betanbinom": (5, 9.3, 1.0),
-    "binom": (5, 0.4),
-    "boltzmann": (1.4, 19),
-    "dlaplace": (0.8,),
-    "geom": (0.5,),
-    "hypergeom": (30, 12, 6),
-    "logser": (0.6,),
-    "nbinom": (0.4, 0.4),
-    "nchypergeom_fisher": (140, 80, 60, 0.5),
-    "nchypergeom_wallenius": (140, 80, 60, 0.5),
-    "nhypergeom": (12, 4, 3),
-    "planck": (0.51,),
-    "poisson": (0.6,),
-    "randint": (7, 31),
-    "skellam": (15.0, 8.0),
-    "yulesimon": (11.0,),
-    "zipf": (6.6,),
-    "zipfian": (1.25, 10),
-}
+DISCRETE_SHAPES = """
+bernoulli 0.3, betabinom 5 2.3 0.63, betanbinom 5 9.3 1, binom 5 0.4, boltzmann 1.4 19, dlaplace 0.8,
+geom 0.5, hypergeom 30 12 6, logser 0.6, nbinom 0.4 0.4, nchypergeom_fisher 140 80 60 0.5,
+nchypergeom_wallenius 140 80 60 0.5, nhypergeom 12 4 3, planck 0.51, poisson 0.6, randint 7 31, skellam 15 8,
+yulesimon 11, zipf 6.6, zipfian 1.25 10
+"""
+DISCRETE = table(DISCRETE_SHAPES)
 
 
 @pytest.mark.parametrize("name", DISCRETE)
