@@ -227,8 +227,8 @@ FAMILIES = Families(
 DEFAULT = {
     *("conditional of a normal copula", "Normal", "StudentT", "NormalMixture", "Mixture", "Quantiles"),
     *("Binned", "ScipyDistribution", "Recalibrated Normal", "BetaRecalibrated Normal", "Transformed"),
-    *("Transformed, decreasing", "Concatenated", "Mixture of a Concatenated", "Mixture of an ensemble"),
-    *("affine of Recalibrated, reversed", "Supported without mass beyond", "Truncated"),
+    *("Transformed, decreasing", "Concatenated", "affine of Recalibrated, reversed"),
+    *("Supported without mass beyond", "Truncated"),
     *("Empirical, weighted", "SharedEmpirical, weighted", "SharedSteps", "Normal with point masses"),
     *("Quantiles with atoms", "discrete scipy", "Recalibrated point masses", "BetaRecalibrated point masses"),
     *("Transformed point masses", "Mixture of Empirical and Normal", "Supported Normal"),

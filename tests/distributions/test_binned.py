@@ -149,6 +149,7 @@ def test_empty_outer_bins_do_not_belong_to_the_support(tails):
     assert_array_equal(dist._isf(np.zeros(3)), [5.0, 2.0, high])
 
 
+@pytest.mark.laws
 def test_a_pool_of_many_bins_is_integrated():
     dist = one_row("5000 bins")
     normal, y = Normal([0.3], 0.4), 0.1

@@ -8,7 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skuq.distributions import Normal, StudentT, concat
 
-DF = [0.6, 0.97, 1.00004, 1.3, 2.0, 7.0, 39.9, 40.0, 170.0, 3e3, 1e6, 1e8, 1e10, 1e13, 1e15, 1e18]
+DF = [0.6, 1.00004, 2.0, 39.9, 40.0, 3e3, 1e8, 1e18]
+RARE_DF = [0.97, 1.3, 7.0, 170.0, 1e6, 1e10, 1e13, 1e15]
 Z = [-30.0, -4.0, -0.3, 0.0, 1.0, 6.0]
 
 
@@ -40,7 +41,7 @@ def reference(df, z):
     return log_density(z), tail, abs(z) * inner + 2 * density * (df + z * z) / (df - 1) - spread
 
 
-@pytest.mark.parametrize("df", DF)
+@pytest.mark.parametrize("df", [*DF, *(pytest.param(df, marks=pytest.mark.laws) for df in RARE_DF)])
 def test_every_number_of_degrees_of_freedom_against_mpmath(df):
     for z in Z:
         log_density, tail, crps = (float(value) for value in reference(df, z))

@@ -174,6 +174,7 @@ def test_many_rows_are_drawn_in_groups_of_about_equal_size(n):
     assert random_groups(Rows(np.zeros(n), np.full(n, 2.0)), np.random.RandomState(0)) is None
 
 
+@pytest.mark.laws
 def test_the_standard_error_of_groups_is_that_of_rows():
     """Known for a mean; 2000 resamples err by 1.6 %."""
     rng = np.random.default_rng(0)
@@ -185,7 +186,7 @@ def test_the_standard_error_of_groups_is_that_of_rows():
 
 
 @pytest.mark.parametrize("name", ["mace", "cals"])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", [False, pytest.param(True, marks=pytest.mark.laws)])
 def test_counts_of_cells_are_distributed_as_those_of_drawn_rows(name, weighted):
     weight = 1 + 2 * np.random.default_rng(0).random(Y.size) if weighted else None
     evaluation = evaluate(name, {}, Y, FAMILIES["student"], weight)
