@@ -55,9 +55,7 @@ def check(losses, expected):
     assert abs(losses.mean() - expected) < error
 
 
-@pytest.mark.parametrize("n", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
-@every_family
-def test_the_loss_is_the_mean_of_many_draws(dist, n):
+def check_draws(dist, n):
     row = dist[[ROW]]
     draws, a, threshold = draws_of(row, n), row.mean() + 0.3, float(row.ppf(0.7)[0])
     check(np.abs(draws - a), expected_loss(row, action=a)[0])
@@ -73,6 +71,18 @@ def test_the_loss_is_the_mean_of_many_draws(dist, n):
         return np.where(y > threshold, 2.0, 0.0) + np.maximum(action - y, 0.0)
 
     check(costs(a, draws), expected_loss(row, costs, action=a, breaks=[threshold])[0])
+
+
+@every_family
+def test_the_loss_is_the_mean_of_many_draws(dist):
+    check_draws(dist, 20_000)
+
+
+@pytest.mark.slow
+def test_the_loss_is_the_mean_of_a_million_draws(subtests):
+    for name, dist in FAMILIES.items():
+        with subtests.test(msg=name):
+            check_draws(dist, 1_000_000)
 
 
 # -------------------------------------------------------------------------------------- exact relations
