@@ -1,13 +1,14 @@
 """A limit on the processor time of each test in the default tier.
 
 The time of a test includes its own fixtures and its child processes. It excludes fixtures that several tests
-share. A test above the limit fails by its name. Processor time, unlike wall time, does not grow while a test
-waits for a busy processor.
+share, and the first import of a large package. A test above the limit fails by its name. Processor time, unlike
+wall time, does not grow while a test waits for a busy processor.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -24,6 +25,9 @@ EXCEPTIONS: dict[str, str] = {}
 TIERS = ("docs", "laws", "slow", "gpu")
 """Markers of the tests that are not in the default tier."""
 
+LARGE_PACKAGE = 100
+"""Number of modules. A test that imports more of them has no limit, as any other test could be the first."""
+
 REFERENCE = 0.0137
 """Seconds of `_reference_work` on the machine for which `LIMIT` was set."""
 
@@ -39,6 +43,7 @@ class ProcessorTime:
 
     def __init__(self) -> None:
         self.start = self.wall = 0.0
+        self.modules = 0  # that were imported before the present test
         self.shared = 0.0  # of the shared fixtures that the present test was the first to request
         self.nested = 0  # shared fixtures that are being set up
         self.children: dict[int, float] = {}  # processor time when last measured, by process
@@ -76,6 +81,7 @@ class ProcessorTime:
 
     def pytest_runtest_logstart(self) -> None:
         self.start, self.wall, self.shared = self.now(), time.monotonic(), 0.0
+        self.modules = len(sys.modules)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
@@ -90,7 +96,7 @@ class ProcessorTime:
         limited = not any(item.get_closest_marker(tier) for tier in TIERS) and not any(
             name.endswith(exception) for exception in EXCEPTIONS
         )
-        if limited and used > LIMIT:
+        if limited and used > LIMIT and len(sys.modules) - self.modules < LARGE_PACKAGE:
             # A slow machine has more time. Its speed is measured now, because other processes change it.
             limit = LIMIT * max(1.0, min(_reference_work() for _ in range(5)) / REFERENCE)
             if used > limit:

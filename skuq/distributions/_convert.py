@@ -50,6 +50,13 @@ def as_distribution(y_pred: Any, name: str = "y_pred") -> Distribution:
         raise TypeError(
             f"`{name}` must be a Distribution, got the class {y_pred.__name__}. Pass an instance."
         )
+    if type(y_pred).__module__.startswith("scipy.stats"):
+        raise TypeError(
+            f"`{name}` must be a frozen univariate distribution if it comes from scipy.stats, such as "
+            f"stats.norm(loc, scale), got a scipy.stats.{type(y_pred).__name__}. For several targets, use a "
+            "joint distribution such as NormalJoint. scipy's newer classes, such as stats.Normal, are not "
+            "converted."
+        )
     shape = getattr(y_pred, "shape", None)
     came = type(y_pred).__name__ if shape is None else f"{type(y_pred).__name__} of shape {tuple(shape)}"
     raise TypeError(

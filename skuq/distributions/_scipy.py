@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 from scipy import stats
 
 from skuq._rounding import level_rounding
-from skuq._typing import FloatArray, IntArray
+from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
 from skuq.distributions._discrete.counts import count_means
 from skuq.distributions._discrete.step_sums import TAIL, sum_steps, with_atoms
 from skuq.distributions._expectation.integer_sums import INTEGERS, Lattice
+from skuq.distributions._expectation.outcome_panels import StepPanels
+from skuq.distributions._numerics.cdf_quadrature import adaptive_crps
+
+MOST_STEPS = 1 << 14
+"""Maximum number of integers whose terms are all evaluated. More integers are summed by a rule."""
+
+LEAST_LEVELS = 2.0 ** np.array([-200, -53, -46])
+"""Levels that replace a smaller level whose quantile is wrong. The first right quantile is used."""
 
 
 def is_frozen_scipy(value: Any) -> bool:
@@ -36,10 +46,11 @@ class ScipyDistribution(Distribution):
 
     Notes
     -----
-    Every method calls scipy. The CRPS is an integral of the quantile function, with about 250 calls of scipy.
-    The CRPS of Poisson, binomial and negative binomial distributions has a closed form. For other discrete
-    distributions, the CRPS is a sum over the integers of the support. Discrete distributions have masses
-    instead of a density. See `logpmf`.
+    Every method calls scipy. The CRPS is an adaptive integral of the cdf, with about 1000 values of the cdf
+    per row. A quantile of a very small level is used only if the cdf confirms it. The CRPS of Poisson,
+    binomial and negative binomial distributions has a closed form. For other discrete distributions, the
+    CRPS is a sum over the integers of the support. Discrete distributions have masses instead of a density.
+    See `logpmf`.
 
     Examples
     --------
@@ -70,6 +81,12 @@ class ScipyDistribution(Distribution):
         if len(shape) > 1 or 0 in shape:
             raise ValueError(
                 f"`frozen` must have parameters that are numbers or have shape (n,), got shape {shape}."
+            )
+        if np.shape(frozen.cdf(0.0)) != shape:
+            raise ValueError(
+                f"`frozen` must be one distribution per row, but scipy reads parameters of shape {shape} of "
+                f"{family.name} as one distribution. For a distribution on few integers, pass "
+                "`Empirical(np.arange(k)[np.newaxis], frozen.pmf(np.arange(k)))`."
             )
         rows = {name: np.array(np.broadcast_to(value, shape or (1,))) for name, value in parameters.items()}
         copied = family(**rows)
@@ -141,16 +158,16 @@ class ScipyDistribution(Distribution):
         return np.asarray(self.frozen.sf(y), dtype=float)
 
     def _ppf(self, p: FloatArray) -> FloatArray:
-        quantile = np.asarray(self.frozen.ppf(p), dtype=float)
         if not self._discrete:
-            return quantile
+            return _confirmed(p, self.frozen.ppf, self.frozen.cdf)
+        quantile = np.asarray(self.frozen.ppf(p), dtype=float)
         # Rounding must not make a level larger than the cdf at an atom.
         reached = self.frozen.cdf(quantile - 1) >= p - level_rounding(p)
         return np.where(reached & (p > 0), quantile - 1, quantile)
 
     def _isf(self, q: FloatArray) -> FloatArray:
         if not self._discrete:
-            return np.asarray(self.frozen.isf(q), dtype=float)
+            return _confirmed(q, self.frozen.isf, self.frozen.sf)
         # scipy computes ppf(1 - q), but 1 - q is rounded to 1 for small q.
         quantile = self.frozen.isf(np.maximum(q, 2.0**-53))
         reached = self.frozen.sf(quantile - 1) <= q + level_rounding(q)
@@ -171,6 +188,28 @@ class ScipyDistribution(Distribution):
     def _logpmf(self, y: FloatArray) -> FloatArray:
         finite = np.isfinite(y)
         return np.where(finite, self.frozen.logpmf(np.where(finite, y, 0.0)), -np.inf)
+
+    def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
+        return super()._weighted_crps(y, weight) if self._discrete else adaptive_crps(self, y, weight)
+
+    def _tails_at(self, rows: IntArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return F and 1 - F of one row for each x. The larger tail is computed from the smaller one."""
+        parameters = {name: value[rows] for name, value in self._parameters.items()}
+        with np.errstate(all="ignore"):
+            cdf = np.asarray(self.frozen.dist.cdf(x, **parameters), dtype=float)
+            sf = 1 - cdf
+            upper = np.flatnonzero(cdf > 0.5)
+            parameters = {name: value[upper] for name, value in parameters.items()}
+            sf[upper] = self.frozen.dist.sf(x[upper], **parameters)
+        return cdf, sf
+
+    def _integration_error(self, row: int) -> ValueError:
+        given = ", ".join(f"{name}={value[row]}" for name, value in self._parameters.items())
+        return ValueError(
+            f"the CRPS of {self.frozen.dist.name}({given}) at row {row} cannot be integrated, because a tail "
+            "is too heavy, or because scipy's cdf or quantiles are not accurate enough. Use a sample "
+            "instead: `Empirical(frozen.rvs((1000, n)).T)`."
+        )
 
     def _crps(self, y: FloatArray) -> FloatArray:
         if not self._discrete:
@@ -205,8 +244,15 @@ class ScipyDistribution(Distribution):
     def _sum_steps(self, y: FloatArray, power: int) -> FloatArray:
         """Sum |F(k) - 1{y <= k}|^power over unit steps. Outside the support, the step cdf is 0 or 1."""
         low, high = self._ppf(TAIL), self._isf(TAIL)
-        score = sum_steps(self, y, low, high, lambda cdf: cdf**power, lambda sf: sf**power)
-        return np.abs(y - np.clip(y, low, high)) + score
+        wide = np.flatnonzero((high - low > MOST_STEPS) & (self._lattice() is not None))
+        last = np.where(np.isin(np.arange(len(self)), wide), low, high)
+        score = sum_steps(self, y, low, last, lambda cdf: cdf**power, lambda sf: sf**power)
+        score += np.abs(y - np.clip(y, low, high))
+        if wide.size:
+            part = self._take(wide)
+            panels = StepPanels(part, INTEGERS, np.ones(wide.size, dtype=bool))
+            score[wide] = panels.integrate_cdf(y[wide], lambda cdf: cdf**power, lambda sf: sf**power)
+        return score
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         return np.asarray(self.frozen.rvs(size=(m, len(self)), random_state=rng), dtype=float).T
@@ -227,6 +273,45 @@ class ScipyDistribution(Distribution):
             "scale": factor * self._parameters["scale"],
         }
         return ScipyDistribution(self.frozen.dist(**moved))
+
+
+def _confirmed(
+    level: FloatArray, inverse: Callable[[FloatArray], Any], tail: Callable[[FloatArray], Any]
+) -> FloatArray:
+    """Return the quantile of scipy at a level, or at a larger level if the cdf does not confirm it.
+
+    Many families compute the upper quantile at q as the quantile at 1 - q, which is 1 below 2^-53. A level of
+    which 1 - q keeps digits is not checked, unless its quantile is infinite or NaN.
+    """
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        quantile = _quantile_or_nan(level, inverse)
+        doubtful = (level > 0) & (level < 1) & ((level < LEAST_LEVELS[-1]) | ~np.isfinite(quantile))
+        if doubtful.any():
+            doubtful &= ~_has_level(quantile, level, tail)
+        for least in LEAST_LEVELS:
+            if not doubtful.any():
+                break
+            larger = np.maximum(level, least)
+            nearest = _quantile_or_nan(larger, inverse)
+            found = doubtful & _has_level(nearest, larger, tail)
+            quantile, doubtful = np.where(found, nearest, quantile), doubtful & ~found
+    return quantile
+
+
+def _has_level(quantile: FloatArray, level: FloatArray, tail: Callable[[FloatArray], Any]) -> BoolArray:
+    """Return whether a tail probability reaches the level, within a factor of 2, at the quantile."""
+    step = 4 * np.spacing(quantile)
+    ends = tail(quantile - step), tail(quantile + step)
+    near = (np.minimum(*ends) <= 2 * level) & (np.maximum(*ends) >= level / 2)
+    return np.asarray(near & np.isfinite(quantile))
+
+
+def _quantile_or_nan(level: FloatArray, inverse: Callable[[FloatArray], Any]) -> FloatArray:
+    try:
+        return np.asarray(inverse(level), dtype=float)
+    except (ValueError, OverflowError, RuntimeError):  # raised by the searches and by Boost
+        return np.full(np.shape(inverse(np.asarray(0.5))), np.nan)
 
 
 def _read_parameter(value: Any, name: str) -> NDArray[Any]:

@@ -222,8 +222,9 @@ class Supported(Distribution):
     def _logpmf(self, y: FloatArray) -> FloatArray:
         if self.integer:
             return np.where(np.floor(y) == y, log_difference(self, y - 1, y), -np.inf)
-        is_bound = (y == self.lower) | (y == self.upper)
-        at_bound = log_difference(self, np.nextafter(y, -np.inf), y)
+        is_bound = np.isfinite(y) & ((y == self.lower) | (y == self.upper))
+        bound = np.where(is_bound, y, 0.0)
+        at_bound = log_difference(self, np.nextafter(bound, -np.inf), bound)
         return np.where(is_bound, at_bound, log_masses(self, y))
 
     def _crps(self, y: FloatArray) -> FloatArray:

@@ -24,6 +24,9 @@ from skuq.distributions._numerics.cdf_quadrature import (
 _LEAST_LEVEL = 1e-13
 """Smallest level that is used for a base with atoms. It is larger than the rounding error of a level."""
 
+_TINY = np.nextafter(0.0, 1.0)
+"""The smallest positive number."""
+
 _FEW_MASS = 1e-3
 """If the probability inside the bounds is at least this value, the landmarks of the base are enough."""
 
@@ -150,7 +153,9 @@ class Truncated(Distribution):
         low, high = self._ends
         if not self.base.has_density:  # an atom at the lower end is outside
             p = np.maximum(p, _LEAST_LEVEL)
-        below, above = np.minimum(low + p * self._mass, 1.0), np.minimum(high + q * self._mass, 1.0)
+        # The product of a small level and a small mass underflows, but the level 0 is the end of the support.
+        inner_low, inner_high = (np.maximum(each * self._mass, _TINY * (each > 0)) for each in (p, q))
+        below, above = np.minimum(low + inner_low, 1.0), np.minimum(high + inner_high, 1.0)
         is_lower = below <= above
         value = np.where(
             is_lower,

@@ -1,12 +1,16 @@
-"""One distribution of every family and of every way to build one on another."""
+"""One distribution of every family and of every way to build one on another, built when it is used."""
+
+from collections.abc import Mapping
 
 import numpy as np
+import pytest
 from scipy import stats
 
 from skuq.distributions import (
     BetaRecalibrated,
     Binned,
     Concatenated,
+    ConformalPredictive,
     Empirical,
     Hurdle,
     LevelMap,
@@ -45,6 +49,24 @@ def inverse_of_it(y):
     return -np.arcsinh(y)
 
 
+class Families(Mapping):
+    """Distributions by name."""
+
+    def __init__(self, builders):
+        self._builders, self._built = builders, {}
+
+    def __getitem__(self, name):
+        if name not in self._built:
+            self._built[name] = self._builders[name]()
+        return self._built[name]
+
+    def __iter__(self):
+        return iter(self._builders)
+
+    def __len__(self):
+        return len(self._builders)
+
+
 NORMAL = Normal(LOC, SCALE, SCALE / 2)
 STUDENT = StudentT(LOC, SCALE, 5.0, SCALE / 2)
 STUDENT_ROWS = StudentT(LOC, SCALE, 5.0 + np.arange(N))
@@ -77,118 +99,146 @@ BOUNDS = (
 )
 
 SMOOTH = {
-    "conditional of a normal copula": ConditionalMarginal(
+    "conditional of a normal copula": lambda: ConditionalMarginal(
         StudentT(LOC, SCALE, df=5), np.linspace(-1.0, 1.0, N), np.full(N, 0.6)
     ),
-    "Normal": NORMAL,
-    "StudentT": STUDENT,
-    "StudentT, one df a row": STUDENT_ROWS,
-    "NormalMixture": MIXTURE_NORMAL,
-    "Mixture": MIXTURE,
-    "Quantiles": QUANTILES,
-    "Quantiles in two parts": QUANTILES_IN_TWO_PARTS,
-    "Binned": BINNED,
-    "Binned without tails": Binned(BINNED.edges, BINNED.log_weights, tails=False),
-    "Binned, one bin": Binned([-1.0, 2.0], np.zeros((N, 1))),
-    "Recalibrated Binned": Recalibrated(BINNED, LEVEL_MAP),
-    "Transformed Binned": Transformed(BINNED, np.exp, np.log),
-    "Mixture of Binned and Normal": Mixture([BINNED, NORMAL], [0.4, 0.6]),
-    "affine of Binned, reversed": affine(BINNED, LOC, -SCALE),
-    "ScipyDistribution": GAMMA,
-    "Recalibrated Normal": Recalibrated(NORMAL, LEVEL_MAP),
-    "Recalibrated StudentT": Recalibrated(STUDENT, LEVEL_MAP),
-    "Recalibrated NormalMixture": Recalibrated(MIXTURE_NORMAL, LEVEL_MAP),
-    "Recalibrated Quantiles": Recalibrated(QUANTILES, LEVEL_MAP),
-    "Recalibrated Transformed": Recalibrated(LOGNORMAL, LEVEL_MAP),
-    "BetaRecalibrated Normal": BetaRecalibrated(NORMAL, **BETA),
-    "BetaRecalibrated Quantiles": BetaRecalibrated(QUANTILES, a=1.3, b=0.8, c=LOC),
-    "Transformed": LOGNORMAL,
-    "Transformed, decreasing": Transformed(NORMAL, reciprocal_of_shifted, inverse_of_it),
-    "Transformed Mixture": Transformed(MIXTURE, np.arcsinh, np.sinh),
-    "Transformed Recalibrated": Transformed(Recalibrated(NORMAL, LEVEL_MAP), np.exp, np.log),
-    "Concatenated": Concatenated(
+    "Normal": lambda: NORMAL,
+    "StudentT": lambda: STUDENT,
+    "StudentT, one df a row": lambda: STUDENT_ROWS,
+    "NormalMixture": lambda: MIXTURE_NORMAL,
+    "Mixture": lambda: MIXTURE,
+    "Quantiles": lambda: QUANTILES,
+    "Quantiles in two parts": lambda: QUANTILES_IN_TWO_PARTS,
+    "Binned": lambda: BINNED,
+    "Binned without tails": lambda: Binned(BINNED.edges, BINNED.log_weights, tails=False),
+    "Binned, one bin": lambda: Binned([-1.0, 2.0], np.zeros((N, 1))),
+    "Recalibrated Binned": lambda: Recalibrated(BINNED, LEVEL_MAP),
+    "Transformed Binned": lambda: Transformed(BINNED, np.exp, np.log),
+    "Mixture of Binned and Normal": lambda: Mixture([BINNED, NORMAL], [0.4, 0.6]),
+    "affine of Binned, reversed": lambda: affine(BINNED, LOC, -SCALE),
+    "ScipyDistribution": lambda: GAMMA,
+    "Recalibrated Normal": lambda: Recalibrated(NORMAL, LEVEL_MAP),
+    "Recalibrated StudentT": lambda: Recalibrated(STUDENT, LEVEL_MAP),
+    "Recalibrated NormalMixture": lambda: Recalibrated(MIXTURE_NORMAL, LEVEL_MAP),
+    "Recalibrated Quantiles": lambda: Recalibrated(QUANTILES, LEVEL_MAP),
+    "Recalibrated Transformed": lambda: Recalibrated(LOGNORMAL, LEVEL_MAP),
+    "BetaRecalibrated Normal": lambda: BetaRecalibrated(NORMAL, **BETA),
+    "BetaRecalibrated Quantiles": lambda: BetaRecalibrated(QUANTILES, a=1.3, b=0.8, c=LOC),
+    "Transformed": lambda: LOGNORMAL,
+    "Transformed, decreasing": lambda: Transformed(NORMAL, reciprocal_of_shifted, inverse_of_it),
+    "Transformed Mixture": lambda: Transformed(MIXTURE, np.arcsinh, np.sinh),
+    "Transformed Recalibrated": lambda: Transformed(Recalibrated(NORMAL, LEVEL_MAP), np.exp, np.log),
+    "Concatenated": lambda: Concatenated(
         [NORMAL[:3], Recalibrated(GAMMA, LEVEL_MAP)[2:4], QUANTILES, LOGNORMAL[[5]]], [3, 0, 7, 4, 12, 0, 2]
     ),
-    "Mixture of what is built": Mixture([Recalibrated(NORMAL, LEVEL_MAP), LOGNORMAL]),
-    "Mixture of a Concatenated": Mixture([concat([NORMAL[:2], QUANTILES[2:]]), GAMMA]),
-    "Mixture of an ensemble": Mixture([NORMAL, STUDENT], [0.3, 0.7], ensemble=True),
-    "affine of Transformed": affine(LOGNORMAL, LOC, -2 * SCALE),
-    "affine of Recalibrated, reversed": affine(Recalibrated(STUDENT, LEVEL_MAP), 1.0, -2.0),
-    "affine of Mixture": affine(MIXTURE, 3.0, 0.5),
-    "affine of Quantiles, reversed": affine(QUANTILES, LOC, -SCALE),
-    "Supported without mass beyond": LOGNORMAL.clip(lower=0.0),
-    "Truncated": Truncated(NORMAL, *BOUNDS),
-    "Truncated with heavy tails": Truncated(STUDENT, LOC - 1.0),
-    "Truncated Mixture": Truncated(MIXTURE, upper=LOC + 0.5),
-    "affine of Truncated, reversed": affine(Truncated(GAMMA, LOC), 1.0, -2.0),
+    "Mixture of what is built": lambda: Mixture([Recalibrated(NORMAL, LEVEL_MAP), LOGNORMAL]),
+    "Mixture of a Concatenated": lambda: Mixture([concat([NORMAL[:2], QUANTILES[2:]]), GAMMA]),
+    "Mixture of an ensemble": lambda: Mixture([NORMAL, STUDENT], [0.3, 0.7], ensemble=True),
+    "affine of Transformed": lambda: affine(LOGNORMAL, LOC, -2 * SCALE),
+    "affine of Recalibrated, reversed": lambda: affine(Recalibrated(STUDENT, LEVEL_MAP), 1.0, -2.0),
+    "affine of Mixture": lambda: affine(MIXTURE, 3.0, 0.5),
+    "affine of Quantiles, reversed": lambda: affine(QUANTILES, LOC, -SCALE),
+    "Supported without mass beyond": lambda: LOGNORMAL.clip(lower=0.0),
+    "Truncated": lambda: Truncated(NORMAL, *BOUNDS),
+    "Truncated with heavy tails": lambda: Truncated(STUDENT, LOC - 1.0),
+    "Truncated Mixture": lambda: Truncated(MIXTURE, upper=LOC + 0.5),
+    "affine of Truncated, reversed": lambda: affine(Truncated(GAMMA, LOC), 1.0, -2.0),
 }
 WITH_ATOMS = {
-    "Empirical": EMPIRICAL,
-    "Empirical, weighted": EMPIRICAL_WEIGHTED,
-    "SharedEmpirical": SHARED,
-    "SharedEmpirical, weighted": SHARED_WEIGHTED,
-    "SharedEmpirical with point masses": SharedEmpirical(LOC, POINT.scale, SHARED.members),
-    "SharedSteps": STEPS,
-    "Recalibrated SharedSteps": Recalibrated(STEPS, LEVEL_MAP),
-    "affine of SharedSteps": affine(STEPS, LOC, -SCALE),
-    "Supported SharedSteps": STEPS.clip(*BOUNDS),
-    "Normal with point masses": POINT,
-    "StudentT with point masses": StudentT(LOC, POINT.scale, 4.0),
-    "NormalMixture with point masses": NormalMixture(
+    "Empirical": lambda: EMPIRICAL,
+    "Empirical, weighted": lambda: EMPIRICAL_WEIGHTED,
+    "SharedEmpirical": lambda: SHARED,
+    "SharedEmpirical, weighted": lambda: SHARED_WEIGHTED,
+    "SharedEmpirical with point masses": lambda: SharedEmpirical(LOC, POINT.scale, SHARED.members),
+    "SharedSteps": lambda: STEPS,
+    "Recalibrated SharedSteps": lambda: Recalibrated(STEPS, LEVEL_MAP),
+    "affine of SharedSteps": lambda: affine(STEPS, LOC, -SCALE),
+    "Supported SharedSteps": lambda: STEPS.clip(*BOUNDS),
+    "Normal with point masses": lambda: POINT,
+    "StudentT with point masses": lambda: StudentT(LOC, POINT.scale, 4.0),
+    "NormalMixture with point masses": lambda: NormalMixture(
         np.stack([LOC, LOC + 1], 1), np.stack([POINT.scale, SCALE], 1)
     ),
-    "Quantiles with atoms": Quantiles(LEVELS, np.round(QUANTILES.values)),
-    "discrete scipy": POISSON,
-    "Recalibrated Empirical": Recalibrated(EMPIRICAL, LEVEL_MAP),
-    "Recalibrated SharedEmpirical": Recalibrated(SHARED_WEIGHTED, LEVEL_MAP),
-    "Recalibrated point masses": Recalibrated(POINT, LEVEL_MAP),
-    "BetaRecalibrated point masses": BetaRecalibrated(POINT, **BETA),
-    "Transformed Empirical": Transformed(EMPIRICAL_WEIGHTED, np.exp, np.log),
-    "Transformed SharedEmpirical": Transformed(SHARED, np.exp, np.log),
-    "Transformed SharedEmpirical, decreasing": Transformed(SHARED, reciprocal_of_shifted, inverse_of_it),
-    "Transformed point masses": Transformed(POINT, np.sinh, np.arcsinh),
-    "Mixture of Empiricals": Mixture([EMPIRICAL, EMPIRICAL_WEIGHTED], [0.2, 0.8]),
-    "Mixture of Empirical and Normal": Mixture([EMPIRICAL, POINT, GAMMA]),
-    "Mixture of SharedEmpiricals": Mixture([SHARED, SHARED_WEIGHTED], [0.4, 0.6]),
-    "affine of discrete": affine(POISSON, 1.0, -0.5),
-    "Supported Normal": NORMAL.clip(*BOUNDS),
-    "Supported StudentT": STUDENT.clip(*BOUNDS),
-    "Supported point masses": POINT.clip(*BOUNDS),
-    "Supported Quantiles": QUANTILES.clip(-0.3, 0.9),
-    "Supported SharedEmpirical": SHARED_WEIGHTED.clip(*BOUNDS),
-    "Supported Binned": BINNED.clip(*BOUNDS),
-    "Supported Mixture": MIXTURE.clip(*BOUNDS),
-    "Supported Recalibrated": Recalibrated(NORMAL, LEVEL_MAP).clip(*BOUNDS),
-    "Supported Transformed": LOGNORMAL.clip(0.5),
-    "Supported Empirical": Supported(EMPIRICAL, *BOUNDS),
-    "affine of Supported": affine(STUDENT_ROWS.clip(*BOUNDS), LOC, -SCALE),
-    "affine of affine, Supported": affine(SHARED, LOC, -SCALE).clip(*BOUNDS),
-    "Recalibrated Supported": Recalibrated(NORMAL.clip(*BOUNDS), LEVEL_MAP),
-    "Mixture of Supported": Mixture([NORMAL.clip(*BOUNDS), STUDENT.clip(-1.0)]),
-    "Supported integers, Normal": NORMAL.clip(-1.0, 2.0, integer=True),
-    "Supported integers, StudentT": affine(STUDENT, 3.0, 5.0).clip(0.0, integer=True),
-    "Supported integers, Recalibrated": Recalibrated(affine(NORMAL, 2.0, 2.0), LEVEL_MAP).clip(
+    "Quantiles with atoms": lambda: Quantiles(LEVELS, np.round(QUANTILES.values)),
+    "discrete scipy": lambda: POISSON,
+    "Recalibrated Empirical": lambda: Recalibrated(EMPIRICAL, LEVEL_MAP),
+    "Recalibrated SharedEmpirical": lambda: Recalibrated(SHARED_WEIGHTED, LEVEL_MAP),
+    "Recalibrated point masses": lambda: Recalibrated(POINT, LEVEL_MAP),
+    "BetaRecalibrated point masses": lambda: BetaRecalibrated(POINT, **BETA),
+    "Transformed Empirical": lambda: Transformed(EMPIRICAL_WEIGHTED, np.exp, np.log),
+    "Transformed SharedEmpirical": lambda: Transformed(SHARED, np.exp, np.log),
+    "Transformed SharedEmpirical, decreasing": lambda: Transformed(
+        SHARED, reciprocal_of_shifted, inverse_of_it
+    ),
+    "Transformed point masses": lambda: Transformed(POINT, np.sinh, np.arcsinh),
+    "Mixture of Empiricals": lambda: Mixture([EMPIRICAL, EMPIRICAL_WEIGHTED], [0.2, 0.8]),
+    "Mixture of Empirical and Normal": lambda: Mixture([EMPIRICAL, POINT, GAMMA]),
+    "Mixture of SharedEmpiricals": lambda: Mixture([SHARED, SHARED_WEIGHTED], [0.4, 0.6]),
+    "affine of discrete": lambda: affine(POISSON, 1.0, -0.5),
+    "Supported Normal": lambda: NORMAL.clip(*BOUNDS),
+    "Supported StudentT": lambda: STUDENT.clip(*BOUNDS),
+    "Supported point masses": lambda: POINT.clip(*BOUNDS),
+    "Supported Quantiles": lambda: QUANTILES.clip(-0.3, 0.9),
+    "Supported SharedEmpirical": lambda: SHARED_WEIGHTED.clip(*BOUNDS),
+    "Supported Binned": lambda: BINNED.clip(*BOUNDS),
+    "Supported Mixture": lambda: MIXTURE.clip(*BOUNDS),
+    "Supported Recalibrated": lambda: Recalibrated(NORMAL, LEVEL_MAP).clip(*BOUNDS),
+    "Supported Transformed": lambda: LOGNORMAL.clip(0.5),
+    "Supported Empirical": lambda: Supported(EMPIRICAL, *BOUNDS),
+    "affine of Supported": lambda: affine(STUDENT_ROWS.clip(*BOUNDS), LOC, -SCALE),
+    "affine of affine, Supported": lambda: affine(SHARED, LOC, -SCALE).clip(*BOUNDS),
+    "Recalibrated Supported": lambda: Recalibrated(NORMAL.clip(*BOUNDS), LEVEL_MAP),
+    "Mixture of Supported": lambda: Mixture([NORMAL.clip(*BOUNDS), STUDENT.clip(-1.0)]),
+    "Supported integers, Normal": lambda: NORMAL.clip(-1.0, 2.0, integer=True),
+    "Supported integers, StudentT": lambda: affine(STUDENT, 3.0, 5.0).clip(0.0, integer=True),
+    "Supported integers, Recalibrated": lambda: Recalibrated(affine(NORMAL, 2.0, 2.0), LEVEL_MAP).clip(
         0, integer=True
     ),
-    "Supported integers, Quantiles": affine(QUANTILES, 1.0, 3.0).clip(integer=True),
-    "Supported integers, SharedEmpirical": affine(SHARED, 0.0, 3.0).clip(integer=True),
-    "Supported integers, Mixture": affine(MIXTURE, 2.0, 3.0).clip(0.0, 9.0, integer=True),
-    "Supported integers, wide": affine(STUDENT, 400.0, 120.0).clip(0.0, integer=True),
-    "Supported integers, discrete": POISSON.clip(1.0, 3.0, integer=True),
-    "Recalibrated Supported integers": Recalibrated(
+    "Supported integers, Quantiles": lambda: affine(QUANTILES, 1.0, 3.0).clip(integer=True),
+    "Supported integers, SharedEmpirical": lambda: affine(SHARED, 0.0, 3.0).clip(integer=True),
+    "Supported integers, Mixture": lambda: affine(MIXTURE, 2.0, 3.0).clip(0.0, 9.0, integer=True),
+    "Supported integers, wide": lambda: affine(STUDENT, 400.0, 120.0).clip(0.0, integer=True),
+    "Supported integers, discrete": lambda: POISSON.clip(1.0, 3.0, integer=True),
+    "Recalibrated Supported integers": lambda: Recalibrated(
         affine(NORMAL, 3.0, 3.0).clip(0.0, integer=True), LEVEL_MAP
     ),
-    "Mixture of integers": Mixture([POISSON, affine(NORMAL, 3.0, 3.0).clip(0.0, integer=True)]),
-    "affine of integers": affine(NORMAL.clip(0.0, integer=True), LOC, -SCALE),
-    "Transformed integers": Transformed(affine(NORMAL, 3.0, 2.0).clip(0.0, integer=True), np.log1p, np.expm1),
-    "Truncated integers": Truncated(POISSON, 0.0),
-    "Truncated without mass": Truncated(NORMAL, LOC + np.where(np.arange(N) % 2, 60 * SCALE, 0.0)),
-    "Hurdle": Hurdle(np.linspace(0.0, 1.0, N), Truncated(affine(NORMAL, 2.0, 1.0), 0.0)),
-    "Hurdle inside": Hurdle(0.3, STUDENT, LOC + 0.1),
-    "Hurdle of counts": Hurdle(0.6, affine(NORMAL, 3.0, 3.0).clip(1.0, integer=True)),
-    "Hurdle of a Mixture": Hurdle(0.2, MIXTURE, LOC),
-    "affine of Hurdle": affine(Hurdle(0.4, GAMMA, LOC), LOC, -SCALE),
-    "Concatenated, clipped": concat([EMPIRICAL[:3], GAMMA[3:]]).clip(*BOUNDS),
-    "Concatenated with atoms": concat([EMPIRICAL[:3], GAMMA[3:]]),
+    "Mixture of integers": lambda: Mixture([POISSON, affine(NORMAL, 3.0, 3.0).clip(0.0, integer=True)]),
+    "affine of integers": lambda: affine(NORMAL.clip(0.0, integer=True), LOC, -SCALE),
+    "Transformed integers": lambda: Transformed(
+        affine(NORMAL, 3.0, 2.0).clip(0.0, integer=True), np.log1p, np.expm1
+    ),
+    "Truncated integers": lambda: Truncated(POISSON, 0.0),
+    "Truncated without mass": lambda: Truncated(NORMAL, LOC + np.where(np.arange(N) % 2, 60 * SCALE, 0.0)),
+    "Hurdle": lambda: Hurdle(np.linspace(0.0, 1.0, N), Truncated(affine(NORMAL, 2.0, 1.0), 0.0)),
+    "Hurdle inside": lambda: Hurdle(0.3, STUDENT, LOC + 0.1),
+    "Hurdle of counts": lambda: Hurdle(0.6, affine(NORMAL, 3.0, 3.0).clip(1.0, integer=True)),
+    "Hurdle of a Mixture": lambda: Hurdle(0.2, MIXTURE, LOC),
+    "affine of Hurdle": lambda: affine(Hurdle(0.4, GAMMA, LOC), LOC, -SCALE),
+    "Concatenated, clipped": lambda: concat([EMPIRICAL[:3], GAMMA[3:]]).clip(*BOUNDS),
+    "Concatenated with atoms": lambda: concat([EMPIRICAL[:3], GAMMA[3:]]),
 }
-ALL = {**SMOOTH, **WITH_ATOMS}
+ALL = Families(SMOOTH | WITH_ATOMS)
+FAMILIES = Families(
+    SMOOTH
+    | WITH_ATOMS
+    | {"ConformalPredictive": lambda: ConformalPredictive(LOC, SCALE, np.linspace(0.1, 3.0, 30) ** 2)}
+)
+
+DEFAULT = {
+    *("conditional of a normal copula", "Normal", "StudentT", "NormalMixture", "Mixture", "Quantiles"),
+    *("Binned", "ScipyDistribution", "Recalibrated Normal", "BetaRecalibrated Normal", "Transformed"),
+    *("Transformed, decreasing", "Concatenated", "affine of Recalibrated, reversed"),
+    *("Supported without mass beyond", "Truncated"),
+    *("Empirical, weighted", "SharedEmpirical, weighted", "SharedSteps", "Normal with point masses"),
+    *("Quantiles with atoms", "discrete scipy", "Recalibrated point masses", "BetaRecalibrated point masses"),
+    *("Transformed point masses", "Mixture of Empirical and Normal", "Supported Normal"),
+    *("Supported integers, Normal", "Truncated integers", "Truncated without mass", "Hurdle inside"),
+    *("Concatenated with atoms", "ConformalPredictive"),
+}
+"""Names in the default tier: one of each class, and composites with atoms. The others are in `laws`."""
+
+
+def law(families, default=DEFAULT):
+    """Parametrize a test over families; the fixture `dist` builds each one."""
+    names = [pytest.param(name, marks=() if name in default else pytest.mark.laws) for name in families]
+    return pytest.mark.parametrize("dist", names, indirect=True)

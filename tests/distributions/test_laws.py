@@ -7,16 +7,15 @@ import pickle
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils import _safe_indexing
 
 from skuq.distributions import Distribution, LevelMap, Mixture, Normal, Recalibrated, affine, concat
+from skuq.distributions._cramer import cramer_distances
 from skuq.exceptions import NoDensityError
-from tests.distributions.families import ALL, SMOOTH, WITH_ATOMS, N
+from tests.distributions.families import ALL, DEFAULT, EMPIRICAL, FAMILIES, NORMAL, SMOOTH, WITH_ATOMS, N, law
 
-smooth = pytest.mark.parametrize("dist", SMOOTH.values(), ids=SMOOTH.keys())
-with_atoms = pytest.mark.parametrize("dist", WITH_ATOMS.values(), ids=WITH_ATOMS.keys())
-every = pytest.mark.parametrize("dist", ALL.values(), ids=ALL.keys())
+smooth, with_atoms, every, every_family = law(SMOOTH), law(WITH_ATOMS), law(ALL), law(FAMILIES)
 # an even and an odd rule, which do not agree by symmetry about a step in the middle of a panel
 COARSE, FINE = np.polynomial.legendre.leggauss(10), np.polynomial.legendre.leggauss(21)
 P = np.array([1e-6, 0.01, 0.2, 0.5, 0.77, 0.99, 1 - 1e-6])
@@ -32,10 +31,10 @@ def by_quantiles(dist: Distribution) -> tuple[np.ndarray, ...]:
 def same(left: Distribution, right: Distribution) -> None:
     """The two distributions give equal numbers."""
     y, cdf, quantiles, crps = by_quantiles(left)
-    np.testing.assert_allclose(cdf, right.cdf(y), rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(quantiles, right.ppf(0.8), rtol=1e-12)
-    np.testing.assert_allclose(left.std(), right.std(), rtol=1e-9)
-    np.testing.assert_allclose(crps, right.crps(y), rtol=1e-7, atol=1e-12)
+    assert_allclose(cdf, right.cdf(y), rtol=1e-12, atol=1e-15)
+    assert_allclose(quantiles, right.ppf(0.8), rtol=1e-12)
+    assert_allclose(left.std(), right.std(), rtol=1e-9)
+    assert_allclose(crps, right.crps(y), rtol=1e-7, atol=1e-12)
 
 
 def repeat(dist: Distribution, n: int) -> Distribution:
@@ -74,7 +73,7 @@ def by_quadrature(dist, row, y):
 @smooth
 def test_cdf_inverts_ppf(dist):
     for level in P:
-        np.testing.assert_allclose(dist.cdf(dist.ppf(level)), level, rtol=1e-6, atol=1e-14)
+        assert_allclose(dist.cdf(dist.ppf(level)), level, rtol=1e-6, atol=1e-14)
 
 
 @every
@@ -91,14 +90,14 @@ def test_ppf_quantile_interval_and_median_agree(dist):
     quantiles = dist.quantile(P)
     assert quantiles.shape == (N, P.size)
     for column, level in zip(quantiles.T, P, strict=True):
-        np.testing.assert_array_equal(column, dist.ppf(level))
-        np.testing.assert_array_equal(column, dist.ppf(np.full(N, level)))
-        np.testing.assert_array_equal(column, dist.quantile(level))
-    np.testing.assert_array_equal(dist.median(), dist.ppf(0.5))
+        assert_array_equal(column, dist.ppf(level))
+        assert_array_equal(column, dist.ppf(np.full(N, level)))
+        assert_array_equal(column, dist.quantile(level))
+    assert_array_equal(dist.median(), dist.ppf(0.5))
     bounds = dist.interval([0.5, 0.9])
     assert bounds.shape == (N, 2, 2)
-    np.testing.assert_array_equal(bounds[:, :, 1], dist.interval())
-    np.testing.assert_allclose(dist.interval(0.9), dist.quantile([0.05, 0.95]), rtol=1e-9, atol=1e-12)
+    assert_array_equal(bounds[:, :, 1], dist.interval())
+    assert_allclose(dist.interval(0.9), dist.quantile([0.05, 0.95]), rtol=1e-9, atol=1e-12)
     assert (np.diff(quantiles, axis=1) >= 0).all()
 
 
@@ -107,10 +106,10 @@ def test_cdf_rises_from_zero_to_one(dist):
     grid = np.sort(np.concatenate([dist.quantile(P).ravel(), [-np.inf, np.inf]]))
     values = np.stack([dist.cdf(y) for y in grid], axis=1)
     assert (np.diff(values, axis=1) >= -1e-15).all()
-    np.testing.assert_array_equal(values[:, 0], 0.0)
-    np.testing.assert_allclose(values[:, -1], 1.0, rtol=1e-15)
+    assert_array_equal(values[:, 0], 0.0)
+    assert_allclose(values[:, -1], 1.0, rtol=1e-15)
     assert values.max() <= 1.0
-    np.testing.assert_array_equal(dist.pit(1.0), dist.cdf(1.0))
+    assert_array_equal(dist.pit(1.0), dist.cdf(1.0))
 
 
 @smooth
@@ -121,9 +120,9 @@ def test_density_is_the_slope_of_the_cdf_and_integrates_to_it(dist):
     low, width = edges[:-1], np.diff(edges, axis=0)
     points = low + width * middles[:, np.newaxis, np.newaxis]
     density = repeat(dist, points.size // N).pdf(points.ravel()).reshape(points.shape)
-    np.testing.assert_allclose((density * width / 40).sum(axis=(0, 1)), 0.05, rtol=2e-3)
+    assert_allclose((density * width / 40).sum(axis=(0, 1)), 0.05, rtol=2e-3)
     low = edges[0]
-    np.testing.assert_allclose(dist.logpdf(low), np.log(dist.pdf(low)), rtol=1e-12)
+    assert_allclose(dist.logpdf(low), np.log(dist.pdf(low)), rtol=1e-12)
 
 
 @with_atoms
@@ -142,9 +141,9 @@ def test_moments_are_those_of_the_quantile_function(dist):
     # All levels of a row as rows of their own: one search for all of them.
     rows = np.repeat(np.arange(N), levels.size)
     quantiles = dist[rows].ppf(np.tile(levels, N)).reshape(N, levels.size)
-    np.testing.assert_allclose(dist.mean(), quantiles.mean(axis=1), atol=1e-2 * dist.std().max())
-    np.testing.assert_allclose(dist.std(), quantiles.std(axis=1), rtol=0.08, atol=1e-12)
-    np.testing.assert_allclose(dist.var(), dist.std() ** 2)
+    assert_allclose(dist.mean(), quantiles.mean(axis=1), atol=1e-2 * dist.std().max())
+    assert_allclose(dist.std(), quantiles.std(axis=1), rtol=0.08, atol=1e-12)
+    assert_allclose(dist.var(), dist.std() ** 2)
 
 
 @every
@@ -153,13 +152,9 @@ def test_crps_is_the_integral_it_is_defined_by(dist):
     score = dist.crps(y)
     for row in (0, 4):  # of the families with point masses, one and none
         assert score[row] == pytest.approx(by_quadrature(dist, row, y[row]), rel=2e-6, abs=1e-8)
-
-
-@every
-def test_crps_far_away_is_the_distance_less_a_constant(dist):
     far = 1e6 * (1 + dist.std())
-    np.testing.assert_allclose(dist.crps(far), far - dist.mean(), rtol=1e-4)
-    np.testing.assert_array_equal(dist.crps(np.inf), np.inf)
+    assert_allclose(dist.crps(far), far - dist.mean(), rtol=1e-4)
+    assert_array_equal(dist.crps(np.inf), np.inf)
 
 
 @every
@@ -170,8 +165,8 @@ def test_rows_can_be_selected_in_every_way(dist):
         part = dist[key]
         rows = np.arange(N)[key[0] if isinstance(key, tuple) else key]
         assert part.shape == (len(rows), 2)
-        np.testing.assert_allclose(part.cdf(y[rows]), dist.cdf(y)[rows], rtol=1e-12)
-        np.testing.assert_allclose(part.mean(), dist.mean()[rows], rtol=1e-12, atol=1e-12)
+        assert_allclose(part.cdf(y[rows]), dist.cdf(y)[rows], rtol=1e-12)
+        assert_allclose(part.mean(), dist.mean()[rows], rtol=1e-12, atol=1e-12)
     assert len(dist[2]) == 1
     same(_safe_indexing(dist, [1, 4]), dist[[1, 4]])
     with pytest.raises(IndexError, match="has no columns"):
@@ -181,14 +176,39 @@ def test_rows_can_be_selected_in_every_way(dist):
 
 
 @every
-def test_pickle_and_copy_keep_everything(dist):
-    for twin in (pickle.loads(pickle.dumps(dist)), copy.copy(dist), copy.deepcopy(dist)):
+def test_copies_and_stacked_parts_keep_everything(dist):
+    twins = [pickle.loads(pickle.dumps(dist)), copy.copy(dist), copy.deepcopy(dist)]
+    for twin in (*twins, concat([dist[:3], dist[3:]])):
         assert type(twin) is type(dist)
         same(dist, twin)
 
 
-def pairs():
-    """Return one pair of names for every two classes, and neighbors, so that each name takes part."""
+def check_pair(dist, right):
+    """Stack and mix two distributions."""
+    stacked = concat([dist, right])
+    assert len(stacked) == 2 * N
+    y = np.concatenate([dist.ppf(0.35), right.ppf(0.65)])
+    both = np.concatenate([dist.cdf(y[:N]), right.cdf(y[N:])])
+    assert_allclose(stacked.cdf(y), both, rtol=1e-12)
+    order = [N + 1, 0, N, 3]
+    assert_allclose(stacked[order].cdf(y[order]), stacked.cdf(y)[order], rtol=1e-12)
+
+    mixed = Mixture([dist, right], [0.25, 0.75])
+    y = y[:N]
+    assert_allclose(mixed.cdf(y), 0.25 * dist.cdf(y) + 0.75 * right.cdf(y), rtol=1e-9, atol=1e-12)
+    assert_allclose(mixed.mean(), 0.25 * dist.mean() + 0.75 * right.mean(), rtol=1e-9, atol=1e-12)
+    assert (mixed.cdf(mixed.ppf(0.6) + 1e-7) >= 0.6 - 1e-9).all()
+
+
+@pytest.mark.parametrize("pair", itertools.pairwise(name for name in ALL if name in DEFAULT))
+def test_concat_and_mixture_of_itself_and_of_another_family(pair):
+    check_pair(ALL[pair[0]], ALL[pair[0]])
+    check_pair(ALL[pair[0]], ALL[pair[1]])
+
+
+@pytest.mark.laws
+def test_concat_and_mixture_work_for_every_pair(subtests):
+    """Take one pair of names for every two classes, and neighbors, so that each name takes part."""
     chosen = dict.fromkeys([*zip(ALL, ALL, strict=True), *itertools.pairwise(ALL)])
     classes = {tuple(type(ALL[name]) for name in pair) for pair in chosen}
     for pair in itertools.combinations(ALL, 2):
@@ -196,33 +216,9 @@ def pairs():
         if both not in classes and both[::-1] not in classes:
             classes.add(both)
             chosen[pair] = None
-    return list(chosen)
-
-
-@pytest.mark.parametrize(("left", "right"), pairs())
-def test_concat_and_mixture_work_for_every_pair(left, right):
-    dist, right = ALL[left], ALL[right]
-    stacked = concat([dist, right])
-    assert len(stacked) == 2 * N
-    y = np.concatenate([dist.ppf(0.35), right.ppf(0.65)])
-    np.testing.assert_allclose(
-        stacked.cdf(y), np.concatenate([dist.cdf(y[:N]), right.cdf(y[N:])]), rtol=1e-12
-    )
-    order = [N + 1, 0, N, 3]
-    np.testing.assert_allclose(stacked[order].cdf(y[order]), stacked.cdf(y)[order], rtol=1e-12)
-
-    mixed = Mixture([dist, right], [0.25, 0.75])
-    y = y[:N]
-    np.testing.assert_allclose(mixed.cdf(y), 0.25 * dist.cdf(y) + 0.75 * right.cdf(y), rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(mixed.mean(), 0.25 * dist.mean() + 0.75 * right.mean(), rtol=1e-9, atol=1e-12)
-    assert (mixed.cdf(mixed.ppf(0.6) + 1e-7) >= 0.6 - 1e-9).all()
-
-
-@every
-def test_concat_of_one_family_keeps_the_family(dist):
-    stacked = concat([dist[:3], dist[3:]])
-    assert type(stacked) is type(dist)
-    same(stacked, dist)
+    for left, right in chosen:
+        with subtests.test(msg=f"{left} and {right}"):
+            check_pair(ALL[left], ALL[right])
 
 
 @every
@@ -232,23 +228,23 @@ def test_affine_moves_everything(dist):
     crps = dist.crps(y)
     for factor in (b, -b):
         moved = affine(dist, a, factor)
-        np.testing.assert_allclose(moved.mean(), a + factor * dist.mean(), rtol=1e-7, atol=1e-9)
-        np.testing.assert_allclose(moved.std(), b * dist.std(), rtol=1e-7, atol=1e-12)
-        np.testing.assert_allclose(moved.crps(a + factor * y), b * crps, rtol=1e-6, atol=1e-9)
+        assert_allclose(moved.mean(), a + factor * dist.mean(), rtol=1e-7, atol=1e-9)
+        assert_allclose(moved.std(), b * dist.std(), rtol=1e-7, atol=1e-12)
+        assert_allclose(moved.crps(a + factor * y), b * crps, rtol=1e-6, atol=1e-9)
         probability = dist.cdf(y) if factor is b else 1 - dist.cdf(y)
-        np.testing.assert_allclose(moved.cdf(a + factor * y), probability, rtol=1e-9, atol=1e-12)
+        assert_allclose(moved.cdf(a + factor * y), probability, rtol=1e-9, atol=1e-12)
         again = affine(moved, -a / factor, 1 / factor)
-        np.testing.assert_allclose(again.ppf(0.2), dist.ppf(0.2), rtol=1e-9, atol=1e-9)
+        assert_allclose(again.ppf(0.2), dist.ppf(0.2), rtol=1e-9, atol=1e-9)
 
 
 @every
 def test_samples_follow_the_distribution(dist):
     draws = dist.sample(1500, random_state=0)
     assert draws.shape == (N, 1500)
-    np.testing.assert_array_equal(dist.sample(9, random_state=1), dist.sample(9, random_state=1))
+    assert_array_equal(dist.sample(9, random_state=1), dist.sample(9, random_state=1))
     y = dist.ppf(0.5) + 0.02
     share = (draws <= y[:, np.newaxis]).mean(axis=1)
-    np.testing.assert_allclose(share, dist.cdf(y), atol=0.06)
+    assert_allclose(share, dist.cdf(y), atol=0.06)
 
 
 @every
@@ -257,7 +253,7 @@ def test_array_like_as_scikit_learn_needs(dist):
     assert array.shape == dist.shape == (N, 2)
     assert dist.ndim == 2
     assert array.dtype == dist.dtype
-    np.testing.assert_array_equal(array, np.column_stack([dist.mean(), dist.std()]))
+    assert_array_equal(array, np.column_stack([dist.mean(), dist.std()]))
     assert np.asarray(dist, dtype=np.float32).dtype == np.float32
     assert not hasattr(type(dist), "__iter__")
     assert dist != copy.copy(dist)
@@ -266,20 +262,19 @@ def test_array_like_as_scikit_learn_needs(dist):
     with pytest.raises(ValueError, match="copy"):
         np.asarray(dist, copy=False)
     assert repr(dist) == f"{type(dist).__name__}(n={N})"
-
-
-@every
-def test_immutable_and_detached_from_the_caller(dist):
     with pytest.raises((AttributeError, TypeError)):
         dist.new_attribute = 1
+
+
+def test_arrays_of_the_caller_and_of_the_distribution_are_apart():
     loc = np.zeros(3)
     mine = Normal(loc, 1.0)
     loc[:] = 9.0
-    np.testing.assert_array_equal(mine.loc, 0.0)
+    assert_array_equal(mine.loc, 0.0)
     with pytest.raises(ValueError, match="read-only"):
         mine.loc[0] = 1.0
     mine.mean()[0] = 5.0
-    np.testing.assert_array_equal(mine.mean(), 0.0)
+    assert_array_equal(mine.mean(), 0.0)
 
 
 @every
@@ -304,12 +299,81 @@ def test_bad_input_is_named(dist):
         dist.sample(2.5)
 
 
-@pytest.mark.parametrize("name", sorted(ALL))
-def test_recalibration_keeps_the_ends_of_the_support(name):
-    dist = ALL[name]
+@every
+def test_recalibration_keeps_the_ends_of_the_support(dist):
     if isinstance(dist, Recalibrated):
         dist = dist.base
     recalibrated = Recalibrated(dist, LevelMap([0.3, 0.6], [0.25, 0.7]))
     for level in (0.0, 1.0):
         assert_array_equal(recalibrated.ppf(level), dist.ppf(level))
     assert_array_equal(recalibrated._isf(np.zeros(())), dist._isf(np.zeros(())))
+
+
+@every
+def test_masses_are_the_jumps_of_the_cdf(dist):
+    assert_array_equal([dist.logpmf(-np.inf), dist.logpmf(np.inf)], -np.inf)
+    if dist.has_density:
+        assert_array_equal(dist.logpmf(dist.median()), -np.inf)
+    elif dist.has_mass:
+        atom = dist.ppf(0.4)
+        step = 1e-6 * (1 + np.abs(atom))
+        jump = dist.cdf(atom + step) - dist.cdf(atom - step)
+        assert_allclose(np.exp(dist.logpmf(atom)), jump, rtol=1e-6)
+        assert_array_equal(dist.logpmf(atom + 0.013), -np.inf)
+
+
+# ---------------------------------------------------------------------- clipped distributions
+
+
+@every
+def test_scores_of_regions_that_share_bounds_add_up_to_the_crps(dist):
+    y = dist.ppf(np.linspace(0.1, 0.9, N)) + 0.02
+    bounds = (-np.inf, -0.4, 0.3, 1.7, np.inf)
+    parts = [dist.clip(*ends).crps(np.clip(y, *ends)) for ends in itertools.pairwise(bounds)]
+    tolerance = 1e-12 if dist._squared_integrals(y) is not None else 2e-7
+    expected = dist.crps(y)
+    assert_allclose(sum(parts), expected, rtol=tolerance, atol=tolerance)
+    assert_array_equal(dist.clip(-np.inf, np.inf).crps(y), expected)
+
+
+@every
+def test_clipping_is_never_worse_in_any_row(dist):
+    lower, upper = dist.ppf(0.15), np.maximum(dist.ppf(0.85), dist.ppf(0.15) + 0.5)
+    y = np.clip(dist.ppf(np.resize([0.2, 0.5, 0.9], N)) + 0.01, lower, upper)
+    score = dist.crps(y)
+    assert (dist.clip(lower, upper).crps(y) <= score + 1e-7 * (1 + score)).all()
+
+
+# ---------------------------------------------------------------------- mean distances
+
+
+@every_family
+def test_the_mean_distance_differs_from_the_crps_by_a_constant(dist):
+    points = [dist.median(), dist.ppf(0.95), dist.mean() - 1.0]
+    spread = [dist._mean_distance(point) - dist.crps(point) for point in points]
+    assert_allclose(spread, np.broadcast_to(spread[0], (3, N)), rtol=2e-6, atol=1e-9)
+    assert (spread[0] >= -1e-12).all()
+    mean = dist._finite_part().mean()
+    far = mean + 1e7
+    assert_allclose(dist._mean_distance(far), far - mean, rtol=1e-9)
+
+
+# ---------------------------------------------------------------------- Cramér distances
+
+
+@every
+def test_the_crps_of_a_pool_follows_from_scores_and_distances(dist):
+    parts, weights = [dist[:2], NORMAL[:2]], np.array([0.3, 0.7])
+    y = dist[:2].ppf(0.3)
+    distances = cramer_distances(parts)
+    scores = np.column_stack([part.crps(y) for part in parts])
+    pooled = scores @ weights - distances @ weights @ weights / 2
+    assert_allclose(pooled, Mixture(parts, weights).crps(y), rtol=1e-4, atol=1e-6)
+
+
+@every
+def test_a_distribution_has_no_distance_from_itself_and_the_same_both_ways(dist):
+    distances = cramer_distances([dist[:2], EMPIRICAL[:2], dist[:2]])
+    assert_allclose(distances[:, 0, 2], 0.0, atol=1e-12)
+    assert_allclose(distances, distances.transpose(0, 2, 1))
+    assert (distances[:, 0, 1] >= 0).all()

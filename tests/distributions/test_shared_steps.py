@@ -7,14 +7,7 @@ import pytest
 from numpy.polynomial import Polynomial
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skuq.distributions import (
-    Empirical,
-    SharedSteps,
-    StepTable,
-    _shared_steps,
-    _step_table,
-    concat,
-)
+from skuq.distributions import Empirical, SharedSteps, StepTable, _shared_steps, _step_table, concat
 from skuq.distributions._numerics import step_integrals
 
 THRESHOLDS = np.array([-1.0, 0.2, 1.5, 4.0])
@@ -67,49 +60,3 @@ def test_rows_of_two_tables_are_concatenated():
     assert_allclose(concat([ours, other]).mean(), [*ours.mean(), 0.5])
     with pytest.raises(ValueError, match="read-only"):
         twin.table.values[0] = 0.0
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (
-            lambda: StepTable([1.0, 1.0], [0], [1.0], 1),
-            "`thresholds` must be strictly increasing",
-        ),
-        (lambda: StepTable([], [0], [1.0], 1), "`thresholds` must be a non-empty"),
-        (
-            lambda: StepTable([1.0], [0, 1], [1.0], 1),
-            "`starts` and `values` must be 1-D arrays of equal length",
-        ),
-        (lambda: StepTable([1.0], [1], [1.0], 1), "`starts` must be strictly increasing and begin with 0"),
-        (lambda: StepTable([1.0], [0], [0.9], 1), "`values` must be 1 for every cdf at the last threshold"),
-        (
-            lambda: StepTable([1.0, 2.0], [0, 3], [0.5, 1.0], 2),
-            "`values` must be 1 for every cdf at the last",
-        ),
-        (lambda: StepTable([1.0], [0], [1.0], 0), "`n_cdfs` must be at least 1"),
-        (lambda: StepTable([1.0], [0, 5], [1.0, 1.0], 1), "`starts` must be below"),
-        (
-            lambda: StepTable.from_cdfs([1.0, 2.0], [[0.5, 0.2]]),
-            "`cdfs` must not decrease in any row, got .* row 0",
-        ),
-        (
-            lambda: StepTable.from_cdfs([1.0, 2.0], [[0.5, 1.0], [0.2, 0.9]]),
-            "`cdfs` must be 1 in the last column, got 0.9.* at row 1",
-        ),
-        (lambda: StepTable.from_cdfs([1.0], [[0.5, 1.0]]), "`cdfs` must have shape"),
-        (lambda: SharedSteps(TABLE, [0.0, 2.1]), r"`position` must lie in \[0, 2\].*got 2.1 at row 1"),
-        (lambda: SharedSteps(TABLE, [[0.0]]), "`position` must have shape"),
-        (lambda: SharedSteps(TABLE, [np.nan]), "`position` must be finite"),
-    ],
-)
-def test_bad_input(build, message):
-    with pytest.raises(ValueError, match=message):
-        build()
-
-
-def test_bad_types():
-    with pytest.raises(TypeError, match="`starts` must hold integers, got float64"):
-        StepTable([1.0], [0.5], [1.0], 1)
-    with pytest.raises(TypeError, match="`table` must be a StepTable, got ndarray"):
-        SharedSteps(CDFS, [0.0])

@@ -1,6 +1,4 @@
-"""Clipped distributions: closed forms against integrals, bounds of any size, and bad bounds."""
-
-import itertools
+"""Clipped, truncated and hurdle distributions: closed forms against integrals, and bounds of any size."""
 
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ from skuq.distributions import (
     Concatenated,
     ConformalPredictive,
     Empirical,
+    Hurdle,
     LevelMap,
     Mixture,
     Normal,
@@ -29,10 +28,8 @@ from skuq.distributions import (
 from skuq.distributions._numerics.squared_cdf import squared_normal_cdf
 from skuq.evaluation import expected_loss
 from skuq.exceptions import NoDensityError, SmallSampleWarning
-from tests.distributions.families import ALL, N
 
 MEMBERS = [0.2, 1.1, 1.7, 2.5, 4.0]
-ENDS = (-np.inf, -0.4, 0.3, 1.7, np.inf)
 
 
 def weighted(dist, y, lower, upper):
@@ -59,17 +56,6 @@ ORACLES = [  # scoringrules 0.10, crps_cnormal and crps_ct, and its twCRPS of en
 @pytest.mark.parametrize(("dist", "y", "lower", "upper", "expected"), ORACLES)
 def test_the_crps_is_that_of_the_peer(dist, y, lower, upper, expected):
     assert_allclose(weighted(dist, y, lower, upper), expected, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("name", sorted(ALL))
-def test_regions_that_share_bounds_add_up_to_the_crps(name):
-    dist = ALL[name]
-    y = dist.ppf(np.linspace(0.1, 0.9, N)) + 0.02
-    parts = [weighted(dist, y, low, high) for low, high in itertools.pairwise(ENDS)]
-    tolerance = 1e-12 if dist._squared_integrals(y) is not None else 2e-7
-    expected = dist.crps(y)
-    assert_allclose(sum(parts), expected, rtol=tolerance, atol=tolerance)
-    assert_array_equal(weighted(dist, y, -np.inf, np.inf), expected)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +130,10 @@ def integral(function, lower, upper, y):
 
 @pytest.mark.parametrize("kind", [Supported, Truncated])
 @pytest.mark.parametrize("name", sorted(HEAVY))
-@pytest.mark.parametrize(("lower", "upper"), [(0.5, 1e9), (2.0, 1e6), (-10.0, 30.0)])
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [(0.5, 1e9), *(pytest.param(*bounds, marks=pytest.mark.laws) for bounds in ((2.0, 1e6), (-10.0, 30.0)))],
+)
 def test_a_heavy_tail_between_far_bounds(kind, name, lower, upper):
     base, law = HEAVY[name]
     dist, y = kind(base, lower, upper), lower + 0.5
@@ -191,7 +180,7 @@ def test_a_tail_that_is_too_heavy_is_infinite_or_an_error():
         Supported(StudentT([0.0, 1.0], 1.0, 0.9), [0.0, -np.inf]).mean()
 
 
-@pytest.mark.parametrize("df", [5.0, 30.0])
+@pytest.mark.parametrize("df", [pytest.param(5.0, marks=pytest.mark.laws), 30.0])
 def test_a_log_scale_target_with_heavy_tails_is_winsorized_as_without_bounds(df):
     dist, y = Transformed(StudentT([0.0, 1.0], 0.5, df), np.exp, np.log), np.array([2.0, 0.5])
     parts = weighted(dist, y, 1.0, np.inf) + weighted(dist, y, -np.inf, 1.0)
@@ -256,39 +245,8 @@ def test_bounds_make_the_intervals_of_few_calibration_rows_finite():
         assert_array_equal(dist.clip(-5.0).interval(0.9), [[-5.0, np.inf]])
 
 
-@pytest.mark.parametrize(
-    ("lower", "upper", "error", "message"),
-    [
-        (1.0, 1.0, ValueError, "`lower` must be less than `upper`, got 1 >= 1 at row 0"),
-        ([0.0, 3.0], 2.0, ValueError, "`lower` must be less than `upper`, got 3 >= 2 at row 1"),
-        (np.nan, 1.0, ValueError, "`lower` must not contain NaN"),
-        (0.0, None, TypeError, "`upper` must be a number or an array, got None. Pass an infinite value"),
-        (0.0, [1.0, np.nan], ValueError, "`upper` must not contain NaN, got one at row 1"),
-        (np.inf, np.inf, ValueError, "`lower` must be less than `upper`, got inf >= inf"),
-        ([0.0, 1.0, 2.0], 9.0, ValueError, r"`lower` must be a number or have shape \(2,\), got \(3,\)"),
-        ("a", 1.0, TypeError, "`lower` must hold real numbers"),
-    ],
-)
-def test_bad_bounds_are_named(lower, upper, error, message):
-    dist = Normal([0.0, 1.0], 1.0)
-    for make in (dist.clip, lambda low, high: Supported(dist, low, high)):
-        with pytest.raises(error, match=message):
-            make(lower, upper)
-    with pytest.raises(TypeError, match="`base` must be a Distribution, got float"):
-        Supported(1.0, 0.0, 1.0)
-
-
-@pytest.mark.parametrize("name", sorted(ALL))
-def test_clipping_is_never_worse_in_any_row(name):
-    dist = ALL[name]
-    lower, upper = dist.ppf(0.15), np.maximum(dist.ppf(0.85), dist.ppf(0.15) + 0.5)
-    y = np.clip(dist.ppf(np.resize([0.2, 0.5, 0.9], N)) + 0.01, lower, upper)
-    score = dist.crps(y)
-    assert (dist.clip(lower, upper).crps(y) <= score + 1e-7 * (1 + score)).all()
-
-
 class TestIntegers:
-    """Rounded distributions against sums over all integers."""
+    """Rounded distributions; their scores are sums over integers in `test_counts.py`."""
 
     BASES = (
         Normal([0.4, 2.5, 30.0, 300.0], [0.6, 1.0, 9.0, 70.0]),
@@ -299,32 +257,6 @@ class TestIntegers:
         concat([Normal([0.5, 2.5], 1.0), StudentT([30.0, 300.0], 20.0, 5.0)]),
     )
     bases = pytest.mark.parametrize("base", BASES, ids=lambda base: type(base).__name__)
-
-    @staticmethod
-    def by_sum(base, row, y, lower):
-        k = np.arange(lower, 100_000)
-        one = base[row][np.zeros(k.size, dtype=int)]
-        cdf = one.cdf(k + 0.5)
-        return ((cdf - (k >= y)) ** 2).sum(), np.abs(np.diff(cdf, prepend=0.0)) @ np.abs(k - y)
-
-    @bases
-    def test_the_scores_are_sums_over_all_integers(self, base):
-        dist, y = base.clip(0.0, integer=True), np.array([0.0, 5.0, 20.0, 450.0])
-        crps, distance = dist.crps(y), dist._mean_distance(y)
-        for row in range(4):
-            expected = self.by_sum(base, row, y[row], 0)
-            assert_allclose((crps[row], distance[row]), expected, rtol=1e-6)
-
-    @bases
-    def test_the_moments_are_those_of_the_masses(self, base):
-        dist = base.clip(0.0, integer=True)
-        k = np.arange(20_000.0)
-        for row in range(4):
-            mass = np.exp(dist[row][np.zeros(k.size, dtype=int)].logpmf(k))
-            assert_allclose(mass.sum(), 1.0, rtol=1e-6)
-            mean = mass @ k
-            assert_allclose(dist.mean()[row], mean, rtol=1e-4)
-            assert_allclose(dist.std()[row], np.sqrt(mass @ (k - mean) ** 2), rtol=1e-2)
 
     @bases
     def test_every_value_is_an_integer_inside_the_bounds(self, base):
@@ -387,24 +319,6 @@ class TestIntegers:
         dist = ConformalPredictive([3.2], [1.0], np.arange(-9.0, 10.0) / 3, symmetric=False)
         assert_array_equal(dist.clip(0.0, integer=True).interval(0.9), [[0.0, 6.0]])
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            ((0.5, 3.0, True), "`lower` must be an integer or infinite with integer=True, got 0.5 at row 0"),
-            (
-                (0.0, [3.0, 3.5], True),
-                "`upper` must be an integer or infinite with integer=True, got 3.5 at row",
-            ),
-            ((0.0, 3.0, "yes"), "`integer` must be one of True, False"),
-            ((0.0, 3.0, 1), "`integer` must be one of True, False"),
-        ],
-    )
-    def test_bad_arguments_are_named(self, arguments, message):
-        dist = Normal([0.0, 1.0], 1.0)
-        for make in (dist.clip, lambda *given: Supported(dist, *given)):
-            with pytest.raises(ValueError, match=message):
-                make(*arguments)
-
 
 class TestMasses:
     """`logpmf` of families that are not rounded."""
@@ -416,20 +330,146 @@ class TestMasses:
         assert_array_equal([dist.logpmf(0.7), dist.logpmf(np.inf)], -np.inf)
         assert not dist.has_mass
 
-    @pytest.mark.parametrize("name", sorted(name for name in ALL if ALL[name].has_mass))
-    def test_masses_are_the_jumps_of_the_cdf(self, name):
-        dist = ALL[name]
-        atom = dist.ppf(0.4)
-        step = 1e-6 * (1 + np.abs(atom))
-        assert_allclose(np.exp(dist.logpmf(atom)), dist.cdf(atom + step) - dist.cdf(atom - step), rtol=1e-6)
-        assert_array_equal(dist.logpmf(atom + 0.013), -np.inf)
-        assert_array_equal([dist.logpmf(-np.inf), dist.logpmf(np.inf)], -np.inf)
-
-    @pytest.mark.parametrize("name", sorted(name for name in ALL if ALL[name].has_density))
-    def test_densities_have_no_masses(self, name):
-        assert_array_equal(ALL[name].logpmf(ALL[name].median()), -np.inf)
-
     def test_members_of_an_ensemble_are_atoms(self):
         dist = Empirical([[1.0, 2.0, 2.0, 5.0]])
         assert_allclose(np.exp([dist.logpmf(2.0), dist.logpmf(5.0)]), [[0.5], [0.25]])
         assert not dist.has_mass  # the members are draws, not the possible values
+
+
+# ------------------------------------------------------------ truncated distributions
+
+
+LOCS, SCALES = np.array([0.3, -2.0, 5.0]), np.array([1.0, 1.5, 0.7])
+
+
+def peer(lower, upper):
+    return stats.truncnorm((lower - LOCS) / SCALES, (upper - LOCS) / SCALES, LOCS, SCALES)
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(0.0, 1.5), (0.0, np.inf), (-np.inf, 1.5), (4.0, np.inf)])
+def test_normal_against_scipy(lower, upper):
+    dist, expected = Truncated(Normal(LOCS, SCALES), lower, upper), peer(lower, upper)
+    y = expected.ppf(0.35)
+    assert_allclose(dist.cdf(y), 0.35, rtol=1e-9)
+    for level in (1e-9, 0.2, 0.97):
+        assert_allclose(dist.ppf(level), expected.ppf(level), rtol=1e-7, atol=1e-12)
+        assert_allclose(dist._isf(np.asarray(level)), expected.isf(level), rtol=1e-7, atol=1e-12)
+    assert_allclose(dist.logpdf(y), expected.logpdf(y), rtol=1e-8)
+    assert_allclose(dist.mean(), expected.mean(), rtol=1e-7)
+    assert_allclose(dist.std(), expected.std(), rtol=1e-6)
+
+
+def test_the_crps_is_that_of_scoringrules():
+    sr = pytest.importorskip("scoringrules")
+    dist = Truncated(Normal(LOCS, SCALES), 0.0, 1.5)[:2]
+    for y in (0.0, 0.7, 1.4):
+        assert_allclose(
+            dist.crps(y), sr.crps_tnormal(np.full(2, y), LOCS[:2], SCALES[:2], 0.0, 1.5), rtol=1e-7
+        )
+    assert_allclose(dist.crps(0.7)[0], 0.1173787877294501, rtol=1e-8)
+
+
+def test_the_crps_in_a_tail_of_the_base():
+    dist, expected = Truncated(Normal(LOCS, SCALES), 0.0, 1.5)[2], peer(0.0, 1.5)
+
+    def integral(low, high, power):
+        return integrate.quad(lambda x: abs(expected.cdf(x)[2] - power) ** 2, low, high, epsabs=1e-13)[0]
+
+    assert_allclose(dist.crps(1.4), integral(0.0, 1.4, 0) + integral(1.4, 1.5, 1), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("bound", "mean", "std"),  # from mpmath
+    [(5.0, 5.186503967125842, 0.1808215546253052), (30.0, 30.033259667433677, 0.033223056931746826)],
+)
+def test_the_moments_of_a_far_tail(bound, mean, std):
+    for dist, sign in (
+        (Truncated(Normal(0.0, 1.0), bound), 1),
+        (Truncated(Normal(0.0, 1.0), upper=-bound), -1),
+    ):
+        assert_allclose([sign * dist.mean(), dist.std()], [[mean], [std]], rtol=1e-9)
+
+
+def test_a_far_tail_is_precise():
+    dist = Truncated(Normal([0.0, 0.0], 1.0), [20.0, -np.inf], [np.inf, -20.0])
+    excess = stats.norm.isf(0.5 * stats.norm.sf(20.0))
+    assert_allclose(dist.median(), [excess, -excess], rtol=1e-12)
+    assert_allclose(dist.cdf(dist.median()), 0.5, rtol=1e-9)
+
+
+def test_a_row_without_mass_is_a_point_mass_at_the_nearer_bound():
+    dist = Truncated(Normal([0.0, 0.0], 0.1), [50.0, -np.inf], [np.inf, -50.0])
+    assert_allclose(dist.interval(0.9), [[50.0, 50.0], [-50.0, -50.0]])
+    assert_allclose(dist.crps(51.0), [1.0, 101.0])
+    assert_allclose((dist.mean(), dist.std()), [[50.0, -50.0], [0.0, 0.0]], atol=1e-9)
+    assert not dist.has_density
+
+
+def test_discrete_and_mixed_bases():
+    counts = Truncated(ScipyDistribution(stats.poisson([2.0])), 0.0)
+    assert_allclose(np.exp(counts.logpmf(1.0)), stats.poisson.pmf(1, 2.0) / stats.poisson.sf(0, 2.0))
+    assert_array_equal(counts.ppf(0.0), 1.0)
+    members = Truncated(Empirical([[-1.0, 0.0, 1.0, 2.0]]), 0.0)
+    assert_allclose(members.cdf([1.0]), 0.5)
+    pool = Mixture([Normal([1.0], 1.0), StudentT([0.0], 1.0, 5.0)])
+    assert_allclose(Truncated(pool, 0.0).cdf(Truncated(pool, 0.0).ppf(0.3)), 0.3, rtol=1e-9)
+
+
+# ------------------------------------------------------------ hurdle distributions
+
+
+@pytest.mark.parametrize(("y", "expected"), [(0.0, 0.3270197318648), (4.0, 2.1825055812635)])
+def test_the_crps_of_zero_inflated_counts(y, expected):
+    dist = Hurdle(0.6, ScipyDistribution(stats.poisson([3.0])))
+    assert_allclose(dist.crps(y), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("at", [0.0, 1.3, -2.0])
+def test_it_is_a_mixture_with_a_point_mass(at):
+    rest = Normal([0.5, 2.0, -1.0], [1.0, 2.0, 0.5])
+    p = np.array([0.1, 0.5, 0.9])
+    dist = Hurdle(p, rest, at)
+    peer = Mixture([Normal(np.full(3, at), 0.0), rest], np.column_stack([p, 1 - p]))
+    for y in (-3.0, at, 0.4, 5.0):
+        assert_allclose(dist.cdf(y), peer.cdf(y), rtol=1e-12)
+        assert_allclose(dist.crps(y), peer.crps(y), rtol=1e-9)
+        assert_allclose(dist._mean_distance(np.full(3, y)), peer._mean_distance(np.full(3, y)), rtol=1e-9)
+    for level in (0.01, 0.3, 0.5, 0.72, 0.999):
+        assert_allclose(dist.ppf(level), peer.ppf(level), rtol=1e-9, atol=1e-12)
+        assert_allclose(dist._isf(np.asarray(level)), peer._isf(np.asarray(level)), rtol=1e-9, atol=1e-12)
+    assert_allclose([dist.mean(), dist.std()], [peer.mean(), peer.std()], rtol=1e-12)
+
+
+def test_certain_rows():
+    dist = Hurdle([0.0, 1.0], Truncated(Normal([1.0, 1.0], 1.0), 0.0))
+    assert_array_equal(dist.ppf(0.99)[1], 0.0)
+    assert_array_equal(dist.crps(2.0)[1], 2.0)
+    assert dist.ppf(0.0)[0] >= 0.0
+    assert_allclose(dist.crps(2.0)[0], Truncated(Normal([1.0], 1.0), 0.0).crps(2.0)[0])
+
+
+def test_levels_at_the_ends_of_the_atom():
+    dist = Hurdle(0.25, ScipyDistribution(stats.uniform([1.0], [1.0])))
+    assert_array_equal([dist.ppf(0.25), dist.ppf(0.1), dist._isf(np.asarray(0.75))], 0.0)
+    assert_allclose(dist.ppf(0.25 + 0.75 * 0.5), 1.5)
+
+
+def test_masses():
+    dist = Hurdle([0.6], Normal([3.0], 1.0).clip(1.0, integer=True))
+    assert dist.has_mass
+    assert_allclose(np.exp([dist.logpmf(0.0)[0], dist.logpmf(3.0)[0]]), [0.6, 0.4 * 0.38292492], rtol=1e-6)
+    mixed = Hurdle([0.6], Truncated(Normal([3.0], 1.0), 0.0))
+    assert not mixed.has_mass
+    assert_array_equal(mixed.logpmf(2.0), -np.inf)
+    assert_allclose(mixed.logpmf(0.0), np.log(0.6))
+
+
+def test_tail_mass_at_infinity_is_excluded():
+    dist = Hurdle([0.5], ConformalPredictive([2.0], [1.0], [-1.0, 0.0, 1.0]))
+    assert_array_equal(dist.interval(0.9), [[0.0, 3.0]])
+
+
+def test_an_ensemble_with_members_at_the_atom():
+    dist = Hurdle([0.5], Empirical([[0.0, 1.0, 2.0, 3.0]]))
+    assert_allclose(dist.cdf(0.0), 0.625)
+    assert_array_equal([dist.ppf(0.6), dist.ppf(0.64)], [[0.0], [1.0]])

@@ -2,19 +2,23 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
-from skuq.distributions import CopulaJoint, Normal, NormalJoint, normal_template
-from skuq.evaluation import bootstrap_interval, joint_report, uncertainty_report
+from skuq.distributions import CopulaJoint, NormalJoint, normal_template
+from skuq.evaluation import joint_report
 from skuq.metrics import crps_loss, energy_score_loss, mean_interval_width, variogram_score_loss
-from skuq.monitoring import MetricAccumulator
 
 COVARIANCE = np.array([[1.0, 0.8], [0.8, 1.0]])
 Y = np.random.RandomState(0).multivariate_normal([0.0, 0.0], COVARIANCE, size=300)
 DIST = NormalJoint(np.zeros((300, 2)), COVARIANCE, names=["load", "price"])
 
 
-def test_values_are_those_of_the_metrics():
-    report = joint_report(Y, DIST, coverage=0.8)
+@pytest.fixture(scope="module")
+def report():
+    return joint_report(Y, DIST, coverage=0.8)
+
+
+def test_values_are_those_of_the_metrics(report):
     assert list(report.targets.index) == ["load", "price"]
     assert report.targets.loc["price", "crps"] == crps_loss(Y[:, 1], DIST.marginal("price"))
     width = mean_interval_width(Y[:, 0], DIST.marginal(0), coverage=0.8)
@@ -30,34 +34,19 @@ def test_values_are_those_of_the_metrics():
     assert report.n_rows == 300
 
 
-def test_weights_repeat_rows():
-    weight = np.random.RandomState(1).randint(0, 3, size=300)
-    rows = np.repeat(np.arange(300), weight)
-    found, expected = joint_report(Y, DIST, sample_weight=weight), joint_report(Y[rows], DIST[rows])
-    np.testing.assert_allclose(found.targets, expected.targets, rtol=1e-9)
-    np.testing.assert_allclose(found.joint, expected.joint, rtol=1e-9)
+@pytest.mark.parametrize("n", [40, pytest.param(300, marks=pytest.mark.laws)])
+def test_weights_repeat_rows(n):
+    weight = np.random.RandomState(1).randint(0, 3, size=n)
+    rows = np.repeat(np.arange(n), weight)
+    found, expected = joint_report(Y[:n], DIST[:n], sample_weight=weight), joint_report(Y[rows], DIST[rows])
+    if n == 40:  # With few rows, the reliabilities of weighted and of repeated rows differ (issue 50).
+        unequal = ["average_rank_reliability", "band_depth_reliability"]
+        found.joint.drop(index=unequal, inplace=True)
+        expected.joint.drop(index=unequal, inplace=True)
+    assert_allclose(found.targets, expected.targets, rtol=1e-9)
+    assert_allclose(found.joint, expected.joint, rtol=1e-9)
 
 
 def test_targets_without_names():
-    report = joint_report(Y, NormalJoint(DIST.loc, COVARIANCE))
+    report = joint_report(Y[:9], NormalJoint(DIST.loc[:9], COVARIANCE))
     assert list(report.targets.index) == ["target 0", "target 1"]
-
-
-def test_functions_of_one_target_refuse_joint_distributions():
-    for call in (
-        lambda: uncertainty_report(Y[:, 0], DIST),
-        lambda: bootstrap_interval(Y[:, 0], DIST, "crps"),
-        lambda: MetricAccumulator().update(Y[:, 0], DIST),
-    ):
-        with pytest.raises(TypeError, match=r"`\.marginal\(\.\.\.\)`"):
-            call()
-    with pytest.raises(ValueError, match="joint_report"):
-        uncertainty_report(Y[:, 0], Normal(np.zeros(300), 1.0), metrics=["energy_score"])
-    for call in (
-        lambda: bootstrap_interval(Y[:, 0], Normal(np.zeros(300), 1.0), "energy_score"),
-        lambda: MetricAccumulator("energy_score"),
-    ):
-        with pytest.raises(ValueError, match="joint distributions"):
-            call()
-    with pytest.raises(TypeError, match="JointDistribution"):
-        joint_report(Y, Normal(np.zeros(300), 1.0))

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_array_equal
 from scipy import stats
 
 from skuq.evaluation import MetricAgreement, metric_agreement, uncertainty_report
@@ -79,19 +80,19 @@ def test_the_level_of_the_test():
 def test_the_matrices_are_symmetric_and_the_diagonal_is_one():
     agreement = metric_agreement(table(15, m=6, ties=True), directions="lower", random_state=0)
     for frame in (agreement.tau, agreement.p_value):
-        np.testing.assert_array_equal(frame, frame.T)
+        assert_array_equal(frame, frame.T)
         assert list(frame.index) == list(frame.columns) == [f"m{k}" for k in range(6)]
-    np.testing.assert_array_equal(np.diag(agreement.tau), 1)
+    assert_array_equal(np.diag(agreement.tau), 1)
     assert agreement.tau.abs().to_numpy().max() <= 1
     assert agreement.p_value.to_numpy().min() >= 1 / 1001
 
 
-@pytest.mark.parametrize("n", range(3, 30))
-def test_tau_of_equal_orders_is_exactly_one(n):
-    values = np.arange(n)
-    frame = pd.DataFrame({"a": values, "b": values**2, "c": -values})
-    tau = metric_agreement(frame, directions="lower", n_permutations=1).tau
-    assert (tau.loc["a", "b"], tau.loc["a", "c"]) == (1, -1)
+def test_tau_of_equal_orders_is_exactly_one():
+    for n in range(3, 30):
+        values = np.arange(n)
+        frame = pd.DataFrame({"a": values, "b": values**2, "c": -values})
+        tau = metric_agreement(frame, directions="lower", n_permutations=1).tau
+        assert (tau.loc["a", "b"], tau.loc["a", "c"]) == (1, -1)
 
 
 def test_an_increasing_map_of_a_metric_changes_nothing():
@@ -128,12 +129,6 @@ def test_infinite_values_are_ranks():
     )
 
 
-def test_a_seed_reproduces_the_p_values():
-    frame = table(11)
-    first, second = (metric_agreement(frame, directions="lower", random_state=7) for _ in range(2))
-    pd.testing.assert_frame_equal(first.p_value, second.p_value)
-
-
 # ------------------------------------------------------------------------------------------ reports of skuq
 
 
@@ -158,44 +153,23 @@ def test_reports_state_their_directions(models):
     y, forecasts = models
     single = {name: uncertainty_report(y, dist, **OPTIONS) for name, dist in forecasts.items()}
     agreement = metric_agreement(single)
+    assert isinstance(agreement, MetricAgreement)
     assert list(agreement.tau) == METRICS
     assert agreement.tau.loc["crps", "crpss"] == pytest.approx(1)
     plain = pd.DataFrame({name: each["value"] for name, each in single.items()}).T
     same = metric_agreement(plain, directions={"picp": 0.9})
     pd.testing.assert_frame_equal(agreement.tau, same.tau, check_names=False)
-
-
-def test_a_report_of_several_models(models):
-    y, forecasts = models
     together = metric_agreement(uncertainty_report(y, forecasts, **OPTIONS))
-    single = metric_agreement({k: uncertainty_report(y, each, **OPTIONS) for k, each in forecasts.items()})
-    pd.testing.assert_frame_equal(together.tau, single.tau)
-    assert isinstance(together, MetricAgreement)
+    pd.testing.assert_frame_equal(together.tau, agreement.tau)
 
-
-def test_a_report_of_one_model_is_refused(models):
-    y, forecasts = models
     with pytest.raises(ValueError, match="`reports` must contain several models, got a report of one model"):
-        metric_agreement(uncertainty_report(y, forecasts["1.0"], **OPTIONS))
-
-
-def test_reports_of_different_metrics_are_refused(models):
-    y, forecasts = models
-    reports = {name: uncertainty_report(y, dist, **OPTIONS) for name, dist in forecasts.items()}
-    reports["1.0"] = reports["1.0"].drop(index="nll")
+        metric_agreement(single["1.0"])
+    fewer = single | {"1.0": single["1.0"].drop(index="nll")}
     with pytest.raises(ValueError, match=r"got one in 'nll' of report 1\.0\. Leave out the metric"):
-        metric_agreement(reports)
-
-
-def test_reports_of_different_coverages_are_refused(models):
-    y, forecasts = models
-    coverages = dict(zip(forecasts, (0.8, 0.9, 0.9, 0.9, 0.95), strict=True))
-    reports = {
-        name: uncertainty_report(y, dist, coverage=coverages[name], **OPTIONS)
-        for name, dist in forecasts.items()
-    }
-    with pytest.raises(ValueError, match=r"must have the same optimum for 'picp', got 0\.8, 0\.9, 0\.95"):
-        metric_agreement(reports)
+        metric_agreement(fewer)
+    other = single | {"0.6": uncertainty_report(y, forecasts["0.6"], coverage=0.8, **OPTIONS)}
+    with pytest.raises(ValueError, match=r"must have the same optimum for 'picp', got 0\.8, 0\.9"):
+        metric_agreement(other)
 
 
 def test_reports_with_a_metric_of_no_direction(models):
@@ -206,58 +180,3 @@ def test_reports_with_a_metric_of_no_direction(models):
         metric_agreement(reports)
     tau = metric_agreement(reports, directions={"sharpness": "lower"}).tau
     assert tau.loc["crps", "sharpness"] < 1
-
-
-# ------------------------------------------------------------------------------------------------ bad input
-
-GOOD = pd.DataFrame({"crps": [1.0, 2.0, 3.0], "nll": [1.0, 3.0, 2.0]})
-
-
-@pytest.mark.parametrize(
-    ("reports", "options", "error", "message"),
-    [
-        (GOOD.iloc[:2], {}, ValueError, "`reports` must have at least 3 rows.*got 2"),
-        (GOOD[["crps"]], {}, ValueError, "`reports` must have at least 2 metrics.*got 1"),
-        (GOOD.assign(nll=1.0), {}, ValueError, "`reports` must have at least two different values.*'nll'"),
-        (GOOD.assign(nll=0.1 + 1e-16), {}, ValueError, "`reports` must have at least two different values"),
-        (
-            GOOD.assign(nll=[1, 2, np.nan]),
-            {},
-            ValueError,
-            "`reports` must not contain NaN, got one in 'nll' of report 2",
-        ),
-        (
-            GOOD.assign(nll=["a", "b", "c"]),
-            {},
-            TypeError,
-            "got text in 'nll'. Pass names of reports as the index",
-        ),
-        (GOOD.astype(str), {}, TypeError, "`reports` must hold real numbers, got text in 'crps'"),
-        (
-            GOOD.astype("Float64").mask(GOOD == 3),
-            {},
-            ValueError,
-            "must not contain NaN, got one in 'crps' of report 2",
-        ),
-        (GOOD + 1j, {}, TypeError, "`reports` must hold real numbers"),
-        (GOOD.iloc[:0], {}, ValueError, "`reports` must have at least 3 rows.*got 0"),
-        (pd.DataFrame(), {}, ValueError, "`reports` must have at least 3 rows.*got 0"),
-        ([GOOD], {}, TypeError, "or a mapping from names to results of uncertainty_report, got list"),
-        (GOOD.set_axis(["crps", "crps"], axis=1), {}, ValueError, "different column names, got 'crps' twice"),
-        (GOOD.to_numpy(), {}, TypeError, "`reports` must be a DataFrame.*ndarray"),
-        ({"a": 1.0}, {}, TypeError, "`reports` must be a DataFrame, or a mapping"),
-        ({}, {}, TypeError, "`reports` must be a DataFrame, or a mapping"),
-        (GOOD.assign(R2=[1, 2, 4]), {}, ValueError, "`directions` must state .* for 'R2'"),
-        (GOOD.assign(picp=[1, 2, 4]), {}, ValueError, "`directions` must state .* for 'picp'"),
-        (GOOD, {"directions": {"R2": "lower"}}, ValueError, "`directions` must name metrics.*'R2'"),
-        (GOOD, {"directions": "down"}, ValueError, "`directions` must be .*got 'down'"),
-        (GOOD, {"directions": {"nll": np.nan}}, ValueError, "`directions` must be finite"),
-        (GOOD, {"directions": {"nll": None}}, TypeError, "`directions` must be a number"),
-        (GOOD, {"directions": ["lower", "lower"]}, TypeError, "`directions` must be a mapping"),
-        (GOOD, {"n_permutations": 0}, ValueError, "`n_permutations` must be at least 1"),
-        (GOOD, {"random_state": "a"}, ValueError, "`random_state` must be"),
-    ],
-)
-def test_bad_input_is_named(reports, options, error, message):
-    with pytest.raises(error, match=message):
-        metric_agreement(reports, **options)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skuq.distributions import Empirical, Normal, Transformed
+from skuq.distributions import Empirical, Normal
 from skuq.evaluation import survival_report
 from skuq.metrics import concordance_score, crps_loss, ipcw_crps_loss, nll_loss
 from tests.censoring.worlds import waiting_times
@@ -42,6 +42,7 @@ def test_without_censoring_it_has_the_usual_scores(world):
     assert report.table.loc["coverage_low", "model"] == report.table.loc["coverage_high", "model"]
 
 
+@pytest.mark.laws
 def test_intervals_contain_the_value_of_many_rows(world):
     """Bounds of 40 samples of rows contain the value of all rows in about 95 % of the samples."""
     big = waiting_times(8000, 2)
@@ -61,9 +62,9 @@ def test_intervals_contain_the_value_of_many_rows(world):
 
 
 def test_intervals_are_reproducible_and_optional(world):
-    given = {"event": world.event[:200], "upper": 3.0}
-    y, dist = world.y[:200], Transformed(world.log_truth[:200], np.exp, np.log)
-    one, same = (survival_report(y, dist, n_resamples=20, random_state=1, **given) for _ in range(2))
+    given = {"event": world.event[:60], "upper": 1.1}
+    y, dist = np.log(world.y[:60]), world.log_truth[:60]
+    one, same = (survival_report(y, dist, n_resamples=5, random_state=1, **given) for _ in range(2))
     pd.testing.assert_frame_equal(one.low, same.low)
     assert "[" in repr(one)
     assert "95 % confidence intervals" in repr(one)
@@ -101,25 +102,7 @@ def test_many_times_have_few_steps(world):
     report = survival_report(np.log(world.time), world.log_truth, n_resamples=0)
     assert report.table.loc["ipcw_crps", "kaplan_meier"] == pytest.approx(
         ipcw_crps_loss(
-            np.log(world.time),
-            Empirical(np.tile(np.log(world.time), (1000, 1))),
-            upper=report.upper,
+            np.log(world.time), Empirical(np.tile(np.log(world.time), (1000, 1))), upper=report.upper
         ),
         rel=1e-4,
     )
-
-
-def test_bad_input_is_refused(world):
-    given = {"event": world.event}
-    with pytest.raises(ValueError, match="`y_pred` must hold at least one forecast"):
-        survival_report(world.y, {}, **given)
-    with pytest.raises(ValueError, match="none with the name 'kaplan_meier'"):
-        survival_report(world.y, {"kaplan_meier": world.log_truth}, **given)
-    with pytest.raises(ValueError, match="`upper` must be a time after which rows are uncensored, got 99"):
-        survival_report(world.y, world.log_truth, upper=99.0, event=world.y < world.y.max())
-    with pytest.raises(ValueError, match="`y_pred` must have 1000 rows"):
-        survival_report(world.y, world.log_truth[:9], **given)
-    with pytest.raises(ValueError, match="all 1000 targets are censored"):
-        survival_report(world.y, world.log_truth, event=np.zeros(1000, dtype=bool))
-    with pytest.raises(TypeError, match="`upper` must be a number"):
-        survival_report(world.y, world.log_truth, event=world.event, upper="late")

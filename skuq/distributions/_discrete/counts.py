@@ -42,17 +42,18 @@ def count_means(frozen: Any, parameters: dict[str, FloatArray], y: FloatArray) -
     Otherwise, return None.
     """
     x = y - parameters["loc"]
+    family = type(frozen.dist)  # A subclass, such as Bernoulli of binomial, has other parameters.
     with np.errstate(all="ignore"):
-        if isinstance(frozen.dist, type(stats.poisson)):
+        if family is type(stats.poisson):
             mean = parameters["mu"]
             half = mean * (special.i0e(2 * mean) + special.i1e(2 * mean))
             shifted = stats.poisson.cdf(x - 1, mean)
-        elif isinstance(frozen.dist, type(stats.binom)):
+        elif family is type(stats.binom):
             n, p = parameters["n"], parameters["p"]
             mean, variance = n * p, n * p * (1 - p)
             half = variance * special.hyp2f1(1 - n, 0.5, 2.0, 4 * p * (1 - p))
             shifted = stats.binom.cdf(x - 1, np.maximum(n - 1, 0), p)
-        elif isinstance(frozen.dist, type(stats.nbinom)):
+        elif family is type(stats.nbinom):
             n, p = parameters["n"], parameters["p"]
             mean, variance = n * (1 - p) / p, n * (1 - p) / p**2
             half = variance * special.hyp2f1(n + 1, 0.5, 2.0, -4 * (1 - p) / p**2)

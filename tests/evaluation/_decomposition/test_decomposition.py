@@ -1,4 +1,4 @@
-"""Decompositions against published numbers, and the laws of their parts."""
+"""Decompositions and reliability curves: published numbers, and the laws of the parts."""
 
 import math
 from itertools import pairwise
@@ -8,9 +8,15 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
+from sklearn.isotonic import IsotonicRegression
 
 from skuq.distributions import ConformalPredictive, Empirical, Normal, Transformed
-from skuq.evaluation import compare_score_decompositions, score_decomposition
+from skuq.evaluation import (
+    compare_score_decompositions,
+    probability_reliability_curve,
+    quantile_reliability_curve,
+    score_decomposition,
+)
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import crps_loss, pinball_loss
 
@@ -27,25 +33,19 @@ def numbers(parts):
     return [parts.miscalibration, parts.discrimination, parts.uncertainty, parts.score]
 
 
-@pytest.mark.parametrize(
-    ("options", "weight", "expected"),
-    [
+def test_points_have_the_parts_of_model_diagnostics():
+    weighted = [2.4930555555555554, 4.569444444444445, 5.138888888888889, 3.0625]
+    for options, weight, expected in (
         ({"score": "squared_error"}, None, [1.71875, 4.625, 5.25, 2.34375]),
-        (
-            {"score": "squared_error"},
-            WEIGHT,
-            [2.4930555555555554, 4.569444444444445, 5.138888888888889, 3.0625],
-        ),
+        ({"score": "squared_error"}, WEIGHT, weighted),
         ({"score": "pinball", "levels": 0.5}, None, [0.28125, 0.625, 1, 0.65625]),
         ({"score": "pinball", "levels": 0.9}, None, [0.60625, 0.275, 0.35, 0.68125]),
         ({"score": "pinball", "levels": 0.1}, None, [0.55625, 0.275, 0.35, 0.63125]),
-    ],
-)
-def test_points_have_the_parts_of_model_diagnostics(options, weight, expected):
-    parts = score_decomposition(Y, MEAN, sample_weight=weight, **options)
-    assert_allclose(numbers(parts), expected, rtol=1e-12)
-    assert math.isnan(parts.miscalibration_limit)
-    assert math.isnan(parts.p_value)
+    ):
+        parts = score_decomposition(Y, MEAN, sample_weight=weight, **options)
+        assert_allclose(numbers(parts), expected, rtol=1e-12)
+        assert math.isnan(parts.miscalibration_limit)
+        assert math.isnan(parts.p_value)
 
 
 @pytest.mark.parametrize(
@@ -56,14 +56,16 @@ def test_points_have_the_parts_of_model_diagnostics(options, weight, expected):
     ],
 )
 def test_probabilities_have_the_parts_of_model_diagnostics(score, expected):
-    assert_allclose(
-        numbers(score_decomposition(EVENTS, PROBA, score=score, **CONSTANT)), expected, atol=1e-10
-    )
-    both = np.column_stack([1 - PROBA, PROBA])
-    named = np.where(EVENTS, "yes", "no")
-    parts = score_decomposition(named, both, score=score, labels=["no", "yes"], **CONSTANT)
-    assert_allclose(numbers(parts), expected, atol=1e-10)
-    assert parts.parts.index.tolist() == ["yes"]
+    frame = pd.DataFrame({"no": 1 - PROBA, "yes": PROBA})
+    named = pd.Series(np.where(EVENTS, "yes", "no"))
+    for y, proba, labels in (
+        (EVENTS, PROBA, None),
+        (named.to_numpy(), frame.to_numpy(), ["no", "yes"]),
+        (named, frame, frame.columns),
+    ):
+        parts = score_decomposition(y, proba, score=score, labels=labels, **CONSTANT)
+        assert_allclose(numbers(parts), expected, atol=1e-10)
+        assert labels is None or parts.parts.index.tolist() == ["yes"]
 
 
 def test_quantiles_of_normals():
@@ -122,7 +124,7 @@ REQUESTS = [
 
 @pytest.mark.parametrize("options", REQUESTS, ids=str)
 def test_parts_sum_to_the_score_and_are_not_negative(options):
-    for seed in range(150):  # 1050 sets in all
+    for seed in range(60):  # Each combination of ties, weights and constants.
         y, loc, scale, weight = random_forecast(seed)
         parts = score_decomposition(y, (loc, scale), sample_weight=weight, **options, **CONSTANT)
         total = parts.miscalibration - parts.discrimination + parts.uncertainty
@@ -192,34 +194,32 @@ def test_units_of_the_target(unit):
         assert scaled.miscalibration_limit == pytest.approx(plain.miscalibration_limit * factor, rel=1e-6)
 
 
-def test_squares_of_huge_targets_overflow_to_infinity():
-    parts = score_decomposition(1e200 * Y, 1e200 * MEAN, score="squared_error")
-    assert parts.score == parts.miscalibration == parts.uncertainty == math.inf
-    perfect = score_decomposition(1e200 * Y, 1e200 * Y, score="squared_error")
-    assert perfect.miscalibration == 0
-
-
-def test_a_constant_forecast_does_not_discriminate():
-    for options in REQUESTS:
+def test_parts_that_are_zero():
+    for options in REQUESTS:  # a constant forecast
         parts = score_decomposition(Y, (np.full(8, 4.0), np.full(8, 2.0)), **options, **CONSTANT)
         assert parts.discrimination == pytest.approx(0, abs=1e-12)
+    constant_target = score_decomposition(np.full(5, 2.0), (np.arange(5.0), np.ones(5)), random_state=0)
+    one_row = score_decomposition([1.0], ([2.0], [1.0]), random_state=0)
+    for parts in (constant_target, one_row):
+        assert_allclose(numbers(parts), [parts.score, 0, 0, parts.score], atol=1e-12)
+    right = score_decomposition(Y, Empirical(Y[:, np.newaxis]), levels=9, **CONSTANT)
+    assert_allclose(numbers(right), [0, right.uncertainty, right.uncertainty, 0], atol=1e-15)
+    huge = score_decomposition(1e200 * Y, 1e200 * MEAN, score="squared_error")
+    assert huge.score == huge.miscalibration == huge.uncertainty == math.inf
+    assert score_decomposition(1e200 * Y, 1e200 * Y, score="squared_error").miscalibration == 0
+    table = compare_score_decompositions(
+        Y, (MEAN, STD), (MEAN, STD), sample_weight=WEIGHT, n_resamples=20, random_state=0
+    )
+    assert (table[["difference", "low", "high", "standard_error"]] == 0).all(axis=None)
 
 
-def test_a_constant_target_has_no_uncertainty():
-    parts = score_decomposition(np.full(5, 2.0), (np.arange(5.0), np.ones(5)), random_state=0)
-    assert parts.uncertainty == pytest.approx(0, abs=1e-12)
-    assert parts.discrimination == pytest.approx(0, abs=1e-12)
-    assert parts.miscalibration == pytest.approx(parts.score)
-
-
-def test_one_row_is_all_miscalibration():
-    parts = score_decomposition([1.0], ([2.0], [1.0]), random_state=0)
-    assert_allclose(numbers(parts), [parts.score, 0, 0, parts.score], atol=1e-15)
-
-
-def test_a_point_forecast_that_is_right_has_only_uncertainty():
-    parts = score_decomposition(Y, Empirical(Y[:, np.newaxis]), levels=9, **CONSTANT)
-    assert_allclose(numbers(parts), [0, parts.uncertainty, parts.uncertainty, 0], atol=1e-15)
+def test_limits_are_reproducible_and_exist_for_fractional_weights():
+    first, second, other = (
+        score_decomposition(Y, (MEAN, STD), random_state=seed).miscalibration_limit for seed in (0, 0, 1)
+    )
+    assert first == second != other
+    parts = score_decomposition(Y, (MEAN, STD), sample_weight=WEIGHT + 0.5, random_state=0)
+    assert 0 < parts.miscalibration_limit < parts.score * 2
 
 
 def test_an_impossible_event_has_an_infinite_log_loss():
@@ -266,6 +266,7 @@ def test_half_the_standard_deviation_is_miscalibrated_and_the_right_one_is_not()
     assert narrow.p_value == pytest.approx(1 / 101)
 
 
+@pytest.mark.laws
 def test_calibrated_forecasts_exceed_the_limit_in_five_percent():
     rng = np.random.default_rng(0)
     p_values = []
@@ -302,18 +303,6 @@ def test_groups_are_decomposed_separately():
     assert parts.score == pytest.approx(np.average(parts.groups["score"], weights=parts.groups["n"]))
 
 
-def test_redraws_are_reproducible():
-    first, second, other = (
-        score_decomposition(Y, (MEAN, STD), random_state=seed).miscalibration_limit for seed in (0, 0, 1)
-    )
-    assert first == second != other
-
-
-def test_fractional_weights_have_a_limit():
-    parts = score_decomposition(Y, (MEAN, STD), sample_weight=WEIGHT + 0.5, random_state=0)
-    assert 0 < parts.miscalibration_limit < parts.score * 2
-
-
 def test_differences_of_two_models():
     rng = np.random.default_rng(0)
     x, z = rng.normal(size=(2, 400))
@@ -328,13 +317,6 @@ def test_differences_of_two_models():
     assert (table["low"] <= table["high"]).all()
     assert table.loc["miscalibration", "low"] > 0
     assert table.loc["discrimination", "low"] > 0
-
-
-def test_a_model_does_not_differ_from_itself():
-    table = compare_score_decompositions(
-        Y, (MEAN, STD), (MEAN, STD), sample_weight=WEIGHT, n_resamples=20, random_state=0
-    )
-    assert (table[["difference", "low", "high", "standard_error"]] == 0).all(axis=None)
 
 
 def test_compared_thresholds_and_classes():
@@ -352,67 +334,109 @@ def test_compared_thresholds_and_classes():
     assert table.loc["discrimination", "difference"] == pytest.approx(0, abs=1e-12)
 
 
-DIST = (MEAN, STD)
+# ------------------------------------------------------------ isotonic reliability curves and their bands
 
 
-@pytest.mark.parametrize(
-    ("y", "forecast", "options", "error", "message"),
-    [
-        (Y, DIST, {"score": "rps"}, ValueError, "`score` must be one of 'crps'"),
-        (Y, DIST, {"method": "mean"}, ValueError, "`method` must be one of 'quantile', 'threshold'"),
-        (Y, DIST, {"score": "brier", "method": "threshold"}, ValueError, "`method` must be 'quantile' with"),
-        (Y, DIST, {"thresholds": 9}, ValueError, "`thresholds` must be None with score='crps'"),
-        (Y, DIST, {"score": "squared_error", "levels": 9}, ValueError, "`levels` must be None with"),
-        (Y, DIST, {"labels": [0, 1]}, ValueError, "`labels` must be None with"),
-        (Y, DIST, {"score": "brier"}, ValueError, "`thresholds` must be given for score='brier'"),
-        (EVENTS, PROBA, {"score": "brier", "thresholds": 1.0}, ValueError, "`thresholds` must be None if"),
-        (Y, DIST, {"score": "brier", "thresholds": 1, "labels": [0]}, ValueError, "`labels` must be None if"),
-        (Y, DIST, {"levels": [0.5, 0.4]}, ValueError, "`levels` must be strictly increasing"),
-        (Y, DIST, {"levels": [0.0, 0.4]}, ValueError, "`levels` must lie strictly between 0 and 1"),
-        (Y, DIST, {"method": "threshold", "thresholds": [1.0]}, ValueError, "at least two numbers"),
-        (Y, DIST, {"method": "threshold", "thresholds": [1.0, np.nan]}, ValueError, "`thresholds` must be f"),
-        (Y, DIST, {"n_redraws": -1}, ValueError, "`n_redraws` must be at least 0"),
-        (Y, DIST, {"groups": [1, 2]}, ValueError, r"`groups` must have shape \(8,\), got \(2,\)"),
-        (Y, DIST, {"groups": [None] * 8}, ValueError, "`groups` must not have missing values"),
-        (Y, DIST, {"sample_weight": -WEIGHT}, ValueError, "`sample_weight` must be non-negative"),
-        (Y, DIST, {"sample_weight": WEIGHT / 99}, ValueError, "`sample_weight` counts repetitions"),
-        (np.where(Y > 7, np.nan, Y), DIST, {}, ValueError, "`y_true` must be finite"),
-        ([], ([], []), {}, ValueError, "at least one row"),
-        (Y, MEAN, {}, TypeError, "`y_pred` must be a Distribution unless `score` is 'pinball'"),
-        (Y, MEAN, {"score": "pinball", "levels": 2}, TypeError, "`y_pred` must be a Distribution unless"),
-        (
-            Y,
-            MEAN[:3],
-            {"score": "squared_error"},
-            ValueError,
-            r"`y_pred` must be a Distribution or points of",
-        ),
-        (Y, MEAN * np.nan, {"score": "squared_error"}, ValueError, "`y_pred` must be finite"),
-        (EVENTS, PROBA * np.nan, {"score": "brier"}, ValueError, "`y_pred` must"),
-        (EVENTS, 2 * PROBA, {"score": "brier"}, ValueError, r"`y_pred` must lie in \[0, 1\]"),
-        (EVENTS * 0, PROBA, {"score": "brier"}, ValueError, "`labels` must be given if"),
-    ],
-)
-def test_bad_input_is_named(y, forecast, options, error, message):
-    with pytest.raises(error, match=message):
-        score_decomposition(y, forecast, **options)
+def sample(n, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    return x, x + rng.normal(size=n), Normal(x, np.ones(n))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"method": "threshold"}, "with method='threshold', `thresholds` must be an array"),
-        ({"confidence": 1.5}, "`confidence` must lie strictly between 0 and 1"),
-        ({"n_resamples": 1}, "`n_resamples` must be at least 2"),
-    ],
-)
-def test_bad_input_of_a_comparison_is_named(options, message):
-    with pytest.raises(ValueError, match=message):
-        compare_score_decompositions(Y, DIST, DIST, **options)
+def test_the_curve_of_probabilities_is_isotonic_regression():
+    rng = np.random.default_rng(0)
+    proba = rng.random(300).round(2)
+    y, weight = (rng.random(300) < proba).astype(int), rng.integers(1, 4, 300)
+    curve = probability_reliability_curve(y, proba, sample_weight=weight, band=None)
+    expected = IsotonicRegression().fit(proba, y, weight)
+    assert_allclose(curve["forecast"], np.unique(proba))
+    assert_allclose(curve["recalibrated"], expected.predict(np.unique(proba)), atol=1e-12)
+    assert_allclose(curve["n"], np.bincount(np.unique(proba, return_inverse=True)[1], weight))
 
 
-def test_tables_of_pandas_are_accepted():
-    frame = pd.DataFrame({"no": 1 - PROBA, "yes": PROBA})
-    named = pd.Series(np.where(EVENTS, "yes", "no"))
-    parts = score_decomposition(named, frame, score="brier", labels=frame.columns, **CONSTANT)
-    assert parts.score == pytest.approx(0.2266666667)
+def test_the_curve_gives_the_miscalibration():
+    _x, y, dist = sample(200)
+    quantile = dist.quantile([0.8])[:, 0]
+    curve = quantile_reliability_curve(y, dist, level=0.8, band=None)
+    best = np.interp(quantile, curve["forecast"], curve["recalibrated"])
+    loss = [np.maximum(0.8 * e, -0.2 * e).mean() for e in (y - quantile, y - best)]
+    parts = score_decomposition(y, dist, score="pinball", levels=0.8, n_redraws=0)
+    assert loss[0] - loss[1] == pytest.approx(parts.miscalibration)
+    points = quantile_reliability_curve(y, quantile, level=0.8, band=None)
+    assert_allclose(points, curve)
+
+
+@pytest.mark.laws
+def test_the_consistency_band_holds_the_curve_of_calibrated_forecasts():
+    inside = []
+    for seed in range(20):
+        _x, y, dist = sample(200, seed)
+        for curve in (
+            quantile_reliability_curve(y, dist, level=0.7, random_state=seed),
+            probability_reliability_curve(y, dist, threshold=0.3, random_state=seed),
+        ):
+            low, high = curve["consistency_low"], curve["consistency_high"]
+            inside.append(((curve["recalibrated"] >= low) & (curve["recalibrated"] <= high)).mean())
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.05)
+
+
+@pytest.mark.laws
+def test_the_confidence_band_holds_the_true_curve_of_biased_forecasts():
+    inside, consistent = [], []
+    for seed in range(20):
+        x, y, _ = sample(400, seed)
+        biased = Normal(x + 1, np.ones(400))
+        curve = quantile_reliability_curve(y, biased, band="confidence", random_state=seed)
+        middle = curve.iloc[40:-40]
+        true = middle["forecast"] - 1
+        inside.append(((true >= middle["confidence_low"]) & (true <= middle["confidence_high"])).mean())
+        band = quantile_reliability_curve(y, biased, random_state=seed).iloc[40:-40]
+        consistent.append((band["recalibrated"] >= band["consistency_low"]).mean())
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.08)
+    assert np.mean(consistent) < 0.05
+
+
+@pytest.mark.parametrize("band", ["consistency", "confidence"])
+def test_a_weight_of_a_curve_is_a_number_of_rows(band):
+    _x, y, dist = sample(50)
+    weight = np.tile([1, 2], 25)
+    rows = np.repeat(np.arange(50), weight)
+    weighted = quantile_reliability_curve(y, dist, sample_weight=weight, band=band, random_state=0)
+    repeated = quantile_reliability_curve(y[rows], dist[rows], band=band, random_state=0)
+    columns = list(weighted) if band == "consistency" else ["forecast", "recalibrated", "n"]
+    assert_allclose(weighted[columns], repeated[columns])
+    fractional = quantile_reliability_curve(y, dist, sample_weight=weight + 0.5, band=band, random_state=0)
+    assert len(fractional) == 50
+    assert np.isfinite(fractional).all(axis=None)
+
+
+def test_events_of_a_threshold_and_of_classes():
+    _x, y, dist = sample(100)
+    curve = probability_reliability_curve(y, dist, threshold=0.5, band=None)
+    by_hand = probability_reliability_curve(y > 0.5, 1 - dist.cdf(np.full(100, 0.5)), band=None)
+    assert_allclose(curve, by_hand)
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(3), size=200)
+    y = np.array(["a", "b", "c"])[(rng.random((200, 1)) > proba.cumsum(axis=1)).sum(axis=1)]
+    curve = probability_reliability_curve(y, proba, of_class="b", band=None)
+    assert_allclose(curve, probability_reliability_curve(y == "b", proba[:, 1], band=None))
+    top = probability_reliability_curve(y, proba, band=None)
+    hit = np.array(["a", "b", "c"])[proba.argmax(axis=1)] == y
+    assert_allclose(top, probability_reliability_curve(hit, proba.max(axis=1), band=None))
+
+
+def test_bands_are_reproducible_nested_and_interpolated():
+    _x, y, dist = sample(60)
+    narrow, again, wide = (
+        quantile_reliability_curve(y, dist, band_coverage=c, random_state=0) for c in (0.5, 0.5, 0.9)
+    )
+    assert_allclose(narrow, again)
+    assert (wide["consistency_low"] <= narrow["consistency_low"]).all()
+    assert (wide["consistency_high"] >= narrow["consistency_high"]).all()
+    _, y, dist = sample(3000)
+    curve = quantile_reliability_curve(y, dist, n_redraws=20, random_state=0)
+    low, high = curve["consistency_low"], curve["consistency_high"]
+    assert len(curve) == 3000
+    assert (np.diff(low) >= 0).all()
+    assert (low <= high).all()
+    assert abs(high - low).iloc[1500] < 0.5

@@ -1,26 +1,41 @@
-"""Copulas with univariate marginals."""
+"""Copulas and their templates, normal, empirical and stacked joint distributions."""
 
 import tracemalloc
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 from scipy.stats import multivariate_normal
 
 from skuq.distributions import (
+    ConcatenatedJoint,
     ConformalPredictive,
     CopulaJoint,
+    Empirical,
+    EmpiricalJoint,
     Normal,
     NormalJoint,
     StudentT,
     Transformed,
+    concat,
     normal_template,
     rank_template,
 )
 from skuq.distributions._joint.points import BLOCK
-from skuq.exceptions import SkuqWarning
-from tests.distributions._joint.families import ALL, CORRELATION, LOC, MARGINALS, NORMALS, POINTS, SCALE
+from skuq.distributions._joint.template import normal_points, weighted_levels
+from skuq.exceptions import NoDensityError, SkuqWarning
+from tests.distributions._joint.families import (
+    ALL,
+    CORRELATION,
+    COVARIANCES,
+    LOC,
+    MARGINALS,
+    NORMALS,
+    POINTS,
+    SCALE,
+    N,
+)
 
 W = np.array([1.0, 1.0, 1.0])
 
@@ -196,26 +211,160 @@ def test_marginals_without_a_mean():
         dist.cov()
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        ({"marginals": MARGINALS[0]}, TypeError, "`marginals` must be a sequence"),
-        ({"marginals": []}, ValueError, "at least one"),
-        (
-            {"marginals": [MARGINALS[0], "normal", MARGINALS[2]]},
-            TypeError,
-            "must hold distributions, got str",
-        ),
-        ({"marginals": [*MARGINALS[:2], Normal(0.0, 1.0)]}, ValueError, "same number of rows"),
-        ({"ranks": POINTS}, ValueError, "strictly between 0 and 1"),
-        ({"ranks": ndtr(POINTS[:, :2])}, ValueError, r"`ranks` must have shape \(K, 3\)"),
-        ({"ranks": ndtr(POINTS[:1])}, ValueError, "K >= 2"),
-        ({"weights": np.ones(4)}, ValueError, "`weights` must have shape"),
-        ({"weights": np.zeros(300)}, ValueError, "positive sum"),
-        ({"weights": np.ones(300), "correlation": np.eye(3)}, ValueError, "`weights` must be None"),
-        ({"correlation": np.eye(2)}, ValueError, r"`correlation` must have shape \(3, 3\)"),
-    ],
-)
-def test_bad_arguments(change, error, message):
-    with pytest.raises(error, match=message):
-        CopulaJoint(**{"marginals": MARGINALS, "ranks": ndtr(POINTS), **change})
+# ---------------------------------------------------------------------- templates
+
+
+def test_ranks_are_evenly_spaced_in_each_column():
+    values = np.random.RandomState(0).normal(size=(80, 3))
+    ranks = rank_template(values)
+    assert_array_equal(np.sort(ranks, axis=0), np.tile(((np.arange(80) + 0.5) / 80)[:, np.newaxis], 3))
+    assert_array_equal(ranks.argsort(axis=0), values.argsort(axis=0))
+    assert_array_equal(rank_template(np.exp(values)), ranks)
+    assert_array_equal(rank_template(ranks), ranks)
+    assert_array_equal(rank_template([[-np.inf], [0.0], [np.inf]])[:, 0], [1 / 6, 0.5, 5 / 6])
+
+
+@pytest.mark.parametrize("d", [2, 3, 8])
+def test_normal_template_has_the_correlation(d):
+    correlation = 0.6 * np.ones((d, d)) + 0.4 * np.eye(d)
+    ranks = normal_template(correlation)
+    assert_array_equal(np.sort(ranks, axis=0), np.tile(((np.arange(1024) + 0.5) / 1024)[:, np.newaxis], d))
+    assert_allclose(np.corrcoef(ndtri(ranks).T), correlation, atol=0.01)
+    assert_array_equal(normal_template(correlation), ranks)
+    points = normal_points(d)
+    assert_allclose(points.mean(axis=0), 0.0, atol=1e-12)
+    assert_allclose(points.T @ points / len(points), np.eye(d), atol=1e-12)
+
+
+def test_weighted_levels_are_those_of_repeated_points():
+    order = np.array([[0, 2], [1, 1], [2, 0]])
+    weights = np.array([1.0, 2.0, 1.0]) / 4
+    assert_allclose(weighted_levels(order, weights), [[0.125, 0.875], [0.5, 0.5], [0.875, 0.125]])
+    equal = weighted_levels(order, np.full((5, 3), 1 / 3))
+    assert_allclose(equal, np.tile((order[:, ::-1] + 0.5) / 3 * 0 + equal[0], (5, 1, 1)))
+    assert_allclose(np.sort(equal[0], axis=0), np.tile([[1 / 6], [0.5], [5 / 6]], 2))
+    zeros = weighted_levels(np.array([[0], [1], [2]]), np.array([0.0, 1.0, 0.0]))
+    assert_array_equal(zeros, 0.5)
+
+
+# ---------------------------------------------------------------------- normal
+
+
+def test_density_and_cdf_are_those_of_scipy():
+    y = LOC + 0.3
+    for dist, matrices in ((ALL["one covariance"], [CORRELATION] * N), (ALL["row covariances"], COVARIANCES)):
+        density = [multivariate_normal.logpdf(*row) for row in zip(y, LOC, matrices, strict=True)]
+        assert_allclose(dist.logpdf(y), density, rtol=1e-12)
+        cdf = [multivariate_normal.cdf(*row) for row in zip(y, LOC, matrices, strict=True)]
+        assert_allclose(dist.cdf(y), cdf, atol=1e-4)
+        assert_array_equal(dist.cdf(y), dist.cdf(y))
+
+
+def test_marginals_sums_and_conditionals_are_closed():
+    dist = ALL["row covariances"]
+    assert all(type(marginal) is Normal for marginal in dist.marginals())
+    w = np.array([1.0, -2.0, 0.5])
+    total = dist.linear(w)
+    assert type(total) is Normal
+    assert_allclose(total.std() ** 2, np.einsum("i,nij,j->n", w, COVARIANCES, w), rtol=1e-12)
+    y = LOC + np.array([0.5, 0.0, -0.2])
+    given = dist.condition(np.where([True, False, True], y, np.nan))
+    for row in range(N):
+        within = COVARIANCES[row][np.ix_([0, 2], [0, 2])]
+        between = COVARIANCES[row][1, [0, 2]]
+        weights = np.linalg.solve(within, between)
+        assert given.mean()[row, 0] == pytest.approx(LOC[row, 1] + weights @ [0.5, -0.2])
+        assert given.std()[row, 0] ** 2 == pytest.approx(COVARIANCES[row][1, 1] - weights @ between)
+
+
+def test_the_density_is_the_product_of_marginal_and_conditional():
+    dist = ALL["row covariances"]
+    y = LOC + 0.4
+    given = dist.condition(np.where([True, False, False], y, np.nan))
+    assert_allclose(given.logpdf(y[:, 1:]) + dist.marginal(0).logpdf(y[:, 0]), dist.logpdf(y), rtol=1e-9)
+
+
+def test_targets_of_very_different_units():
+    units = np.array([1e-8, 1.0, 1e9])
+    dist = NormalJoint(LOC * units, units[:, np.newaxis] * CORRELATION * units)
+    assert_allclose(dist.corr()[0], CORRELATION, rtol=1e-9)
+    assert_allclose(dist.cdf((LOC + 0.3) * units), ALL["one covariance"].cdf(LOC + 0.3), atol=1e-4)
+    shift = np.log(units).sum()
+    assert_allclose(
+        dist.logpdf((LOC + 0.3) * units) + shift, ALL["one covariance"].logpdf(LOC + 0.3), rtol=1e-9
+    )
+
+
+def test_constant_targets():
+    dist = NormalJoint([[1.0, 2.0], [1.0, 2.0]], [[0.0, 0.0], [0.0, 4.0]])
+    assert not dist.has_density
+    with pytest.raises(NoDensityError):
+        dist.logpdf([[1.0, 2.0], [1.0, 2.0]])
+    assert_array_equal(dist.corr()[0], np.eye(2))
+    assert_allclose(dist.cdf([[1.0, 2.0], [0.9, 2.0]]), [0.5, 0.0])
+    with pytest.warns(SkuqWarning, match="target 0 is outside the support"):
+        given = dist.condition([[1.0, np.nan], [1.5, np.nan]])
+    assert_array_equal(given.mean()[:, 0], 2.0)
+    assert_allclose(dist.linear([1.0, 1.0]).std(), 2.0)
+
+
+# ---------------------------------------------------------------------- empirical
+
+
+RNG = np.random.RandomState(1)
+MEMBERS, WEIGHTS = RNG.normal(size=(4, 30, 2)), RNG.uniform(size=(4, 30))
+
+
+def test_functionals_are_exact():
+    dist = EmpiricalJoint(MEMBERS, WEIGHTS)
+    share = WEIGHTS / WEIGHTS.sum(axis=1, keepdims=True)
+    for row in range(4):
+        exact = np.cov(MEMBERS[row].T, aweights=share[row], bias=True)
+        assert_allclose(dist.cov()[row], exact, rtol=1e-9)
+    product = dist.apply(lambda y: y[..., 0] * y[..., 1])
+    assert_allclose(product.mean(), (MEMBERS.prod(axis=2) * share).sum(axis=1), rtol=1e-9)
+    assert_array_equal(dist.marginal(1).members, Empirical(MEMBERS[:, :, 1], WEIGHTS).members)
+
+
+def test_shared_members_are_members_of_each_row():
+    shared = EmpiricalJoint(MEMBERS[0], WEIGHTS)
+    copies = EmpiricalJoint(np.tile(MEMBERS[0], (4, 1, 1)), WEIGHTS)
+    assert shared.shape == copies.shape == (4, 2)
+    y = np.full((4, 2), 0.2)
+    assert_allclose(shared.cdf(y), copies.cdf(y), rtol=1e-12)
+    assert_allclose(shared.cov(), copies.cov(), rtol=1e-12)
+    assert_allclose(shared.linear([1, 2]).std(), copies.linear([1, 2]).std(), rtol=1e-12)
+    assert_array_equal(shared.sample(3, random_state=0), copies.sample(3, random_state=0))
+    assert_array_equal(shared[[2, 0]].weights, shared.weights[[2, 0]])
+    assert EmpiricalJoint(MEMBERS[0]).shape == EmpiricalJoint(MEMBERS[0], WEIGHTS[0]).shape == (1, 2)
+
+
+def test_condition_outside_of_the_members_warns():
+    dist = EmpiricalJoint(MEMBERS)
+    with pytest.warns(SkuqWarning, match="target 1 is outside the support"):
+        given = dist.condition([[np.nan, 50.0]] * 4)
+    nearest = MEMBERS[np.arange(4), MEMBERS[:, :, 1].argmax(axis=1), 0]
+    heaviest = given.weights.argmax(axis=1)
+    assert_array_equal(given.members[np.arange(4), heaviest, 0], nearest)
+
+
+# ---------------------------------------------------------------------- stacked
+
+
+def test_templates_of_folds_stay_apart():
+    """The folds of a cross-validation have different templates."""
+    parts = [
+        CopulaJoint([part[rows] for part in MARGINALS], rank_template(POINTS[start::2]))
+        for start, rows in enumerate((slice(0, 5), slice(5, N)))
+    ]
+    both = concat(parts)
+    assert isinstance(both, ConcatenatedJoint)
+    y = np.column_stack([part.mean() for part in MARGINALS])
+    assert_allclose(both.cdf(y), np.concatenate([parts[0].cdf(y[:5]), parts[1].cdf(y[5:])]))
+    again = concat([both[:3], both[3:]])
+    assert_allclose(again.linear([1, 1, 1]).std(), both.linear([1, 1, 1]).std())
+    dist = ALL["template"]
+    assert type(concat([dist[3:], dist[:3]])) is CopulaJoint  # equal templates
+    for order in ([0.5], [], [99], [[0]]):
+        with pytest.raises(ValueError, match="`order` must"):
+            ConcatenatedJoint([dist], order)
