@@ -2,7 +2,7 @@
 
 The time of a test includes its own fixtures and its child processes. It excludes fixtures that several tests
 share, and the first import of a large package. A test above the limit fails by its name. Processor time, unlike
-wall time, does not grow while a test waits for a busy processor.
+wall time, does not grow while a test waits.
 """
 
 from __future__ import annotations

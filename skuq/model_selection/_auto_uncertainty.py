@@ -190,8 +190,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     ...     }
     ... }
     >>> model = AutoUncertaintyRegressor(space, time_budget=None, n_trials=4, random_state=0)
-    >>> model.fit(X[:300], y[:300]).predict_interval(X[300:]).shape
-    (142, 2)
+    >>> model.fit(X[:100], y[:100]).predict_interval(X[100:]).shape
+    (342, 2)
     >>> model.leaderboard_["state"].iloc[0]
     'complete'
     """
