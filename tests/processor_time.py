@@ -1,8 +1,8 @@
 """A limit on the processor time of each test in the default tier.
 
 The time of a test includes its own fixtures and its child processes. It excludes fixtures that several tests
-share, and the first import of a large package. A test above the limit fails by its name. Processor time, unlike
-wall time, does not grow while a test waits.
+share, and the first import of a large package. A test above the limit fails by its name. Processor time does
+not grow while a test waits for a busy processor, unlike wall time.
 """
 
 from __future__ import annotations
