@@ -1,5 +1,7 @@
 """Adaptation by name: reference loops, bounds of the theorems, and the coverage after a shift."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
@@ -9,20 +11,10 @@ from sklearn.preprocessing import StandardScaler
 
 from skuq._conformal.adaptation import TRACKING_STEPS, QuantileTracker
 from skuq.regressors import ConformalRegressor
-from tests._conformal.test_adaptive import COVERAGES, PATHS, level_of, misses
+from tests._conformal.test_adaptive import COVERAGES, PATHS, level_of, misses, start
 from tests.regressors.worlds import linear_world
 
-ADAPTATIONS = ["aci", "dtaci", "tracking"]
 pytestmark = pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
-
-
-@pytest.fixture(scope="module")
-def models():
-    return {"split": FrozenEstimator(LinearRegression().fit(*linear_world(120, seed=1)))}
-
-
-def start(models, n=100, **params):
-    return ConformalRegressor(models["split"], **params).fit(*linear_world(n, seed=2))
 
 
 def series(n, seed=5):
@@ -83,7 +75,7 @@ def scores_of(models, X, y):
     return np.abs(y - models["split"].predict(X)).tolist()
 
 
-@pytest.mark.parametrize("coverage", [0.8, 0.9])
+@pytest.mark.parametrize("coverage", [0.8, pytest.param(0.9, marks=pytest.mark.laws)])
 def test_dtaci_equals_the_loop_of_the_paper(models, coverage):
     X, y = series(700)
     regressor = start(models, adapt="dtaci")
@@ -108,51 +100,38 @@ def test_tracking_equals_the_loop_of_the_paper(models):
 # ------------------------------------------------------------------- theorems
 
 
-@pytest.mark.parametrize("steps", [[0.01], [0.1], TRACKING_STEPS])
-@pytest.mark.parametrize("alpha", [0.1, 0.5])
 @pytest.mark.parametrize("path", ["above", "below", "alternating", "random"])
-def test_the_share_of_misses_of_a_tracked_quantile(path, alpha, steps):
+def test_the_share_of_misses_of_a_tracked_quantile(path, subtests):
     """Angelopoulos, Candès and Tibshirani 2023, prop. 1: scores in [0, b], any order.
 
     The proposition is for one step. Several steps keep the bound of the smallest and the largest step here.
     """
-    rng = np.random.default_rng(0)
     n, bound = 1000, 2.0
-    tracker = QuantileTracker(bound / 2, alpha, [bound], np.array(steps))
-    missed = 0
-    for t in range(n):
-        tracker._recent.append(bound)  # the step is constant
-        q = tracker.quantile
-        above, below = min(q + 0.01, bound), max(q - 0.01, 0.0)
-        score = {
-            "above": above,
-            "below": below,
-            "alternating": above if t // 50 % 2 else below,
-            "random": rng.uniform(0, bound),
-        }[path]
-        missed += score > q
-        tracker.update([score], [1.0])
-    assert abs(missed / n - alpha) <= (1 + max(steps)) / (min(steps) * n)
+    for steps, alpha in product(([0.01], [0.1], TRACKING_STEPS), (0.1, 0.5)):
+        rng = np.random.default_rng(0)
+        tracker, missed = QuantileTracker(bound / 2, alpha, [bound], np.array(steps)), 0
+        for t in range(n):
+            tracker._recent.append(bound)  # the step is constant
+            q = tracker.quantile
+            above, below = min(q + 0.01, bound), max(q - 0.01, 0.0)
+            alternating = above if t // 50 % 2 else below
+            scores = {"above": above, "below": below, "alternating": alternating}
+            score = scores[path] if path in scores else rng.uniform(0, bound)
+            missed += score > q
+            tracker.update([score], [1.0])
+        with subtests.test(steps=steps, alpha=alpha):
+            assert abs(missed / n - alpha) <= (1 + max(steps)) / (min(steps) * n)
 
 
-@pytest.mark.parametrize("path", ["jump", "trend", "calm"])
+@pytest.mark.parametrize(
+    "path", ["jump", *(pytest.param(p, marks=pytest.mark.laws) for p in ("trend", "calm"))]
+)
 def test_tracking_is_finite_and_keeps_its_coverage_on_every_path(models, path):
     """The bound of the smallest step, with the largest recent score as the bound of the scores."""
     regressor = start(models, adapt="tracking")
     missed = misses(regressor, PATHS[path], 600)
     assert np.isfinite(regressor.predict_interval(linear_world(5)[0], COVERAGES)).all()
     assert (np.abs(missed.mean(axis=0) - (1 - np.array(COVERAGES))) < 1.1 / (0.01 * 600)).all()
-
-
-@pytest.mark.parametrize("adapt", ADAPTATIONS)
-def test_weights_count_repetitions(models, adapt):
-    X, y = linear_world(12, seed=8)
-    times = np.arange(12) % 3 + 1
-    weighted_rows = start(models, adapt=adapt).partial_fit(X, y, sample_weight=times)
-    repeated = start(models, adapt=adapt).partial_fit(np.repeat(X, times, axis=0), np.repeat(y, times))
-    np.testing.assert_allclose(
-        weighted_rows.predict_interval(X, COVERAGES), repeated.predict_interval(X, COVERAGES), rtol=1e-12
-    )
 
 
 # ------------------------------------------------------------------- a shift, bad input
@@ -168,6 +147,7 @@ def autoregressive(seed, n=2700):
     return y[:-1, np.newaxis], y[1:]
 
 
+@pytest.mark.laws
 @pytest.mark.parametrize("adapt", ["dtaci", "tracking"])
 def test_coverage_after_a_shift(adapt):
     """A fixed split has a coverage of .68, and 60 steps below .20."""
@@ -188,8 +168,7 @@ def test_coverage_after_a_shift(adapt):
     assert rolling.min() >= 0.7
 
 
-def test_options_that_a_method_does_not_use_raise(models):
-    X, y = linear_world(50)
+def test_options_that_a_method_does_not_use_raise(models, subtests):
     for params, words in (
         ({"adapt": "aci2"}, "`adapt` must be"),
         ({"adapt": "dtaci", "gamma": 0.1}, "`gamma` must be 0.005 with adapt='dtaci'"),
@@ -198,35 +177,8 @@ def test_options_that_a_method_does_not_use_raise(models):
         ({"adapt": "tracking", "group_by": lambda X: X[:, 0] > 0}, "`group_by` must be None"),
         ({"gamma": -0.1}, "non-negative"),
     ):
-        with pytest.raises(ValueError, match=words):
-            ConformalRegressor(models["split"], **params).fit(X, y)
-
-
-@pytest.mark.parametrize("adapt", ADAPTATIONS)
-def test_bad_rows_change_nothing(models, adapt):
-    X, y = linear_world(30, seed=10)
-    regressor = start(models, adapt=adapt).partial_fit(X, y)
-    before = regressor.predict_interval(X, COVERAGES)
-    for rows, target, weight in (
-        (X, np.where(np.arange(30) == 3, np.nan, y), None),
-        (X, np.where(np.arange(30) == 3, np.inf, y), None),
-        (X[:, :2], y, None),
-        (X[:0], y[:0], None),
-        (X, y, np.zeros(30)),
-    ):
-        with pytest.raises(ValueError):  # noqa: PT011
-            regressor.partial_fit(rows, target, sample_weight=weight)
-    np.testing.assert_array_equal(regressor.predict_interval(X, COVERAGES), before)
-
-
-def test_equal_targets_have_no_loss(models):
-    """All experts are right, so that no step is defined by their losses."""
-    X = np.zeros((40, 1))
-    for adapt in ADAPTATIONS:
-        regressor = ConformalRegressor(LinearRegression(), adapt=adapt, random_state=0).fit(X, np.zeros(40))
-        for _ in range(20):
-            regressor.partial_fit(X[:1], [0.0])
-            np.testing.assert_array_equal(regressor.predict_interval(X[:1]), [[0.0, 0.0]])
+        with subtests.test(words), pytest.raises(ValueError, match=words):
+            start(models, **params)
 
 
 # ------------------------------------------------------------------- electricity prices
@@ -272,6 +224,7 @@ def hour_0(shared_data):
     return X.to_numpy(np.float32), y.to_numpy(), first, last
 
 
+@pytest.mark.laws
 def test_published_intervals_of_prices(shared_data):
     """The centers of the published intervals are the forecasts of 2019.
 
@@ -296,6 +249,7 @@ def test_published_intervals_of_prices(shared_data):
     assert np.corrcoef(np.diff(bounds)[:, 0], np.diff(published)[:, 0])[0, 1] > 0.8
 
 
+@pytest.mark.laws
 def test_a_frozen_model_may_be_fitted_again(shared_data):
     """The calibration continues, and the next rows are predicted by the new model."""
     X, y, first, last = hour_0(shared_data)

@@ -28,15 +28,12 @@ NINE = np.arange(1.0, 10.0)
 
 
 def test_the_quantile_has_the_rank_of_n_and_one_rows():
-    one = calibration_set(NINE)
-    assert_array_equal(one.quantile(new_rows(2), 0.9), [[9.0, 9.0]])
-    assert_array_equal(one.quantile(new_rows(2), 0.5), [[5.0, 5.0]])
-    assert_array_equal(one.quantile(new_rows(2), 0.91), [[np.inf, np.inf]])
-    assert_array_equal(one.quantile(new_rows(1), 0.0), [[1.0]])
-
-
-def test_two_scores_take_the_level_of_half_the_miscoverage():
-    two = calibration_set([NINE, 10 * NINE])
+    one, two = calibration_set(NINE), calibration_set([NINE, 10 * NINE])
+    for level, expected in ((0.9, 9.0), (0.5, 5.0), (0.91, np.inf), (0.0, 1.0)):
+        assert_array_equal(one.quantile(new_rows(2), level), [[expected] * 2])
+    for level, expected in ((1.0, np.inf), (0.999, 9.0)):
+        assert_array_equal(one.quantile(new_rows(1, test_weight=1e-30), level), [[expected]])
+    # two scores take the level of half the miscoverage
     assert_array_equal(two.quantile(new_rows(1), 0.8), [[9.0], [90.0]])
     assert_array_equal(two.quantile(new_rows(1), 0.9), [[np.inf], [np.inf]])
 
@@ -47,12 +44,6 @@ def test_weights_are_repetitions_times_density_ratio_beside_that_of_the_new_row(
     rows = new_rows(3, test_weight=[2.0, 4.0, 60.0])
     assert_array_equal(weighted.weight_for(rows), [6.0, 6.0, 6.0])
     assert_array_equal(weighted.quantile(rows, 0.25), [[1.0, 2.0, np.inf]])  # 2, 2.5 and 16.5
-
-
-def test_at_level_1_the_quantile_is_infinite_whatever_the_weight_of_the_new_row():
-    one = calibration_set(NINE)
-    assert_array_equal(one.quantile(new_rows(1, test_weight=1e-30), 1.0), [[np.inf]])
-    assert_array_equal(one.quantile(new_rows(1, test_weight=1e-30), 0.999), [[9.0]])
 
 
 def test_each_group_has_its_own_ranks():

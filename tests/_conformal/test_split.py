@@ -39,27 +39,19 @@ def test_groups_stay_together():
         ConformalRegressor(Ridge(), cv=cv).fit(X, y)
 
 
-@pytest.mark.parametrize("cv", [KFold(3), 5, [(np.arange(50), np.arange(50, 80))] * 2])
-def test_several_splits_are_for_other_methods(cv):
+def test_bad_splits(subtests):
     X, y = linear_world(80)
-    with pytest.raises(
-        ValueError,
-        match=r"one split.*got [235].*CrossConformalRegressor, or RecalibratedRegressor\(.*ConformalRecal",
+    finished = FrozenEstimator(Ridge().fit(X, y))
+    several = r"one split.*got [235].*CrossConformalRegressor, or RecalibratedRegressor\(.*ConformalRecal"
+    for estimator, cv, words in (
+        (Ridge(), KFold(3), several),
+        (Ridge(), 5, several),
+        (Ridge(), [(np.arange(50), np.arange(50, 80))] * 2, several),
+        (Ridge(), [(np.arange(40), np.arange(39, 80))], "fold 0 has row 39 in both"),
+        (finished, ShuffleSplit(1), "`cv` must be None with a FrozenEstimator"),
     ):
-        ConformalRegressor(Ridge(), cv=cv).fit(X, y)
-
-
-def test_no_row_may_train_and_calibrate():
-    X, y = linear_world(80)
-    with pytest.raises(ValueError, match="fold 0 has row 39 in both"):
-        ConformalRegressor(Ridge(), cv=[(np.arange(40), np.arange(39, 80))]).fit(X, y)
-
-
-def test_a_finished_model_takes_no_split():
-    X, y = linear_world(80)
-    model = FrozenEstimator(Ridge().fit(X, y))
-    with pytest.raises(ValueError, match="`cv` must be None with a FrozenEstimator"):
-        ConformalRegressor(model, cv=ShuffleSplit(1)).fit(X, y)
+        with subtests.test(cv=cv), pytest.raises(ValueError, match=words):
+            ConformalRegressor(estimator, cv=cv).fit(X, y)
 
 
 def test_fit_transform_gives_out_of_fold_distributions():

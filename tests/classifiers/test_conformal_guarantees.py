@@ -47,19 +47,15 @@ def covered(coverage, n_cal, **options):
 
 
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize(("coverage", "n_cal"), [(0.9, 19), (0.75, 30)])
+@pytest.mark.parametrize(("coverage", "n_cal"), [(0.9, 19), pytest.param(0.75, 30, marks=pytest.mark.laws)])
 def test_coverage_follows_the_beta_law(score, coverage, n_cal):
     counts = covered(coverage, n_cal, allow_empty=True, **SCORES[score])
     assert p_value(counts, coverage, n_cal) > 1e-3
 
 
-@pytest.mark.parametrize("score", SCORES)
-def test_another_coverage_fails_the_test_of_the_law(score):
-    counts = covered(0.8, 19, allow_empty=True, **SCORES[score])
-    assert p_value(counts, 0.9, 19) < 1e-6
-
-
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize(
+    "score", ["aps", *(pytest.param(s, marks=pytest.mark.laws) for s in SCORES if s != "aps")]
+)
 def test_class_conditional_coverage_follows_the_beta_law_of_each_class(score):
     """The rows of a class are new rows of a world of this class alone, with its own number of them."""
     n_cal, coverage = 24, 0.8
@@ -83,6 +79,7 @@ def test_class_conditional_coverage_follows_the_beta_law_of_each_class(score):
     assert all(p_value(of_class, coverage, n_cal) > 1e-3 for of_class in counts.values())
 
 
+@pytest.mark.laws
 @pytest.mark.parametrize("options", [*SCORES.values(), {"method": "aps"}, {"method": "aps", "penalty": 0.1}])
 def test_with_the_default_coverage_is_at_least_nominal(options):
     n_cal, coverage = 39, 0.6
@@ -114,6 +111,7 @@ def test_groups_have_their_own_coverage():
     assert pooled[~is_hard].mean() > 0.91
 
 
+@pytest.mark.laws
 def test_density_ratios_keep_coverage_under_covariate_shift():
     """Rows with a probable first class are predicted badly, and are four times as frequent among new rows."""
 
@@ -150,6 +148,7 @@ def test_density_ratios_keep_the_coverage_of_each_class_too():
         assert covers[y[new] == label].mean() == pytest.approx(0.8, abs=0.03)
 
 
+@pytest.mark.laws
 @pytest.mark.parametrize("options", [{"method": "lac"}, {"method": "aps", "randomized": True}])
 @pytest.mark.parametrize(
     "model", [LogisticRegression(max_iter=2000), DecisionTreeClassifier(max_depth=3, random_state=0)]
@@ -164,19 +163,7 @@ def test_folds_cover_about_as_nominal(options, model):
     assert np.mean(achieved) > 0.77
 
 
-def test_stratified_rows_cover_as_nominal_with_every_score():
-    achieved = {score: [] for score in SCORES}
-    for seed in range(12):
-        X, y = make_blobs(1200, centers=5, cluster_std=3.5, random_state=seed)
-        for score, options in SCORES.items():
-            model = ConformalClassifier(
-                LogisticRegression(max_iter=2000), allow_empty=True, random_state=seed, **options
-            ).fit(X[:200], y[:200])
-            achieved[score].append(contains(model.predict_set(X[200:], 0.9), y[200:], model.classes_).mean())
-    for of_score in achieved.values():
-        assert np.mean(of_score) == pytest.approx(0.9, abs=0.03)
-
-
+@pytest.mark.laws
 @pytest.mark.filterwarnings("ignore:.*have a label that does not occur in the training rows")
 @pytest.mark.parametrize(("power", "n", "coverage"), [(1.1, 400, 0.75), (1.5, 1000, 0.9)])
 def test_stratified_rows_cover_as_nominal_where_many_labels_are_rare(power, n, coverage):

@@ -97,28 +97,6 @@ def test_randomized_aps_does_not_include_the_last_class_as_mapie_does_by_default
     assert sets.sum() < 0.9 * peer.sum()
 
 
-def test_deterministic_aps_does_not_count_the_class_itself(digits):
-    """With the class itself in its score, as in torchcp, the surest rows have the largest scores."""
-    model, X, y, X_new, y_new = digits
-    own = ConformalClassifier(FrozenEstimator(model), "aps").fit(X, y)
-    sets = own.predict_set(X_new, 0.95)
-
-    def inclusive(X):
-        proba = model.predict_proba(X)
-        order = np.argsort(-proba, axis=1, kind="stable")
-        summed = np.cumsum(np.take_along_axis(proba, order, axis=1), axis=1)
-        scores = np.empty_like(proba)
-        np.put_along_axis(scores, order, summed, axis=1)
-        return scores
-
-    calibrating = inclusive(X)[np.arange(len(y)), y]
-    k = int(np.ceil((len(y) + 1) * 0.95))
-    degenerate = inclusive(X_new) <= np.sort(calibrating)[k - 1]
-    assert sets.any(axis=1).all()
-    assert contains(sets, y_new, own.classes_).mean() >= 0.95
-    assert degenerate.sum(axis=1).mean() > 3 * sets.sum(axis=1).mean()
-
-
 def test_deterministic_aps_is_never_empty():
     X, y = miscalibrated_rows(400, np.random.default_rng(0))
     for penalty in (0, 0.2):

@@ -12,6 +12,7 @@ from sklearn.datasets import make_blobs
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, cross_validate
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -61,13 +62,8 @@ def test_weights_reach_the_last_step_of_a_pipeline():
     plain = ConformalClassifier(pipeline, random_state=0).fit(X, Y)
     weighted = ConformalClassifier(pipeline, random_state=0).fit(X, Y, sample_weight=weight)
     assert (weighted.predict_proba(X)[:, 0] < plain.predict_proba(X)[:, 0]).mean() > 0.9
-
-
-def test_weights_for_a_classifier_that_takes_none_are_an_error():
-    from sklearn.neighbors import KNeighborsClassifier
-
     with pytest.raises(ValueError, match="`fit` of KNeighborsClassifier does not accept"):
-        ConformalClassifier(KNeighborsClassifier()).fit(X, Y, sample_weight=np.ones(len(X)))
+        ConformalClassifier(KNeighborsClassifier()).fit(X, Y, sample_weight=weight)
 
 
 def test_routed_metadata_reach_the_classifier_and_the_splitter():

@@ -65,22 +65,16 @@ class TestBayesianLinear:
         np.testing.assert_allclose(predict_dist(plain, X.astype(object)).std(), expected.std())
         np.testing.assert_allclose(predict_dist(plain, X.tolist()).std(), expected.std())
 
-    def test_unfitted(self, data):
-        with pytest.raises(NotFittedError):
-            predict_dist(BayesianRidge(), data[0])
-
-    @pytest.mark.parametrize("bad", [np.nan, np.inf])
-    def test_missing_values_in_X(self, data, bad):
+    def test_bad_X(self, data):
         X, y = data
+        with pytest.raises(NotFittedError):
+            predict_dist(BayesianRidge(), X)
         model = BayesianRidge().fit(X, y)
         broken = X.copy()
-        broken[3, 1] = bad
-        with pytest.raises(ValueError, match="contains"):
-            predict_dist(model, broken)
-
-    def test_strings_and_wrong_columns_in_X(self, data):
-        X, y = data
-        model = BayesianRidge().fit(X, y)
+        for bad in (np.nan, np.inf):
+            broken[3, 1] = bad
+            with pytest.raises(ValueError, match="contains"):
+                predict_dist(model, broken)
         with pytest.raises(ValueError, match="could not convert string to float"):
             predict_dist(model, np.full((2, 3), "a", dtype=object))
         with pytest.raises(ValueError, match="features"):
@@ -126,38 +120,27 @@ class TestGaussianProcess:
         dist = predict_dist(model, X + 3.0)
         np.testing.assert_allclose(dist.epistemic().std(), dist.std(), rtol=1e-6)
 
-    def test_default_kernel(self, data):
+    def test_default_kernel_and_shapes_of_alpha_and_y(self, data):
         X, y = data
         dist = predict_dist(GaussianProcessRegressor(alpha=0.5, optimizer=None).fit(X, y), X[:1])
         assert dist.aleatoric().var()[0] == pytest.approx(0.5)
+        expected = predict_dist(self.fitted(data, alpha=0.3), X)
+        one_entry = predict_dist(self.fitted(data, alpha=np.array([0.3])), X)
+        np.testing.assert_allclose(one_entry.std(), expected.std())
+        frame = pd.DataFrame(X, columns=list("abc"))
+        column = predict_dist(self.fitted((frame, y[:, np.newaxis]), alpha=0.3), frame)
+        np.testing.assert_allclose(column.std(), expected.std())
 
-    def test_alpha_of_one_entry_is_a_scalar(self, data):
-        X, _ = data
-        dist = predict_dist(self.fitted(data, alpha=np.array([0.3])), X)
-        np.testing.assert_allclose(dist.std(), predict_dist(self.fitted(data, alpha=0.3), X).std())
-
-    def test_alpha_per_row_raises(self, data):
-        X, _ = data
+    def test_errors(self, data):
+        X, y = data
         model = self.fitted(data, alpha=np.full(60, 0.3))
         assert not supports_dist(model)
         with pytest.raises(NotProbabilisticError, match="got one value per training row"):
             predict_dist(model, X)
-
-    def test_unfitted_raises_though_scikit_learn_predicts_the_prior(self, data):
-        with pytest.raises(NotFittedError):
-            predict_dist(GaussianProcessRegressor(), data[0])
-
-    def test_several_targets(self, data):
-        X, y = data
-        model = self.fitted((X, np.column_stack([y, y])), alpha=0.3)
+        with pytest.raises(NotFittedError):  # though scikit-learn predicts the prior
+            predict_dist(GaussianProcessRegressor(), X)
         with pytest.raises(ValueError, match="needs one target"):
-            predict_dist(model, X)
-
-    def test_one_column_target_and_data_frame(self, data):
-        X, y = data
-        frame = pd.DataFrame(X, columns=list("abc"))
-        column = predict_dist(self.fitted((frame, y[:, np.newaxis]), alpha=0.3), frame)
-        np.testing.assert_allclose(column.std(), predict_dist(self.fitted(data, alpha=0.3), X).std())
+            predict_dist(self.fitted((X, np.column_stack([y, y])), alpha=0.3), X)
 
 
 class TestDummy:
@@ -172,14 +155,10 @@ class TestDummy:
         np.testing.assert_array_equal(dist.std(), 0.0)
         np.testing.assert_allclose(dist.crps(y), np.abs(y - model.predict(X)))
 
-    def test_no_density(self, data):
+    def test_errors(self, data):
         X, y = data
-        dist = predict_dist(DummyRegressor().fit(X, y), X)
         with pytest.raises(NoDensityError):
-            dist.logpdf(y)
-
-    def test_unfitted_and_several_targets(self, data):
-        X, y = data
+            predict_dist(DummyRegressor().fit(X, y), X).logpdf(y)
         with pytest.raises(NotFittedError):
             predict_dist(DummyRegressor(), X)
         with pytest.raises(ValueError, match="needs one target"):
@@ -198,36 +177,22 @@ class Convention(RegressorMixin, BaseEstimator):
         return (loc, pd.Series(np.full(len(X), self.std_))) if return_std else loc
 
 
-class Swallows(Convention):
-    def predict(self, X, **params):
-        return super().predict(X, **params)
-
-
 def test_return_std_of_another_package(data):
     X, y = data
-    assert supports_dist(Convention())
-    dist = predict_dist(Convention().fit(X, y), X)
-    np.testing.assert_allclose(dist.std(), y.std())
 
+    class Swallows(Convention):
+        def predict(self, X, **params):
+            return super().predict(X, **params)
 
-def test_return_std_hidden_in_keywords_is_not_enough(data):
-    X, y = data
-    assert not supports_dist(Swallows())
-    with pytest.raises(NotProbabilisticError, match="Swallows"):
-        predict_dist(Swallows().fit(X, y), X)
-
-
-def test_a_model_that_predicts_parameters_raises_an_error_that_names_register(data):
-    X, y = data
-
-    class MeanAndVariance(RegressorMixin, BaseEstimator):
-        def fit(self, X, y):
-            self.fitted_ = True
-            return self
-
+    class MeanAndVariance(Convention):
         def predict(self, X, return_std=False):
             both = np.ones((len(X), 2))
             return (both, both) if return_std else both
 
+    assert supports_dist(Convention())
+    np.testing.assert_allclose(predict_dist(Convention().fit(X, y), X).std(), y.std())
+    assert not supports_dist(Swallows())
+    with pytest.raises(NotProbabilisticError, match="Swallows"):
+        predict_dist(Swallows().fit(X, y), X)
     with pytest.raises(ValueError, match=r"shape \(\d+, 2\).*parameters of a distribution.*skuq.register"):
         predict_dist(MeanAndVariance().fit(X, y), X)
