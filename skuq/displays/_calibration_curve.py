@@ -302,7 +302,7 @@ class CalibrationCurveDisplay(CurveMixin, Display):
             )
             proportions.append(curve.observed)
             n = float(len(np.asarray(fold.y_true))) if band is None else fold.count_rows()
-            n_rows.append(n if mask is None else n * float(np.mean(mask)))
+            n_rows.append(n if mask is None else n * float(np.average(mask, weights=fold.sample_weight)))
         return cls(
             levels=curve.levels,
             proportions=one_or_list(proportions),

@@ -123,3 +123,13 @@ def test_bad_input_is_refused(world):
         survival_report(world.y, world.log_truth, event=np.zeros(1000, dtype=bool))
     with pytest.raises(TypeError, match="`upper` must be a number"):
         survival_report(world.y, world.log_truth, event=world.event, upper="late")
+
+
+def test_the_default_time_counts_repetitions():
+    y = np.array([1.0, 2.0, 3.0, 4.0, 50.0])
+    dist, weight = Normal(y, np.ones(5)), np.array([1, 1, 1, 1, 6])
+    weighted = survival_report(y, dist, sample_weight=weight, n_resamples=0)
+    repeated = survival_report(np.repeat(y, weight), dist[np.repeat(np.arange(5), weight)], n_resamples=0)
+    assert weighted.upper == repeated.upper == 50.0
+    assert survival_report(y, dist, n_resamples=0).upper == np.quantile(y, 0.8)
+    assert (weighted.n_rows, weighted.n_events) == (10, 10)
