@@ -129,17 +129,22 @@ def test_all_groups_share_one_aim(models):
 # --------------------------------------------------------------------------------- by hand
 
 
-@pytest.mark.parametrize("window", [None, 60])
 @pytest.mark.parametrize("symmetric", [True, False])
-@pytest.mark.parametrize("method", MODELS)
-def test_the_recursion_by_hand(models, method, symmetric, window):
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        *((method, {"window": window}) for method in MODELS for window in (None, 60)),
+        ("split", GROUPS_AND_RATIOS),
+    ],
+)
+def test_the_recursion_by_hand(models, method, symmetric, options):
     """Every interval is that of the scores of its moment at the miscoverage aimed at in its moment."""
-    options = {"symmetric": symmetric}
-    regressor = start(models, method, gamma=0.01, window=window, **options)
+    options, window = {"symmetric": symmetric} | options, options.get("window")
+    regressor = start(models, method, gamma=0.01, **options)
     X, y = linear_world(30, seed=5)
     X_seen, y_seen = linear_world(100, seed=2)
     y[10:20] += 5
-    level = alpha = 0.2
+    level = alpha = 0.4 if "group_by" in options else 0.2
     for t in range(30):
         bounds = regressor.predict_interval(X[[t]], 1 - alpha)
         if method == "cqr":  # the band stays that of the coverage asked
@@ -154,32 +159,12 @@ def test_the_recursion_by_hand(models, method, symmetric, window):
             wanted = now.predict_interval(X[[t]], 1 - level)
         assert np.allclose(bounds, wanted, rtol=1e-12, atol=1e-12)
         level += 0.01 * (alpha - (not bounds[0, 0] <= y[t] <= bounds[0, 1]))
-        regressor.partial_fit(X[[t]], y[[t]])
+        assert level_of(regressor.partial_fit(X[[t]], y[[t]]), 1 - alpha) == pytest.approx(level)
         X_seen, y_seen = np.concatenate([X_seen, X[[t]]]), np.append(y_seen, y[t])
         if window is not None:
             X_seen, y_seen = X_seen[-window:], y_seen[-window:]
         assert regressor.n_calibration_ == len(y_seen)
-    assert 0 < level < 0.2  # it has moved, and never so far that a rank is missing
-
-
-@pytest.mark.parametrize("symmetric", [True, False])
-def test_the_recursion_by_hand_with_ratios_and_groups(models, symmetric):
-    options = {
-        "symmetric": symmetric,
-        "group_by": lambda X: X[:, 1] > 0,
-        "density_ratio": lambda X: np.exp(2 * X[:, 0]),
-    }
-    X_seen, y_seen = linear_world(100, seed=2)
-    X, y = linear_world(60, seed=11)
-    regressor = start(models, gamma=0.01, **options)
-    level = alpha = 0.4
-    for t in range(60):
-        now = ConformalRegressor(models["split"], **options).fit(X_seen, y_seen)
-        bounds = now.predict_interval(X[[t]], 1 - level)
-        assert np.allclose(regressor.predict_interval(X[[t]], 1 - alpha), bounds, rtol=1e-12, atol=1e-12)
-        level += 0.01 * (alpha - (not bounds[0, 0] <= y[t] <= bounds[0, 1]))
-        assert level_of(regressor.partial_fit(X[[t]], y[[t]]), 1 - alpha) == pytest.approx(level)
-        X_seen, y_seen = np.concatenate([X_seen, X[[t]]]), np.append(y_seen, y[t])
+    assert 0 < level < alpha  # it has moved, and never so far that a rank is missing
 
 
 def test_rows_given_together_were_predicted_together(models):

@@ -146,13 +146,6 @@ def test_the_memory_is_bounded_by_the_window(models, method, options):
     assert late <= early + 500
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("method", "options"), CASES)
-def test_the_memory_is_bounded_over_5000_calls(models, method, options):
-    early, late = sizes(models, method, options, 500, [1000, 5000])
-    assert late <= early + 3000
-
-
 def test_calls_of_many_rows_leave_at_once(models):
     """The window may be shorter than a call, and a call may be partly in the window."""
     X, y = drifting(400)

@@ -97,18 +97,22 @@ def hard_and_easy_rows(n, rng):
     return X, CLASSES[np.minimum(labels, 3)], hard
 
 
+def calibrated(X, y, **options):
+    """Return a model that is calibrated on the first half of the rows."""
+    half = len(X) // 2
+    model = ConformalClassifier(FrozenEstimator(GivenProba()), allow_empty=True, **options)
+    return model.fit(X[:half], y[:half])
+
+
 def test_groups_have_their_own_coverage():
     X, y, hard = hard_and_easy_rows(12_000, np.random.default_rng(0))
-    options = {"allow_empty": True, "group_by": lambda X: np.where(X[:, 0] > 0.4, "hard", "easy")}
-    apart = ConformalClassifier(FrozenEstimator(GivenProba()), **options).fit(X[:6000], y[:6000])
-    together = ConformalClassifier(FrozenEstimator(GivenProba()), allow_empty=True).fit(X[:6000], y[:6000])
-    new, is_hard = X[6000:], hard[6000:]
-    by_group = contains(apart.predict_set(new), y[6000:])
-    pooled = contains(together.predict_set(new), y[6000:])
-    assert by_group[is_hard].mean() == pytest.approx(0.9, abs=0.025)
-    assert by_group[~is_hard].mean() == pytest.approx(0.9, abs=0.025)
-    assert pooled[is_hard].mean() < 0.88
-    assert pooled[~is_hard].mean() > 0.91
+    new, hard = X[6000:], hard[6000:]
+    apart = calibrated(X, y, group_by=lambda X: np.where(X[:, 0] > 0.4, "hard", "easy"))
+    by_group, pooled = (contains(model.predict_set(new), y[6000:]) for model in (apart, calibrated(X, y)))
+    assert by_group[hard].mean() == pytest.approx(0.9, abs=0.025)
+    assert by_group[~hard].mean() == pytest.approx(0.9, abs=0.025)
+    assert pooled[hard].mean() < 0.88
+    assert pooled[~hard].mean() > 0.91
 
 
 @pytest.mark.laws
@@ -123,12 +127,9 @@ def test_density_ratios_keep_coverage_under_covariate_shift():
         rng = np.random.default_rng(seed)
         X, y, _ = hard_and_easy_rows(12_000, rng)
         new = 6000 + rng.choice(6000, size=6000, p=ratio(X[6000:]) / ratio(X[6000:]).sum())
-        for density_ratio in (None, ratio):
-            model = ConformalClassifier(
-                FrozenEstimator(GivenProba()), density_ratio=density_ratio, allow_empty=True
-            ).fit(X[:6000], y[:6000])
-            achieved.append(contains(model.predict_set(X[new]), y[new]).mean())
-    unweighted, weighted = np.mean(achieved[::2]), np.mean(achieved[1::2])
+        models = [calibrated(X, y, density_ratio=given) for given in (None, ratio)]
+        achieved.append([contains(model.predict_set(X[new]), y[new]).mean() for model in models])
+    unweighted, weighted = np.mean(achieved, axis=0)
     assert unweighted < 0.86
     assert weighted == pytest.approx(0.9, abs=0.012)
 
@@ -140,9 +141,7 @@ def test_density_ratios_keep_the_coverage_of_each_class_too():
     rng = np.random.default_rng(0)
     X, y = miscalibrated_rows(24_000, rng)
     new = 12_000 + rng.choice(12_000, size=12_000, p=ratio(X[12_000:]) / ratio(X[12_000:]).sum())
-    model = ConformalClassifier(
-        FrozenEstimator(GivenProba()), density_ratio=ratio, group_by="class", allow_empty=True
-    ).fit(X[:12_000], y[:12_000])
+    model = calibrated(X, y, density_ratio=ratio, group_by="class")
     covers = contains(model.predict_set(X[new], 0.8), y[new])
     for label in CLASSES:
         assert covers[y[new] == label].mean() == pytest.approx(0.8, abs=0.03)

@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 
 from skuq._fitting.fit_wrapped import fit_wrapped
+from skuq.classifiers import ConformalClassifier
 from skuq.distributions import Normal
 from skuq.exceptions import NonFinitePredictionError
 from skuq.model_selection import cross_val_predict_dist
@@ -288,6 +289,21 @@ class TestConstantTargets:
                     f"The target has one value, {y[0]:g}, in all rows of this fit.",
                     f"Raised in fold {fold} of 3.",
                 ]
+
+
+def test_lists_that_scikit_learn_cannot_clone_get_a_remedy():
+    catboost = pytest.importorskip("catboost")
+    message = r"`cat_features` of CatBoost\w+ must be a tuple, got a list.*\(cat_features=\('color',\)\)"
+    regressor = catboost.CatBoostRegressor(cat_features=["color"], iterations=2, verbose=0)
+    for model in (UncertaintyRegressor(regressor), BootstrapRegressor(make_pipeline(regressor))):
+        with pytest.raises(TypeError, match=message):
+            model.fit(FRAME, np.arange(40.0))
+    classifier = catboost.CatBoostClassifier(cat_features=["color"], iterations=2, verbose=0)
+    with pytest.raises(TypeError, match=message):
+        ConformalClassifier(classifier).fit(FRAME, np.arange(40) % 2)
+    options = {"iterations": 2, "verbose": 0, "allow_writing_files": False}
+    tuples = catboost.CatBoostRegressor(cat_features=("color",), **options)
+    assert UncertaintyRegressor(tuples, cv=2).fit(FRAME, np.arange(40.0)).predict(FRAME).shape == (40,)
 
 
 class GivesNaN(Ridge):

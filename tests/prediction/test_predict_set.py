@@ -109,13 +109,6 @@ def test_other_meta_estimators_give_the_sets_of_their_probabilities(model):
     np.testing.assert_array_equal(sets, prediction_set(model.predict_proba(X), [0.6, 0.9]))
 
 
-def test_two_classes_have_two_columns():
-    model = LogisticRegression().fit(X[:100], NAMES[:100])
-    sets = predict_set(model, X[:100])
-    assert sets.shape == (100, 2)
-    assert sets[np.arange(100), (NAMES[:100] == model.classes_[1]).astype(int)].all()
-
-
 def test_predict_dist_of_a_classifier_names_predict_set():
     for model in (LOGISTIC.fit(X, Y), make_pipeline(LOGISTIC).fit(X, Y), CONTAINERS["stacking"](LOGISTIC)):
         assert not supports_dist(model)

@@ -1,7 +1,9 @@
 """skuq's own regressors and recalibrators through the containers, and adapters by qualified name."""
 
+import importlib
 import sys
 import types
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -195,3 +197,32 @@ def test_bad_input(subtests):
     register(name_of(Parent), lambda estimator, X: Normal([0.0], 1.0))
     with pytest.raises(ValueError, match="must have 2 rows, one per row of X, got 1"):
         predict_dist(Parent(), X)
+
+
+def test_the_error_advises_no_wrapper_that_cannot_work(data):
+    """Fitters of lifelines and statsmodels have neither `get_params` nor the `fit` of scikit-learn."""
+
+    class Fitter:
+        def fit(self, frame, duration_col):
+            return self
+
+        def predict(self, X):
+            return np.zeros(len(X))
+
+    for fitter in (Fitter(), *_fitters(*data)):
+        with pytest.raises(
+            NotProbabilisticError, match=r"cannot wrap it: write a class .*register\("
+        ) as raised:
+            predict_dist(fitter, data[0])
+        assert "UncertaintyRegressor" not in str(raised.value)
+
+
+def _fitters(X, y):
+    """Yield the fitters of the packages that are installed."""
+    for name, make in (
+        ("lifelines", lambda package: package.WeibullAFTFitter()),
+        ("statsmodels.api", lambda package: package.OLS(y, X)),
+        ("statsmodels.api", lambda package: package.OLS(y, X).fit()),
+    ):
+        if find_spec(name.partition(".")[0]):
+            yield make(importlib.import_module(name))

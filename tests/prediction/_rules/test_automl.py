@@ -46,17 +46,14 @@ def test_a_learner_takes_a_dictionary_without_rows(frame):
     CalibrationCurveDisplay.from_estimator(learner, {"data": frame}, frame["y"])
 
 
-def test_a_last_estimator_without_a_distribution_of_its_own_is_named_by_the_error(frame):
+def test_a_learner_without_a_distribution_is_named_by_the_error(frame, monkeypatch):
     learner = plan(BayesianRidge()).skb.make_learner().fit({"data": frame})
     with pytest.raises(NotProbabilisticError, match="of the last estimator of this SkrubLearner"):
         predict_dist(learner, {"data": frame})
     features = learner.truncated_after("features").transform({"data": frame})
     assert len(predict_dist(learner.find_fitted_estimator("model"), features)) == len(frame)
-
-
-def test_without_skrubs_private_method_the_error_names_the_public_way(frame, monkeypatch):
     learner = plan(UncertaintyRegressor(Ridge(), effort="low")).skb.make_learner().fit({"data": frame})
-    monkeypatch.delattr(skrub.SkrubLearner, "_eval_in_mode")
+    monkeypatch.delattr(skrub.SkrubLearner, "_eval_in_mode")  # a private method of skrub
     with pytest.raises(NotProbabilisticError, match=r"learner\.find_fitted_estimator"):
         predict_dist(learner, {"data": frame})
 
@@ -78,8 +75,5 @@ def test_a_search_over_a_plan_chooses_by_crps(frame):
     assert supports_dist(grid)
     best = predict_dist(grid.best_learner_, {"data": frame})
     np.testing.assert_array_equal(predict_dist(grid, {"data": frame}).std(), best.std())
-
-
-def test_a_search_without_refit_holds_no_learner(frame):
     with pytest.raises(NotRefittedError, match="`refit=False`"):
         predict_dist(search(frame, refit=False).fit({"data": frame}), {"data": frame})

@@ -35,9 +35,12 @@ class Tensor:
 class TabPFNRegressor(RegressorMixin, BaseEstimator):
     """The interface of TabPFN: bars in the units of y and the logarithms of their weights."""
 
-    def __init__(self, logits=(0.0, -np.inf, 0.0, 0.0), borders=(0.0, 1.0, 2.0, 3.0, 4.0)):
+    def __init__(
+        self, logits=(0.0, -np.inf, 0.0, 0.0), borders=(0.0, 1.0, 2.0, 3.0, 4.0), tuning_config=None
+    ):
         self.logits = logits
         self.borders = borders
+        self.tuning_config = tuning_config
 
     def fit(self, X, y):
         self.n_features_in_ = X.shape[1]
@@ -75,6 +78,14 @@ def test_edges_that_are_equal_in_single_precision_are_joined():
     np.testing.assert_allclose(dist.mean(), 1e9)
     assert ((dist.std() > 0) & (dist.std() < 100)).all()
     assert (predict_dist(TabPFNRegressor(borders=(0.0,) * 5).fit(X, Y), X[:2]).std() < 1e-30).all()
+
+
+@pytest.mark.parametrize("make", [dict, types.SimpleNamespace])
+def test_a_temperature_that_tabpfn_calibrates_is_not_calibrated_again(make):
+    for on, method in ((True, "native"), (False, "recalibrated")):
+        model = TabPFNRegressor(tuning_config=make(calibrate_temperature=on))
+        for estimator in (model, make_pipeline(StandardScaler(), model)):
+            assert UncertaintyRegressor(estimator, cv=2).fit(X, Y).method_ == method
 
 
 # ------------------------------------------------------------------------------ in-context learning
