@@ -88,7 +88,7 @@ GROUPS_AND_RATIOS = {
     ("path", "length", "together", "options"),
     [
         *((path, 250, 1, {"gamma": 0.1}) for path in PATHS),
-        *(("contrary", 250, 1, {"gamma": 0.05, "method": method}) for method in ("normalized", "cqr")),
+        *(("contrary", 200, 1, {"gamma": 0.1, "method": method}) for method in ("normalized", "cqr")),
         ("contrary", 250, 1, {"gamma": 0.05, "method": "normalized", "symmetric": False, "window": 40}),
         ("contrary", 300, 1, {"gamma": 0.05} | GROUPS_AND_RATIOS),
         *((path, 1400, 25, {"gamma": 0.02}) for path in ("jump", "outside", "contrary")),

@@ -303,7 +303,7 @@ def test_lists_that_scikit_learn_cannot_clone_get_a_remedy():
         ConformalClassifier(classifier).fit(FRAME, np.arange(40) % 2)
     options = {"iterations": 2, "verbose": 0, "allow_writing_files": False}
     tuples = catboost.CatBoostRegressor(cat_features=("color",), **options)
-    assert UncertaintyRegressor(tuples, cv=2).fit(FRAME, np.arange(40.0)).predict(FRAME).shape == (40,)
+    assert UncertaintyRegressor(tuples, cv=2).fit(FRAME, np.arange(40) + 0.5).predict(FRAME).shape == (40,)
 
 
 class GivesNaN(Ridge):

@@ -17,6 +17,7 @@ from skuq.prediction import predict_dist, register
 from skuq.prediction._resolve import learns_in_context
 from skuq.prediction._rules.foundation import join_empty_bins
 from skuq.regressors import ConformalRegressor, MixtureRegressor, RecalibratedRegressor, UncertaintyRegressor
+from skuq.regressors._method_rules import method_of
 
 
 class Tensor:
@@ -85,7 +86,7 @@ def test_a_temperature_that_tabpfn_calibrates_is_not_calibrated_again(make):
     for on, method in ((True, "native"), (False, "recalibrated")):
         model = TabPFNRegressor(tuning_config=make(calibrate_temperature=on))
         for estimator in (model, make_pipeline(StandardScaler(), model)):
-            assert UncertaintyRegressor(estimator, cv=2).fit(X, Y).method_ == method
+            assert method_of(estimator, random_folds=True) == method
 
 
 # ------------------------------------------------------------------------------ in-context learning
