@@ -1,25 +1,31 @@
-"""ConformalClassifier: labels of all kinds, parameters, folds, weights, bad input, reproducibility."""
+"""ConformalClassifier: labels of all kinds, parameters, folds, weights, bad input, checks of scikit-learn."""
 
 from __future__ import annotations
+
+import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from joblib import parallel_config
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.datasets import make_blobs
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV, GroupShuffleSplit, ShuffleSplit
+from sklearn.model_selection import GridSearchCV, GroupKFold, GroupShuffleSplit, ShuffleSplit, cross_validate
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skuq._fitting.row_sets import stratified_split
 from skuq.classifiers import ConformalClassifier
@@ -554,3 +560,68 @@ def test_prediction_needs_a_fit_and_the_columns_of_the_training_rows():
         fitted().predict_set(np.ones((2, 3)))
     with pytest.raises(ValueError, match="`coverage` must lie strictly between 0 and 1"):
         fitted().predict_set(X, 90)
+
+
+POINTS, KINDS = make_blobs(120, centers=3, cluster_std=3.0, random_state=0)
+
+CASES = [
+    ConformalClassifier(LogisticRegression(max_iter=1000), random_state=0),
+    ConformalClassifier(
+        DecisionTreeClassifier(max_depth=3, random_state=0),
+        "aps",
+        randomized=True,
+        penalty=0.1,
+        random_state=0,
+    ),
+    ConformalClassifier(DecisionTreeClassifier(random_state=0), cv=2, random_state=0),
+]
+
+
+@parametrize_with_checks(CASES)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_it_is_a_classifier_with_the_tags_of_what_it_wraps():
+    model = ConformalClassifier(DecisionTreeClassifier())
+    assert is_classifier(model)
+    assert get_tags(model).input_tags.sparse
+    assert get_tags(model).input_tags.allow_nan
+    assert not get_tags(model).classifier_tags.multi_label
+
+
+@pytest.mark.parametrize("options", [{}, {"cv": 3}, {"method": "aps", "randomized": True}])
+def test_a_pickle_predicts_the_same_sets(options):
+    model = ConformalClassifier(GaussianNB(), random_state=0, **options).fit(POINTS, KINDS)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.predict_set(POINTS), model.predict_set(POINTS))
+
+
+def test_weights_reach_the_last_step_of_a_pipeline():
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    weight = np.where(KINDS == 0, 1.0, 50.0)
+    plain = ConformalClassifier(pipeline, random_state=0).fit(POINTS, KINDS)
+    weighted = ConformalClassifier(pipeline, random_state=0).fit(POINTS, KINDS, sample_weight=weight)
+    assert (weighted.predict_proba(POINTS)[:, 0] < plain.predict_proba(POINTS)[:, 0]).mean() > 0.9
+    with pytest.raises(ValueError, match="`fit` of KNeighborsClassifier does not accept"):
+        ConformalClassifier(KNeighborsClassifier()).fit(POINTS, KINDS, sample_weight=weight)
+
+
+def test_routed_metadata_reach_the_classifier_and_the_splitter():
+    groups = np.arange(len(POINTS)) // 4
+    with sklearn.config_context(enable_metadata_routing=True):
+        inner = GaussianNB().set_fit_request(sample_weight=True)
+        model = ConformalClassifier(inner, cv=GroupKFold(3)).set_score_request(sample_weight=False)
+        weight = np.where(KINDS == 0, 1.0, 20.0)
+        result = cross_validate(
+            clone(model),
+            POINTS,
+            KINDS,
+            cv=GroupKFold(2),
+            params={"groups": groups, "sample_weight": weight},
+            return_estimator=True,
+            error_score="raise",
+        )
+        unweighted = ConformalClassifier(GaussianNB(), cv=GroupKFold(3)).fit(POINTS, KINDS, groups=groups)
+    fitted = result["estimator"][0].estimator_
+    assert fitted.class_prior_[0] < 0.1 < unweighted.estimator_.class_prior_[0]
