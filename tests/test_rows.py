@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skuq import censoring, displays, evaluation, metrics
+from skuq import censoring, displays, evaluation, metrics, monitoring
 from skuq.distributions import EmpiricalJoint, Normal
 
 N = 60
@@ -177,6 +177,26 @@ def test_order_and_repetitions_of_rows(table, law, room, subtests, monkeypatch):
             monkeypatch.setattr(function.__self__, "plot", lambda self, *args, **kwargs: self)
         with subtests.test(name):
             assert_same(call(name, function, rows, weight), call(name, function, *other))
+
+
+@pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_accumulators_of_rows(table, kind, subtests):
+    rows, weight = table
+    order = np.random.default_rng(1).permutation(N)
+    moved = {key: value[order] for key, value in rows.items()}
+    repeated = {key: np.repeat(value, weight, axis=0) for key, value in rows.items()}
+
+    def result(rows, weight):
+        if kind == "classes":
+            accumulator = monitoring.ClassMetricAccumulator(labels=[0, 1, 2])
+            return accumulator.update(rows["label"], rows["proba"], weight).result()
+        dist = Normal(rows["loc"], rows["scale"])
+        return monitoring.MetricAccumulator().update(rows["y"], dist, weight).result()
+
+    for law, other in (("order", (moved, weight[order])), ("repetitions", (repeated, None))):
+        with subtests.test(law):
+            assert_same(result(rows, weight), result(*other))
 
 
 def test_every_exemption_is_a_function_of_rows():
