@@ -170,13 +170,16 @@ def _middle_levels(values: FloatArray, share: FloatArray) -> FloatArray:
     """Return the share of smaller values, and half the share of equal values, along axis 1."""
     order = values.argsort(axis=1)
     ordered = np.take_along_axis(values, order, axis=1)
-    reached = np.cumsum(np.take_along_axis(share[..., np.newaxis], order, axis=1), axis=1)
-    # Ties have the level of their middle: `start` is before the first of them, and `stop` after the last.
+    each = np.take_along_axis(share[..., np.newaxis], order, axis=1)
+    reached = np.cumsum(each, axis=1)
     differ = ordered[:, 1:] > ordered[:, :-1]
-    start, stop = np.zeros(values.shape), reached.copy()
-    np.maximum.accumulate(np.where(differ, reached[:, :-1], 0.0), axis=1, out=start[:, 1:])
-    stop[:, :-1] = np.where(differ, reached[:, :-1], np.inf)
-    stop = np.minimum.accumulate(stop[:, ::-1], axis=1)[:, ::-1]
+    middle = reached - each / 2
+    if not differ.all():
+        # Ties have the level of their middle: `start` is before the first of them, and `stop` after the last.
+        start, stop = np.zeros(values.shape), reached
+        np.maximum.accumulate(np.where(differ, reached[:, :-1], 0.0), axis=1, out=start[:, 1:])
+        stop[:, :-1] = np.where(differ, reached[:, :-1], np.inf)
+        middle = (start + np.minimum.accumulate(stop[:, ::-1], axis=1)[:, ::-1]) / 2
     out = np.empty(values.shape)
-    np.put_along_axis(out, order, (start + stop) / 2, axis=1)
+    np.put_along_axis(out, order, middle, axis=1)
     return out
