@@ -93,8 +93,13 @@ GROUPS_AND_RATIOS = {
         ("contrary", 300, 1, {"gamma": 0.05} | GROUPS_AND_RATIOS),
         *((path, 1400, 25, {"gamma": 0.02}) for path in ("jump", "outside", "contrary")),
         *(
-            pytest.param(path, 2000, together, LONG | more, marks=pytest.mark.laws)
-            for path, together in (("jump", 7), ("outside", 7), ("contrary", 7), ("trend", 1))
+            pytest.param(path, length, together, LONG | more, marks=pytest.mark.laws)
+            for path, length, together in (
+                ("jump", 2000, 7),
+                ("outside", 2000, 7),
+                ("contrary", 2000, 7),
+                ("trend", 600, 1),
+            )
             for more in ({}, {"symmetric": False}, {"method": "cqr"}, {"method": "cqr", "symmetric": False})
         ),
     ],
