@@ -75,5 +75,8 @@ def test_a_search_over_a_plan_chooses_by_crps(frame):
     assert supports_dist(grid)
     best = predict_dist(grid.best_learner_, {"data": frame})
     np.testing.assert_array_equal(predict_dist(grid, {"data": frame}).std(), best.std())
+
+
+def test_a_search_without_refit_holds_no_learner(frame):
     with pytest.raises(NotRefittedError, match="`refit=False`"):
         predict_dist(search(frame, refit=False).fit({"data": frame}), {"data": frame})
