@@ -213,10 +213,27 @@ def check_wrapped(estimator: Any) -> None:
             f"`estimator` must be a regressor with `fit` and `predict`, got {name}. To use a transformer, "
             "put it in a Pipeline before a regressor."
         )
+    check_clonable(estimator)
+
+
+def check_clonable(estimator: Any) -> None:
+    """Raise an error if the estimator returns copies of its parameters, which scikit-learn cannot clone."""
+    for inner in iter_wrapped(estimator):
+        if isinstance(inner, FrozenEstimator) or not hasattr(inner, "get_params"):
+            return
+        again = inner.get_params(deep=False)
+        for name, value in inner.get_params(deep=False).items():
+            if value is not again[name]:
+                owner, kind = type(inner).__name__, type(value).__name__
+                shown = repr(tuple(value)) if isinstance(value, list) else "(...)"
+                raise TypeError(
+                    f"`{name}` of {owner} must be a tuple, got a {kind}. scikit-learn cannot clone this "
+                    f"{owner}, because it copies a {kind}. Pass {owner}({name}={shown})."
+                )
 
 
 def _check_inside(estimator: Any) -> None:
-    """Raise an error if the estimator contains a search without a refit or a multi-output model."""
+    """Raise an error if the estimator contains a search without a refit or a model that cannot be wrapped."""
     finished = False
     for inner in iter_wrapped(estimator):
         # A frozen multi-output model may predict one column, so it is not checked.

@@ -24,7 +24,7 @@ from skuq._fitting.labels import check_labels
 from skuq._fitting.metadata import router_for, split_metadata
 from skuq._fitting.row_sets import stratified_split
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
-from skuq._fitting.training_data import TrainingData
+from skuq._fitting.training_data import TrainingData, check_clonable
 from skuq._sklearn_compat import count_rows, is_classifying, is_regressing
 from skuq._typing import ArrayLike, BoolArray
 from skuq._validation import (
@@ -461,3 +461,4 @@ def _check_wrapped(estimator: Any) -> None:
         )
     if not (hasattr(estimator, "fit") and (is_classifying(estimator) or hasattr(estimator, "predict"))):
         raise TypeError(f"`estimator` must be a classifier with `fit` and `predict_proba`, got {name}.")
+    check_clonable(estimator)

@@ -14,8 +14,10 @@ from skuq._validation import (
     DEFAULT_COVERAGE,
     check_option,
     check_repetitions,
+    check_sample_weight,
     check_single_coverage,
 )
+from skuq._weights import weighted_mean
 from skuq.displays._display import CurveMixin, Display, Fold, as_list, event_of_folds, one_or_list
 from skuq.displays._drawing import (
     GRAY,
@@ -302,7 +304,8 @@ class CalibrationCurveDisplay(CurveMixin, Display):
             )
             proportions.append(curve.observed)
             n = float(len(np.asarray(fold.y_true))) if band is None else fold.count_rows()
-            n_rows.append(n if mask is None else n * float(np.mean(mask)))
+            weight = check_sample_weight(fold.sample_weight, len(np.asarray(fold.y_true)))
+            n_rows.append(n if mask is None else n * weighted_mean(np.asarray(mask, np.float64), weight))
         return cls(
             levels=curve.levels,
             proportions=one_or_list(proportions),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from skuq._validation import (
     check_single_coverage,
     check_target,
 )
-from skuq._weights import weighted_mean
+from skuq._weights import weighted_mean, weighted_quantiles
 from skuq.censoring import KaplanMeierCurve, kaplan_meier_curve
 from skuq.displays._display import CurveMixin, Display, Fold, event_of_folds
 from skuq.displays._drawing import (
@@ -262,9 +262,8 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         else:
             grid = check_increasing(check_finite(as_float_array(times, "times"), "times"), "times")
         survival = [1 - dist.cdf(np.full(len(dist), t)) for t in grid.tolist()]
-        method: Literal["linear", "inverted_cdf"] = "linear" if weight is None else "inverted_cdf"
         tails = [(1 - share) / 2, (1 + share) / 2]
-        low, high = np.quantile(survival, tails, axis=1, weights=weight, method=method)
+        low, high = np.transpose([weighted_quantiles(values, tails, weight) for values in survival])
         display = cls(
             times=grid,
             predicted=np.array([weighted_mean(values, weight) for values in survival]),

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import DEFAULT_COVERAGE, check_sample_weight, check_single_coverage
+from skuq._validation import DEFAULT_COVERAGE, check_sample_weight, check_single_coverage, effective_rows
 from skuq._weights import weighted_mean
 from skuq.distributions import CopulaJoint, JointDistribution, normal_template
 from skuq.metrics import (
@@ -43,8 +43,8 @@ class JointReport:
         are computed for targets that are divided by their standard deviations.
     coverage : float
         Nominal coverage of the intervals, and of the box that the simultaneous intervals of all targets form.
-    n_rows : int
-        Number of rows.
+    n_rows : float
+        Number of rows including repetitions.
 
     See Also
     --------
@@ -58,17 +58,17 @@ class JointReport:
     ...     [[0.0, 1.0], [0.5, 2.0], [-0.3, 0.4]], NormalJoint([[0.0, 1.0]] * 3, [[1.0, 0.0], [0.0, 1.0]])
     ... )
     >>> list(report.targets.columns), report.n_rows
-    (['crps', 'miscal_area', 'coverage', 'mean_width'], 3)
+    (['crps', 'miscal_area', 'coverage', 'mean_width'], 3.0)
     """
 
     targets: pd.DataFrame
     joint: pd.DataFrame
     coverage: float
-    n_rows: int
+    n_rows: float
 
     def __repr__(self) -> str:
         return (
-            f"Joint distributions of {len(self.targets)} targets, {self.n_rows} rows, coverage "
+            f"Joint distributions of {len(self.targets)} targets, {self.n_rows:.12g} rows, coverage "
             f"{self.coverage:g}\n\n{self.targets.round(4)}\n\n{self.joint.round(4)}"
         )
 
@@ -131,11 +131,12 @@ def joint_report(
         y_pred.marginals(), normal_template(np.eye(y.shape[1])), correlation=np.eye(y.shape[1])
     )
     ready = energy_score_loss(y, independent, sample_weight=weight, scale="std")
+    n_rows = effective_rows(weight, len(y))
     columns = {
         "value": {"energy_score": energy, **_properties(y, y_pred, nominal, weight)},
         "independent": {"energy_score": ready, **_properties(y, independent, nominal, weight)},
     }
-    return JointReport(_of_targets(y, y_pred, nominal, weight), pd.DataFrame(columns), nominal, len(y))
+    return JointReport(_of_targets(y, y_pred, nominal, weight), pd.DataFrame(columns), nominal, n_rows)
 
 
 def _of_targets(
@@ -166,7 +167,7 @@ def _properties(
     """Return all properties of the joint distribution except the energy score."""
     bounds = dist.interval(coverage, simultaneous=True)
     inside = ((bounds[..., 0] <= y) & (y <= bounds[..., 1])).all(axis=1)
-    n_bins = int(np.clip(_LARGEST_SHARE * len(y), 2, 10))
+    n_bins = int(np.clip(_LARGEST_SHARE * effective_rows(weight, len(y)), 2, 10))
     reliability = {
         f"{kind}_reliability": joint_rank_histogram(
             y, dist, kind=kind, n_bins=n_bins, sample_weight=weight

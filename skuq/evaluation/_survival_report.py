@@ -20,7 +20,7 @@ from skuq._validation import (
     check_random_state,
     check_single_coverage,
 )
-from skuq._weights import weighted_mean
+from skuq._weights import weighted_mean, weighted_quantiles
 from skuq.distributions import Distribution, Empirical, as_distribution
 from skuq.evaluation._resampling import Rows, bootstrap_weights
 from skuq.evaluation._significance import interval_of_draws
@@ -57,8 +57,8 @@ class SurvivalReport:
         One row per property and one column per forecast.
     low, high : DataFrame
         Bounds of the confidence intervals, in the shape of `table`. NaN without an interval.
-    n_rows, n_events : int
-        Number of rows, and number of observed targets.
+    n_rows, n_events : float
+        Number of rows, and number of observed targets, including repetitions.
     upper : float
         Largest time of the weighted CRPS, and time of the Brier score.
     coverage : float
@@ -76,22 +76,22 @@ class SurvivalReport:
     >>> y, dist = [1.5, 1.0, 4.0], ([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
     >>> report = survival_report(y, dist, event=[True, False, True], upper=3.0, n_resamples=0)
     >>> report.n_rows, report.n_events
-    (3, 2)
+    (3.0, 2.0)
     """
 
     table: pd.DataFrame
     low: pd.DataFrame
     high: pd.DataFrame
-    n_rows: int
-    n_events: int
+    n_rows: float
+    n_events: float
     upper: float
     coverage: float
     confidence: float
 
     def __repr__(self) -> str:
         return (
-            f"Censored targets: {self.n_rows} rows, {self.n_events} observed, scores up to {self.upper:g}, "
-            f"coverage {self.coverage:g}{self._legend()}\n\n{self._lines().to_string()}"
+            f"Censored targets: {self.n_rows:.12g} rows, {self.n_events:.12g} observed, scores up to "
+            f"{self.upper:g}, coverage {self.coverage:g}{self._legend()}\n\n{self._lines().to_string()}"
         )
 
     def _legend(self) -> str:
@@ -142,8 +142,8 @@ def survival_report(
         all targets are observed.
     upper : float or None, default=None
         Largest time of the weighted CRPS (`~skuq.metrics.ipcw_crps_loss`), and time of the Brier score. None
-        means the smaller of two times: the 80 % quantile of y, and the largest time after which some rows are
-        uncensored.
+        means the smaller of two times: the weighted 80 % quantile of y, and the largest time after which some
+        rows are uncensored.
     coverage : float, default=0.9
         Nominal coverage of the central interval. Strictly between 0 and 1.
     sample_weight : array-like of shape (n,), default=None
@@ -213,7 +213,7 @@ def survival_report(
     if mask is not None and rows.keep is not None:
         mask = read_event(mask[rows.keep], len(rows))
     require_events(mask)
-    time = _check_time(rows.y, mask, upper)
+    time = _check_time(rows, mask, upper)
     properties = {
         name: _properties(rows, dist, mask, time, nominal)
         for name, dist in _forecasts(y_pred, rows, mask).items()
@@ -222,8 +222,8 @@ def survival_report(
         {name: {key: value(rows.weight) for key, value in each.items()} for name, each in properties.items()}
     )
     low, high = _intervals(properties, table, rows, n_resamples, level, seed)
-    n_events = len(rows) if mask is None else int(mask.sum())
-    return SurvivalReport(table, low, high, len(rows), n_events, time, nominal, level)
+    n_events = rows.total if mask is None else float(rows.repetitions @ mask)
+    return SurvivalReport(table, low, high, rows.total, n_events, time, nominal, level)
 
 
 def _forecasts(y_pred: Any, rows: Rows, event: BoolArray | None) -> dict[str, Distribution]:
@@ -237,13 +237,14 @@ def _forecasts(y_pred: Any, rows: Rows, event: BoolArray | None) -> dict[str, Di
     return {**columns, _REFERENCE: _without_features(rows.y, event, rows.weight)}
 
 
-def _check_time(y: FloatArray, event: BoolArray | None, upper: float | None) -> float:
+def _check_time(rows: Rows, event: BoolArray | None, upper: float | None) -> float:
+    y = rows.y
     if upper is not None:
         time = check_number(upper, "upper")
         check_uncensored(y, event, time, "upper", after=True)
         return time
     earlier = y[y < y.max()]
-    time = float(np.quantile(y, _TIME_LEVEL))
+    time = float(weighted_quantiles(y, _TIME_LEVEL, rows.weight))
     return time if event is None or not earlier.size else min(time, float(earlier.max()))
 
 

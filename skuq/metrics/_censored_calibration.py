@@ -12,13 +12,13 @@ from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_integer,
-    check_n_bins,
     check_number,
     check_option,
     check_single_coverage,
 )
-from skuq._weights import weighted_mean, weighted_sum
+from skuq._weights import binomial_interval, weighted_mean, weighted_sum
 from skuq.distributions import Distribution
+from skuq.metrics._binning import make_bins
 from skuq.metrics._inputs import check_censored, check_right_censored
 from skuq.metrics._levels import censored_proportions
 from skuq.metrics._spec import WeightFunction
@@ -285,7 +285,8 @@ def survival_calibration_table(
         True if the target is observed. False if the target is only known to be larger than y. None means that
         all targets are observed.
     n_bins : int, default=10
-        Number of bins, with equal numbers of rows.
+        Number of bins of equal total weight. Rows with equal predictions are divided between bins in the same
+        proportions.
     confidence : float, default=0.95
         Nominal probability of the confidence intervals. Strictly between 0 and 1.
     sample_weight : array-like of shape (n,), default=None
@@ -294,12 +295,13 @@ def survival_calibration_table(
     Returns
     -------
     table : DataFrame
-        One row per bin, in ascending order of the prediction, with these columns:
+        One row per bin that is not empty, in ascending order of the prediction, with these columns:
 
         - `predicted`: mean predicted probability that y is larger than `time`.
         - `observed`: Kaplan-Meier estimate of this probability.
-        - `low` and `high`: bounds of the confidence interval of `observed`.
-        - `n_rows`: number of rows.
+        - `low` and `high`: bounds of the confidence interval of `observed`. If `observed` is 0 or 1, the
+          interval of Clopper and Pearson for the rows that are known to be above or below `time`.
+        - `n_rows`: number of rows including repetitions.
 
     Raises
     ------
@@ -324,29 +326,47 @@ def survival_calibration_table(
     """
     t = check_number(time, "time")
     level = check_single_coverage(confidence, "confidence")
+    k = check_integer(n_bins, "n_bins")
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
-    k = check_n_bins(check_integer(n_bins, "n_bins"), y.size)
     survival = 1 - dist.cdf(np.full(y.size, t))
-    records = []
-    for number, rows in enumerate(np.array_split(np.argsort(survival, kind="stable"), k)):
-        part, event_part = y[rows], None if mask is None else mask[rows]
-        weight_part = None if weight is None else weight[rows]
-        steps = product_limit(part, event_part, weight_part)
-        if steps.times[-1] < t and steps.survival[-1] > 0:
-            raise ValueError(
-                f"`time` must be at most the largest y of each bin, got {t:g}. The largest y of bin {number} "
-                f"is {steps.times[-1]:g}. Pass a smaller time or fewer bins."
-            )
-        place = int(np.searchsorted(steps.times, t, side="right")) - 1
-        low, high = steps.interval(level)
-        ends = (1.0, 1.0) if place < 0 else (float(low[place]), float(high[place]))
-        records.append(
-            {
-                "predicted": weighted_mean(survival[rows], weight_part),
-                "observed": float(steps.after(np.asarray(t))),
-                "low": ends[0],
-                "high": ends[1],
-                "n_rows": len(rows),
-            }
-        )
+    shares = make_bins(survival, k, "quantile", weight).matrix(y.size)
+    records = [
+        _bin_record(survival, y, mask, shares[[number]].toarray()[0], t, level)
+        for number in np.flatnonzero(shares.sum(axis=1))
+    ]
     return pd.DataFrame(records)
+
+
+def _bin_record(
+    survival: FloatArray,
+    y: FloatArray,
+    event: BoolArray | None,
+    weight: FloatArray,
+    t: float,
+    confidence: float,
+) -> dict[str, float]:
+    """Return the line of the bin that has these weights of all rows."""
+    rows = np.flatnonzero(weight)
+    y, weight, predicted = y[rows], weight[rows], weighted_mean(survival[rows], weight[rows])
+    observed = np.ones(rows.size, dtype=bool) if event is None else event[rows]
+    steps = product_limit(y, observed, weight)
+    if steps.times[-1] < t and steps.survival[-1] > 0:
+        raise ValueError(
+            f"`time` must be at most the largest y of each bin, got {t:g}. The largest y of the bin with the "
+            f"mean prediction {predicted:.3g} is {steps.times[-1]:g}. Pass a smaller time or fewer bins."
+        )
+    share = float(steps.after(np.asarray(t)))
+    if 0 < share < 1:
+        place = int(np.searchsorted(steps.times, t, side="right")) - 1
+        low, high = (float(ends[place]) for ends in steps.interval(confidence))
+    else:
+        # Greenwood's variance is 0. The exact interval uses the rows whose state at the time is known.
+        known = float(weight[observed | (y >= t)].sum())
+        low, high = map(float, binomial_interval(share * known, known, 1 - confidence))
+    return {
+        "predicted": predicted,
+        "observed": share,
+        "low": low,
+        "high": high,
+        "n_rows": float(weight.sum()),
+    }

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import betaincinv
 from scipy.stats import binom, kstwo
 
 from skuq._typing import FloatArray
 from skuq._units import root_mean_square
 from skuq._validation import check_repetitions, check_single_coverage
+from skuq._weights import binomial_interval
 from skuq.monitoring._accumulator.accumulator import MetricAccumulator
 
 METRICS, CURVES = ("crps", "mpiw"), ("calibration", "reliability")
@@ -116,7 +116,7 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     inside = np.round(n * table["coverage"].to_numpy())
     # The tests of coverage use half of the false alarm rate. A period whose interval excludes the nominal
     # coverage is therefore always flagged.
-    low, high = _binomial_interval(inside, n, rate / (2 * len(table)))
+    low, high = binomial_interval(inside, n, rate / (2 * len(table)))
     table.insert(2, "low", low)
     table.insert(3, "high", high)
     too_few, too_many = binom.cdf(inside, n, coverage), binom.sf(inside - 1, n, coverage)
@@ -177,15 +177,6 @@ def _row_of(accumulator: MetricAccumulator) -> dict[str, float]:
         "rmse_to_rmv": ratio,
         "pit_distance": float(np.abs(curve.observed - curve.levels).max()),
     }
-
-
-def _binomial_interval(hits: FloatArray, n: FloatArray, false_alarm: float) -> tuple[FloatArray, FloatArray]:
-    """Return the exact interval of each share of hits (Clopper and Pearson 1934)."""
-    tail = false_alarm / 2
-    # Without hits or without misses, the beta distribution is not defined, and the interval ends at 0 or 1.
-    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), n - hits + 1, tail), 0.0)
-    high = np.where(hits < n, betaincinv(hits + 1, np.maximum(n - hits, 1), 1 - tail), 1.0)
-    return low, high
 
 
 def _holm(p_values: FloatArray) -> FloatArray:

@@ -22,6 +22,7 @@ class Adapter:
     supports: Callable[[Any], bool] | None = None
     points: bool = True
     in_context: bool = False
+    calibrated: Callable[[Any], bool] = lambda estimator: False
 
 
 _ADAPTERS: dict[str, dict[str, Adapter]] = {}

@@ -219,6 +219,12 @@ def has_exact_posterior(estimator: Any) -> bool:
     return isinstance(rule, EstimatorRule) and rule.exact
 
 
+def calibrates_itself(estimator: Any) -> bool:
+    """Return whether the model calibrates its distribution on held-out rows in `fit`."""
+    adapter = find_adapter(type(estimator))
+    return adapter is not None and adapter.calibrated(estimator)
+
+
 def _is_dist(value: Any) -> bool:
     return isinstance(value, Distribution | JointDistribution)
 

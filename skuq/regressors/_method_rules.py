@@ -17,7 +17,12 @@ from sklearn.dummy import DummyRegressor
 
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq.prediction import supports_dist
-from skuq.prediction._resolve import has_exact_posterior, inner_estimators, learns_in_context
+from skuq.prediction._resolve import (
+    calibrates_itself,
+    has_exact_posterior,
+    inner_estimators,
+    learns_in_context,
+)
 from skuq.prediction._rules.quantile_estimators import configured_levels
 from skuq.recalibration import BaseRecalibrator, ShrunkIsotonicRecalibrator
 from skuq.regressors._default_recalibrator import DefaultRecalibrator
@@ -45,7 +50,9 @@ def is_calibrated(estimator: Any) -> bool:
         return False
     if isinstance(inner[0], BaseUncertaintyRegressor):
         return inner[0]._is_calibrated()
-    return isinstance(inner[0], BaseRecalibrator) or has_exact_posterior(inner[0])
+    if isinstance(inner[0], BaseRecalibrator):
+        return True
+    return has_exact_posterior(inner[0]) or calibrates_itself(inner[0])
 
 
 def recalibrator_of(estimator: Any) -> BaseRecalibrator:
@@ -72,7 +79,7 @@ METHOD_RULES = (
         method="native",
         estimators="with a posterior (BayesianRidge, ARDRegression, GaussianProcessRegressor, "
         "LeastSquaresRegressor), or calibrated on held-out rows (skuq's other regressors, networks with a "
-        "``calibration``, recalibrators)",
+        "``calibration``, recalibrators, TabPFN with ``calibrate_temperature``)",
         applies=lambda estimator, _: _has_distribution(estimator) and is_calibrated(estimator),
         fits="1",
         evidence="the distribution is exact under the assumptions of the model, or is already calibrated",

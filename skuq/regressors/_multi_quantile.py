@@ -43,9 +43,10 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
     estimator : estimator
         Regressor with a quantile loss, or a Pipeline that ends in such a regressor; cloned. `fit` sets the
         loss and the level of these regressors: scikit-learn's QuantileRegressor, GradientBoostingRegressor
-        and HistGradientBoostingRegressor, LightGBM, CatBoost, XGBoost and quantile-forest. For other
-        regressors, `fit` sets the parameter ``quantile``, or the parameter that `quantile_param` names. The
-        only supported meta-estimator is a Pipeline.
+        and HistGradientBoostingRegressor, trees and forests of scikit-learn 1.10, LightGBM, CatBoost, XGBoost
+        and quantile-forest. For other regressors without the parameters ``criterion`` and ``loss``, `fit`
+        sets the parameter ``quantile``, or the parameter that `quantile_param` names. The only supported
+        meta-estimator is a Pipeline.
     levels : array-like of shape (k,), default=(0.05, 0.1, 0.2, ..., 0.9, 0.95)
         At least two increasing levels in (0, 1). The tails beyond the outer levels are extrapolated.
     quantile_param : str or None, default=None

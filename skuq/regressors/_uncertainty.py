@@ -100,7 +100,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     "native"        with a posterior (BayesianRidge, ARDRegression, GaussianProcessRegressor,
                     `LeastSquaresRegressor`)
     "native"        calibrated on held-out rows (skuq's other regressors, networks with a
-                    ``calibration``, recalibrators)
+                    ``calibration``, recalibrators, TabPFN with ``calibrate_temperature``)
     "recalibrated"  with another distribution (NGBoost, CatBoost, quantile forests, TabPFN, TabICL,
                     mixtures by bagging and voting, `SparseGaussianProcessRegressor`, networks
                     with ``calibration=None``)

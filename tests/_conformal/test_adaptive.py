@@ -3,38 +3,20 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression, QuantileRegressor, Ridge
+from sklearn.linear_model import LinearRegression, Ridge
 
 from skuq.distributions import ConformalPredictive
-from skuq.regressors import ConformalRegressor, LeastSquaresRegressor, MultiQuantileRegressor
+from skuq.regressors import ConformalRegressor
+from tests._conformal.conftest import MODELS
 from tests.regressors.worlds import linear_world
 
+ADAPTATIONS = ["aci", "dtaci", "tracking"]
 COVERAGES = [0.5, 0.9, 0.99]
-N_FIT = 120
-MODELS = {
-    "split": LinearRegression(),
-    "normalized": LeastSquaresRegressor(),
-    "cqr": MultiQuantileRegressor(QuantileRegressor(alpha=0), [0.05, 0.5, 0.95]),
-}
-# Every pair of a method, a symmetry and a window.
-PAIRS = [
-    ("split", True, False),
-    ("split", False, True),
-    ("normalized", True, True),
-    ("normalized", False, False),
-    ("cqr", True, False),
-    ("cqr", False, True),
-]
-
-
-@pytest.fixture(scope="module")
-def models():
-    X, y = linear_world(N_FIT, seed=1)
-    return {method: FrozenEstimator(clone(model).fit(X, y)) for method, model in MODELS.items()}
+pytestmark = pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
+every_adaptation = pytest.mark.parametrize("adapt", ADAPTATIONS)
 
 
 def start(models, method="split", **params):
@@ -42,47 +24,29 @@ def start(models, method="split", **params):
     return ConformalRegressor(models[method], method, **params).fit(*linear_world(100, seed=2))
 
 
-# How the world goes on: y given the row's number, what its truth would be, and the interval announced for
-# 90 % (lower, upper), which an adversary knows.
-def steady(t, y, rng, bounds):
-    return y
-
-
-def jump(t, y, rng, bounds):
-    return y + 8 * (t > 200) * rng.normal()
-
-
-def trend(t, y, rng, bounds):
-    return y + 0.02 * t
-
-
-def calm(t, y, rng, bounds):
-    return y if t < 100 else 0.01 * y
-
-
-def waves(t, y, rng, bounds):
-    return y + 5 * np.sin(t / 20) * rng.normal()
-
-
-def outside(t, y, rng, bounds):
-    """Always just above the interval, as long as there is an above."""
-    return bounds[1] + 0.1 if np.isfinite(bounds[1]) else y
-
-
+# How the world goes on: y given the number of the row, its former truth, and the announced interval of 90 %,
+# which an adversary knows. `outside` is above the interval while it is finite, and `within` inside it.
 def within(t, y, rng, bounds):
-    """Always inside the interval, as long as it has an inside."""
     lower, upper = bounds
     if not np.isfinite(upper):
         return y
     return lower + 0.3 * (upper - lower) if upper > lower else upper + 1
 
 
-def contrary(t, y, rng, bounds):
-    """Inside for a while, then outside for a while."""
-    return (within if (t // 150) % 2 else outside)(t, y, rng, bounds)
+def outside(t, y, rng, bounds):
+    return bounds[1] + 0.1 if np.isfinite(bounds[1]) else y
 
 
-PATHS = {path.__name__: path for path in (steady, jump, trend, calm, waves, outside, within, contrary)}
+PATHS = {
+    "steady": lambda t, y, rng, bounds: y,
+    "jump": lambda t, y, rng, bounds: y + 8 * (t > 200) * rng.normal(),
+    "trend": lambda t, y, rng, bounds: y + 0.02 * t,
+    "calm": lambda t, y, rng, bounds: y if t < 100 else 0.01 * y,
+    "waves": lambda t, y, rng, bounds: y + 5 * np.sin(t / 20) * rng.normal(),
+    "outside": outside,
+    "within": within,
+    "contrary": lambda t, y, rng, bounds: (within if (t // 150) % 2 else outside)(t, y, rng, bounds),
+}
 
 
 def misses(regressor, path, length, together=1, seed=3):
@@ -113,54 +77,40 @@ def level_of(regressor, coverage):
     return strategy._calibration(coverage).miscoverage(coverage)
 
 
-def assert_bound(missed, gamma, together=1):
+LONG = {"gamma": 0.02, "window": 200}
+GROUPS_AND_RATIOS = {
+    "group_by": lambda X: X[:, 0] > 0,
+    "density_ratio": lambda X: np.exp(0.3 * X[:, 1]),
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "length", "together", "options"),
+    [
+        *((path, 250, 1, {"gamma": 0.1}) for path in PATHS),
+        *(("contrary", 200, 1, {"gamma": 0.1, "method": method}) for method in ("normalized", "cqr")),
+        ("contrary", 250, 1, {"gamma": 0.05, "method": "normalized", "symmetric": False, "window": 40}),
+        ("contrary", 300, 1, {"gamma": 0.05} | GROUPS_AND_RATIOS),
+        *((path, 1400, 25, {"gamma": 0.02}) for path in ("jump", "outside", "contrary")),
+        *(
+            pytest.param(path, length, together, LONG | more, marks=pytest.mark.laws)
+            for path, length, together in (
+                ("jump", 2000, 7),
+                ("outside", 2000, 7),
+                ("contrary", 2000, 7),
+                ("trend", 600, 1),
+            )
+            for more in ({}, {"symmetric": False}, {"method": "cqr"}, {"method": "cqr", "symmetric": False})
+        ),
+    ],
+)
+def test_the_share_of_misses(models, path, length, together, options):
     """Proposition 4.1 of Gibbs and Candes 2021; rows predicted together make one step."""
-    alpha = 1 - np.array(COVERAGES)
+    missed = misses(start(models, **options), PATHS[path], length, together)
+    gamma, alpha = options["gamma"], 1 - np.array(COVERAGES)
     bound = (np.maximum(alpha, 1 - alpha) + gamma * together) / (gamma * len(missed))
     assert (bound < 0.2).all()  # else there is little to see
     assert (np.abs(missed.mean(axis=0) - alpha) <= bound).all()
-
-
-@pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
-@pytest.mark.parametrize("path", PATHS)
-def test_the_share_of_misses_on_every_path(models, path):
-    missed = misses(start(models, gamma=0.05), PATHS[path], 500)
-    assert_bound(missed, 0.05)
-
-
-@pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
-@pytest.mark.parametrize(("method", "symmetric", "windowed"), PAIRS)
-def test_the_share_of_misses_by_every_method(models, method, symmetric, windowed):
-    regressor = start(models, method, symmetric=symmetric, window=40 if windowed else None, gamma=0.05)
-    assert_bound(misses(regressor, contrary, 250), 0.05)
-
-
-@pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
-@pytest.mark.parametrize("together", [7, 25])
-@pytest.mark.parametrize("path", ["jump", "outside", "contrary"])
-def test_the_share_of_misses_where_rows_are_predicted_together(models, path, together):
-    assert_bound(misses(start(models, gamma=0.02), PATHS[path], 1400, together), 0.02, together)
-
-
-@pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
-@pytest.mark.slow
-@pytest.mark.parametrize("gamma", [0.005, 0.1])
-@pytest.mark.parametrize("path", ["jump", "trend", "outside", "contrary"])
-@pytest.mark.parametrize("symmetric", [True, False])
-@pytest.mark.parametrize("method", MODELS)
-def test_the_share_of_misses_on_long_paths(models, method, symmetric, path, gamma):
-    regressor = start(models, method, symmetric=symmetric, window=200, gamma=gamma)
-    assert_bound(misses(regressor, PATHS[path], 2000), gamma)
-
-
-@pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
-def test_without_adaptation_the_drift_is_missed(models):
-    """The reason for it; scores that join do not keep up with a trend."""
-    missed = misses(start(models, gamma=0.0), trend, 800)
-    assert missed[:, 1].mean() > 0.3
-    alpha = 1 - np.array(COVERAGES)
-    bound = (np.maximum(alpha, 1 - alpha) + 0.05) / (0.05 * 800)
-    assert (np.abs(missed.mean(axis=0) - alpha) > bound).any()
 
 
 @pytest.mark.parametrize(("gamma", "finite"), [(0.0055, True), (0.0056, False)])
@@ -181,93 +131,45 @@ def test_all_groups_share_one_aim(models):
     assert np.isinf(regressor.predict_interval(X[~in_group])).all()
 
 
-@pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
-def test_groups_and_ratios_keep_the_bound(models):
-    regressor = start(
-        models,
-        gamma=0.05,
-        group_by=lambda X: X[:, 0] > 0,
-        density_ratio=lambda X: np.exp(0.3 * X[:, 1]),
-    )
-    assert_bound(misses(regressor, contrary, 300), 0.05)
-
-
 # --------------------------------------------------------------------------------- by hand
 
 
-@pytest.mark.parametrize(("method", "symmetric", "windowed"), PAIRS)
-def test_the_recursion_by_hand(models, method, symmetric, windowed):
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        *((method, {"window": window}) for method in MODELS for window in (None, 60)),
+        ("split", GROUPS_AND_RATIOS),
+    ],
+)
+def test_the_recursion_by_hand(models, method, symmetric, options):
     """Every interval is that of the scores of its moment at the miscoverage aimed at in its moment."""
-    window = 60 if windowed else None
-    regressor = start(models, method, symmetric=symmetric, gamma=0.01, window=window)
+    options, window = {"symmetric": symmetric} | options, options.get("window")
+    regressor = start(models, method, gamma=0.01, **options)
     X, y = linear_world(30, seed=5)
     X_seen, y_seen = linear_world(100, seed=2)
     y[10:20] += 5
-    level = alpha = 0.2
+    level = alpha = 0.4 if "group_by" in options else 0.2
     for t in range(30):
         bounds = regressor.predict_interval(X[[t]], 1 - alpha)
         if method == "cqr":  # the band stays that of the coverage asked
-            band = ConformalRegressor(models[method], method, symmetric=symmetric).fit(X_seen, y_seen)
-            dist = models[method].estimator.predict_dist(X_seen).interval(1 - alpha)
-            new = models[method].estimator.predict_dist(X[[t]]).interval(1 - alpha)
-            below, above = dist[:, 0] - y_seen, y_seen - dist[:, 1]
-            n = len(y_seen)
-            assert band.n_calibration_ == n
-            if symmetric:
-                reach = [
-                    np.sort(np.maximum(below, above))[int(np.ceil((n + 1) * (1 - level) - 1e-9)) - 1]
-                ] * 2
-            else:
-                k = int(np.ceil((n + 1) * (1 - level / 2) - 1e-9)) - 1
-                reach = [np.sort(below)[k], np.sort(above)[k]]
-            wanted = new + np.array([[-reach[0], reach[1]]])
+            model = models[method].estimator
+            band, new = (model.predict_dist(rows).interval(1 - alpha) for rows in (X_seen, X[[t]]))
+            scores = np.array([band[:, 0] - y_seen, y_seen - band[:, 1]])
+            scores = np.sort(np.tile(scores.max(axis=0), (2, 1)) if symmetric else scores)
+            k = int(np.ceil((len(y_seen) + 1) * (1 - level / (1 if symmetric else 2)) - 1e-9)) - 1
+            wanted = new + np.array([[-scores[0, k], scores[1, k]]])
         else:
-            now = ConformalRegressor(models[method], method, symmetric=symmetric).fit(X_seen, y_seen)
+            now = ConformalRegressor(models[method], method, **options).fit(X_seen, y_seen)
             wanted = now.predict_interval(X[[t]], 1 - level)
         assert np.allclose(bounds, wanted, rtol=1e-12, atol=1e-12)
-        missed = not bounds[0, 0] <= y[t] <= bounds[0, 1]
-        level += 0.01 * (alpha - missed)
-        regressor.partial_fit(X[[t]], y[[t]])
+        level += 0.01 * (alpha - (not bounds[0, 0] <= y[t] <= bounds[0, 1]))
+        assert level_of(regressor.partial_fit(X[[t]], y[[t]]), 1 - alpha) == pytest.approx(level)
         X_seen, y_seen = np.concatenate([X_seen, X[[t]]]), np.append(y_seen, y[t])
         if window is not None:
             X_seen, y_seen = X_seen[-window:], y_seen[-window:]
         assert regressor.n_calibration_ == len(y_seen)
-    assert 0 < level < 0.2  # it has moved, and never so far that a rank is missing
-
-
-@pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
-@pytest.mark.parametrize("symmetric", [True, False])
-def test_the_recursion_by_hand_with_ratios_and_groups(models, symmetric):
-    options = {
-        "symmetric": symmetric,
-        "group_by": lambda X: X[:, 1] > 0,
-        "density_ratio": lambda X: np.exp(2 * X[:, 0]),
-    }
-    X_seen, y_seen = linear_world(100, seed=2)
-    X, y = linear_world(60, seed=11)
-    regressor = start(models, gamma=0.01, **options)
-    level = alpha = 0.4
-    for t in range(60):
-        now = ConformalRegressor(models["split"], **options).fit(X_seen, y_seen)
-        bounds = now.predict_interval(X[[t]], 1 - level)
-        assert np.allclose(regressor.predict_interval(X[[t]], 1 - alpha), bounds, rtol=1e-12, atol=1e-12)
-        level += 0.01 * (alpha - (not bounds[0, 0] <= y[t] <= bounds[0, 1]))
-        assert level_of(regressor.partial_fit(X[[t]], y[[t]]), 1 - alpha) == pytest.approx(level)
-        X_seen, y_seen = np.concatenate([X_seen, X[[t]]]), np.append(y_seen, y[t])
-
-
-@pytest.mark.parametrize("method", MODELS)
-def test_a_coverage_may_be_asked_for_late(models, method):
-    """The past is replayed: nobody has to say beforehand which coverage will be wanted."""
-    X, y = linear_world(60, seed=6)
-    early, late = start(models, method), start(models, method)
-    for t in range(60):
-        early.predict_interval(X[[t]], [0.8, 0.9])
-        for regressor in (early, late):
-            regressor.partial_fit(X[[t]], 2 * y[[t]])
-    assert np.array_equal(
-        early.predict_interval(X, [0.8, 0.9, 0.7]), late.predict_interval(X, [0.8, 0.9, 0.7])
-    )
+    assert 0 < level < alpha  # it has moved, and never so far that a rank is missing
 
 
 def test_rows_given_together_were_predicted_together(models):
@@ -292,19 +194,23 @@ def covers(bounds, y):
     return (bounds[:, 0] <= y) & (y <= bounds[:, 1])
 
 
-def test_weights_count_repetitions(models):
+@every_adaptation
+def test_weights_count_repetitions(models, adapt):
     X, y = linear_world(12, seed=8)
     times = np.arange(12) % 3 + 1
-    weighted = start(models).partial_fit(X, y, sample_weight=times)
-    repeated = start(models).partial_fit(np.repeat(X, times, axis=0), np.repeat(y, times))
-    assert np.array_equal(weighted.predict_interval(X, COVERAGES), repeated.predict_interval(X, COVERAGES))
-    with pytest.raises(ValueError, match="counts repetitions"):
-        weighted.partial_fit(X, y, sample_weight=np.full(12, 0.5))
+    weighted = start(models, adapt=adapt).partial_fit(X, y, sample_weight=times)
+    repeated = start(models, adapt=adapt).partial_fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    np.testing.assert_allclose(
+        weighted.predict_interval(X, COVERAGES),
+        repeated.predict_interval(X, COVERAGES),
+        rtol=0 if adapt == "aci" else 1e-12,
+    )
 
 
 # ---------------------------------------------------------------------------- extreme levels
 
 
+@pytest.mark.filterwarnings("error")
 def test_after_many_misses_the_interval_is_the_whole_line_without_a_warning(models):
     regressor = start(models, gamma=0.5)
     X, y = linear_world(1, seed=9)
@@ -331,17 +237,21 @@ def test_after_none_it_is_a_point_which_counts_as_a_miss(models, method, symmetr
     assert level_of(regressor, 0.1) == pytest.approx(level + 0.3 * (0.9 - 1))
 
 
-def test_a_target_that_is_always_hit_keeps_the_level_between_its_bounds():
-    """Zeros, predicted as zeros: no interval can miss them, so the levels must not run away."""
+@every_adaptation
+def test_a_target_that_is_always_hit_keeps_the_level_between_its_bounds(adapt):
+    """No interval misses zeros that are predicted as zeros, so that no step is defined by the losses."""
     X = np.zeros((40, 1))
-    regressor = ConformalRegressor(LinearRegression(), gamma=0.2, random_state=0).fit(X, np.zeros(40))
+    options = {"gamma": 0.2} if adapt == "aci" else {}
+    regressor = ConformalRegressor(LinearRegression(), adapt=adapt, random_state=0, **options)
+    regressor.fit(X, np.zeros(40))
     for _ in range(60):
         bounds = regressor.predict_interval(X[:1], COVERAGES[:2])
         assert np.array_equal(bounds, np.zeros((1, 2, 2)))
         regressor.partial_fit(X[:1], [0.0])
-    for _ in range(6):
-        regressor.partial_fit(X[:1], [1.0])
-    assert regressor.predict_interval(X[:1], 0.9)[0, 1] > 0
+    if adapt == "aci":
+        for _ in range(6):
+            regressor.partial_fit(X[:1], [1.0])
+        assert regressor.predict_interval(X[:1], 0.9)[0, 1] > 0
 
 
 @pytest.mark.parametrize("target", [0.3, 0.1 + 0.2, 1e-3, 12345.678])
@@ -377,14 +287,19 @@ def test_a_row_is_missed_from_its_p_value_on(symmetric):
 # --------------------------------------------------------------------------------- interface
 
 
-def test_the_model_and_its_point_predictions_stay(models):
+def test_the_model_stays_and_fit_begins_anew(models):
     X, y = linear_world(30, seed=10)
+    with pytest.raises(NotFittedError):
+        ConformalRegressor(Ridge()).partial_fit(X, y)
     regressor = start(models)
     before = regressor.predict(X)
     assert regressor.partial_fit(X, y) is regressor
     assert np.array_equal(regressor.predict(X), before)
     assert regressor.n_calibration_ == 130
     assert len(regressor.calibration_rows_) == 100
+    again = regressor.fit(*linear_world(100, seed=2))
+    assert again.n_calibration_ == 100
+    assert np.array_equal(again.predict_interval(X), start(models).predict_interval(X))
 
 
 def test_the_distribution_takes_the_scores_but_not_the_levels(models):
@@ -417,52 +332,40 @@ def test_labels_stay_what_they_are_when_others_join(models):
 
 def test_an_unfrozen_model_and_frames_by_name():
     X, y = linear_world(100)
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=np.arange(100) % 2)
     regressor = ConformalRegressor(Ridge(), random_state=0, group_by="kind")
-    frame["kind"] = np.arange(100) % 2
     regressor.fit(frame, y).partial_fit(frame[:4], y[:4])
     assert regressor.n_calibration_ == 29
     with pytest.raises(ValueError, match="feature names"):
         regressor.partial_fit(frame[["b", "a", "c", "kind"]], y)
 
 
-def test_it_must_be_fitted_before():
-    X, y = linear_world(10)
-    with pytest.raises(NotFittedError):
-        ConformalRegressor(Ridge()).partial_fit(X, y)
-
-
-def test_fit_begins_anew(models):
+@every_adaptation
+def test_bad_rows_change_nothing(models, adapt):
     X, y = linear_world(30, seed=10)
-    regressor = start(models).partial_fit(X, y)
-    again = regressor.fit(*linear_world(100, seed=2))
-    assert again.n_calibration_ == 100
-    assert np.array_equal(again.predict_interval(X), start(models).predict_interval(X))
-
-
-def test_bad_rows_change_nothing(models):
-    X, y = linear_world(30, seed=10)
-    regressor = start(models, group_by=lambda X: np.where(X[:, 0] > 50, "far", "near"))
+    groups = {"group_by": lambda X: np.where(X[:, 0] > 50, "far", "near")} if adapt != "tracking" else {}
+    regressor = start(models, adapt=adapt, **groups)
     before = regressor.predict_interval(X, COVERAGES)
-    bad = y.copy()
-    bad[3] = np.nan
     strange = X.copy()
     strange[2] = 99
-    for rows, target, words in (
-        (X, bad, "NaN"),
-        (X, y[:-1], "inconsistent"),
-        (X[:, :2], y, "2 features"),
-        (X[:0], y[:0], "minimum of|at least|0 sample"),
-        (X, np.column_stack([y, y]), "one column"),
-        (strange, y, "label 'far' at row 2"),
-        (X, None, "requires y"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            regressor.partial_fit(rows, target)
-    with pytest.raises(TypeError, match="real numbers"):
-        regressor.partial_fit(X, ["high"] * 30)
-    with pytest.raises(ValueError, match="non-negative"):
-        regressor.partial_fit(X, y, sample_weight=-np.ones(30))
+    bad = [
+        (X, np.where(np.arange(30) == 3, np.nan, y), None, ValueError, "NaN"),
+        (X, np.where(np.arange(30) == 3, np.inf, y), None, ValueError, "infinity"),
+        (X, y[:-1], None, ValueError, "inconsistent"),
+        (X[:, :2], y, None, ValueError, "2 features"),
+        (X[:0], y[:0], None, ValueError, "minimum of|at least|0 sample"),
+        (X, np.column_stack([y, y]), None, ValueError, "one column"),
+        (X, None, None, ValueError, "requires y"),
+        (X, ["high"] * 30, None, TypeError, "real numbers"),
+        (X, y, -np.ones(30), ValueError, "non-negative"),
+        (X, y, np.zeros(30), ValueError, "positive"),
+        (X, y, np.full(30, 0.5), ValueError, "counts repetitions"),
+    ]
+    if groups:
+        bad.append((strange, y, None, ValueError, "label 'far' at row 2"))
+    for rows, target, weight, error, words in bad:
+        with pytest.raises(error, match=words):
+            regressor.partial_fit(rows, target, sample_weight=weight)
     assert regressor.n_calibration_ == 100
     assert np.array_equal(regressor.predict_interval(X, COVERAGES), before)
 

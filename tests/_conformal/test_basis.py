@@ -1,4 +1,4 @@
-"""Functions of x with a joint guarantee, through the conformal estimators."""
+"""Functions of x with a joint guarantee, and their cutoffs compared with one linear program per row."""
 
 import warnings
 
@@ -7,11 +7,14 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from scipy.optimize import linprog
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from skuq._conformal.basis_path import Calibration, cutoffs, independent_rows, separated, start
 from skuq.classifiers import ConformalClassifier
 from skuq.exceptions import SmallSampleWarning
 from skuq.prediction import predict_dist
@@ -38,6 +41,7 @@ def covered(bounds, y):
     return (bounds[:, 0] <= y) & (y <= bounds[:, 1])
 
 
+@pytest.mark.laws
 def test_each_of_three_overlapping_groups_is_covered():
     X_new, y_new = world(4000, seed=1000)
     groups = [X_new[:, 0] > 0, X_new[:, 0] <= 0, X_new[:, 1] > 0.5]
@@ -90,32 +94,23 @@ def test_disjoint_indicators_equal_group_by():
 
 def test_column_names_numbers_and_labels():
     X, y = world(1000)
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    frame["kind"] = np.where(X[:, 0] > 0, "p", "q")
-    pipeline_X = frame[["a", "b", "c", "kind"]]
-    model = make_pipeline(_Numbers(), LinearRegression())
-    named = ConformalRegressor(model, basis=["kind", "b"], calibration_size=0.5, random_state=0)
-    called = clone(named).set_params(basis=lambda X: pd.DataFrame({"k": X["kind"], "b": X["b"]}))
-    bounds = named.fit(pipeline_X, y).predict_interval(pipeline_X)
-    assert_allclose(bounds, called.fit(pipeline_X, y).predict_interval(pipeline_X), rtol=1e-12)
-    one = clone(named).set_params(basis="kind").fit(pipeline_X, y).predict_interval(pipeline_X)
-    grouped = clone(named).set_params(basis=None, group_by="kind").fit(pipeline_X, y)
-    assert_allclose(one, grouped.predict_interval(pipeline_X), rtol=1e-12)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=np.where(X[:, 0] > 0, "p", "q"))
+    numbers = make_column_transformer((StandardScaler(), ["a", "b", "c"]))
 
+    def bounds(**options):
+        model = ConformalRegressor(
+            make_pipeline(numbers, LinearRegression()), calibration_size=0.5, random_state=0, **options
+        )
+        return model.fit(frame, y).predict_interval(frame)
 
-class _Numbers(StandardScaler):
-    """Scaler of the numeric columns."""
-
-    def fit(self, X, y=None, sample_weight=None):
-        return super().fit(X[["a", "b", "c"]], y)
-
-    def transform(self, X, copy=None):
-        return super().transform(X[["a", "b", "c"]])
+    called = bounds(basis=lambda X: pd.DataFrame({"k": X["kind"], "b": X["b"]}))
+    assert_allclose(bounds(basis=["kind", "b"]), called, rtol=1e-12)
+    assert_allclose(bounds(basis="kind"), bounds(group_by="kind"), rtol=1e-12)
 
 
 def test_a_label_without_calibration_rows_has_infinite_bounds():
     X, y = world(1000)
-    model = conformal(lambda X: pd.DataFrame({"label": np.round(X[:, 2]).astype(int).astype(str)})).fit(X, y)
+    model = conformal(by_third_feature).fit(X, y)
     X_new = X[:3].copy()
     X_new[1, 2] = 7
     with pytest.warns(SmallSampleWarning, match="for 1 of 3 rows, first at row 1: their bounds are infinite"):
@@ -159,30 +154,22 @@ def test_weights_are_repetitions():
     assert_allclose(weighted.predict_interval(X), repeated.predict_interval(X), rtol=1e-9)
 
 
+def by_third_feature(X):
+    return pd.DataFrame({"label": np.round(X[:, 2]).astype(int).astype(str)})
+
+
 def test_prediction_sets_cover_each_group():
     X, y = world(2000)
-    labels = (y > 0).astype(int) + (y > 1)
-    model = ConformalClassifier(
-        LogisticRegression(), basis=overlapping, calibration_size=0.5, random_state=0
-    ).fit(X, labels)
+    classifier = ConformalClassifier(LogisticRegression(), calibration_size=0.5, random_state=0)
+    model = clone(classifier).set_params(basis=overlapping).fit(X, (y > 0).astype(int) + (y > 1))
     X_new, y_new = world(4000, seed=1)
     inside = model.predict_set(X_new)[np.arange(4000), (y_new > 0).astype(int) + (y_new > 1)]
     assert abs(inside[X_new[:, 0] > 0].mean() - 0.9) < 0.03
     assert abs(inside[X_new[:, 1] > 0.5].mean() - 0.9) < 0.03
-
-
-def test_sets_of_rows_outside_the_functions_contain_all_classes():
-    X, y = world(1000)
-
-    def rounded(X):
-        return pd.DataFrame({"label": np.round(X[:, 2]).astype(int).astype(str)})
-
-    model = ConformalClassifier(LogisticRegression(), basis=rounded, calibration_size=0.5, random_state=0)
-    model.fit(X, y > 0)
-    X_new = X[:2].copy()
-    X_new[1, 2] = 7
+    model = clone(classifier).set_params(basis=by_third_feature).fit(X, y > 0)
+    X_new[1, 2] = 7  # outside the functions
     with pytest.warns(SmallSampleWarning, match="their sets contain all classes"):
-        assert model.predict_set(X_new)[1].all()
+        assert model.predict_set(X_new[:2])[1].all()
 
 
 def test_sparse_X_goes_to_the_callable():
@@ -193,59 +180,132 @@ def test_sparse_X_goes_to_the_callable():
     assert_allclose(model.predict_interval(rows), expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("basis", "error", "message"),
-    [
+def test_bad_input(subtests):
+    X, y = world(400)
+    for basis, error, message in (
         (True, TypeError, r"`basis` must be a callable X -> array"),
         ([], TypeError, r"`basis` must be a callable X -> array"),
         ("a", TypeError, r"`X` must be a DataFrame if `basis` names columns \(\['a'\]\), got ndarray"),
         (lambda X: X[:5], ValueError, r"`basis` must give \d+ rows, one per row of X"),
         (lambda X: X[:, :0], ValueError, "at least one column"),
         (lambda X: np.where(X > 0.9, np.nan, X), ValueError, r"`basis` must be finite"),
-        (
-            lambda X: pd.DataFrame({"a": [None] * len(X)}),
-            ValueError,
-            r"`basis` must give a label for every row",
-        ),
-        (
-            lambda X: np.random.default_rng(0).normal(size=(len(X), 300)),
-            ValueError,
-            "fewer independent functions",
-        ),
-    ],
-)
-def test_bad_input(basis, error, message):
-    X, y = world(400)
-    with pytest.raises(error, match=message):
-        conformal(basis).fit(X, y)
-
-
-def test_another_number_of_functions_when_predicting():
-    X, y = world(800)
+        (lambda X: pd.DataFrame({"a": [None] * len(X)}), ValueError, "must give a label for every row"),
+        (lambda X: np.random.default_rng(0).normal(size=(len(X), 300)), ValueError, "fewer independent func"),
+    ):
+        with subtests.test(message), pytest.raises(error, match=message):
+            conformal(basis).fit(X, y)
+    with pytest.raises(ValueError, match=r"must name columns of X, got 'd'\. X has \['a', 'b', 'c'\]"):
+        conformal(["a", "d"]).fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
+    for name in ("group_by", "density_ratio"):
+        with pytest.raises(ValueError, match=f"`{name}` must be None with `basis`"):
+            conformal(**{name: lambda X: np.ones(len(X))}).fit(X, y)
     model = conformal(lambda X: X[:, : 1 + (len(X) < 10)]).fit(X, y)
     with pytest.raises(ValueError, match=r"`basis` must give shape \(n, 1\), as in `fit`, got \(n, 2\)"):
         model.predict_interval(X[:5])
-
-
-def test_unknown_column():
-    X, y = world(400)
-    with pytest.raises(
-        ValueError, match=r"`basis` must name columns of X, got 'd'\. X has \['a', 'b', 'c'\]"
-    ):
-        conformal(["a", "d"]).fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
-
-
-@pytest.mark.parametrize("name", ["group_by", "density_ratio"])
-def test_other_guarantees_are_refused(name):
-    X, y = world(400)
-    with pytest.raises(ValueError, match=f"`{name}` must be None with `basis`"):
-        conformal(**{name: lambda X: np.ones(len(X))}).fit(X, y)
-
-
-def test_partial_fit_is_refused():
-    X, y = world(800)
-    model = conformal().fit(X, y)
-    with pytest.raises(
-        ValueError, match=r"`partial_fit` supports neither method 'pit' nor `basis`, got `basis`"
-    ):
+    with pytest.raises(ValueError, match=r"supports neither method 'pit' nor `basis`, got `basis`"):
         model.partial_fit(X[:1], y[:1])
+
+
+def program(phi, scores, weight, new, tau):
+    """Return the cutoff of one row by a linear program: the dual variable of the new row is nearly tau."""
+    result = linprog(
+        -scores,
+        A_eq=phi.T,
+        b_eq=-tau * (1 - 1e-6) * new,
+        bounds=np.c_[(tau - 1) * weight, tau * weight],
+        method="highs-ds",
+    )
+    return np.inf if result.status == 2 else -new @ result.eqlin.marginals
+
+
+def by_path(phi, scores, weight, new, tau):
+    rows = Calibration(phi, separated(scores), (tau - 1) * weight, tau * weight)
+    return cutoffs(rows, start(rows, np.zeros(phi.shape[1])), scores, new, tau)
+
+
+def problem(seed):
+    """Return functions with ties, groups and small integers, tied scores, and weights."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(8, 120)), int(rng.integers(1, 6))
+    phi = rng.normal(size=(n, d))
+    phi[:, 0] = 1
+    if d > 1 and seed % 3 == 0:
+        phi[:, 1] = rng.normal(size=n) > 0
+    if d > 2 and seed % 3 == 1:
+        phi[:, 2] = rng.integers(0, 3, n)
+    if seed % 5 == 0:
+        phi[n // 2 :] = phi[: n - n // 2]  # duplicate rows
+    scores = rng.normal(size=n)
+    scores = np.round(scores, 1) if seed % 2 else scores
+    weight = rng.integers(1, 4, n).astype(float) if seed % 4 == 0 else np.ones(n)
+    return phi, scores, weight, float(rng.choice([0.5, 0.8, 0.9, 0.95])), rng
+
+
+LAWS = [pytest.param(block, marks=pytest.mark.laws) for block in range(1, 5)]
+SLOW = [pytest.param(block, marks=pytest.mark.slow) for block in range(5, 25)]
+
+
+@pytest.mark.parametrize("block", [0, *LAWS, *SLOW])
+def test_cutoffs_equal_one_linear_program_per_row(block):
+    """With 40 problems per block. The slow blocks complete 1000 problems."""
+    n_finite = n_infinite = 0
+    for seed in range(40 * block, 40 * (block + 1)):
+        phi, scores, weight, tau, rng = problem(seed)
+        if np.linalg.matrix_rank(phi) < phi.shape[1]:
+            continue
+        new = np.concatenate([phi[rng.integers(0, len(phi), 3)], 2 * rng.normal(size=(2, phi.shape[1]))])
+        expected = np.array([program(phi, scores, weight, row, tau) for row in new])
+        found = by_path(phi, scores, weight, new, tau)
+        assert_array_equal(np.isinf(found), np.isinf(expected))
+        assert_allclose(found[np.isfinite(found)], expected[np.isfinite(expected)], rtol=0, atol=1e-9)
+        n_finite, n_infinite = n_finite + np.isfinite(found).sum(), n_infinite + np.isinf(found).sum()
+    assert n_finite > 50
+    assert n_infinite > 5
+
+
+@pytest.mark.parametrize("tau", [0.05, 0.5, 0.8, 0.9, 0.95])
+@pytest.mark.parametrize("n", [9, 19, 20, 101, 999])
+def test_a_constant_gives_the_conformal_rank(n, tau):
+    scores = np.random.default_rng(n).permutation(n).astype(float) + 1
+    rank = np.ceil((n + 1) * tau - 1e-9)
+    assert_array_equal(
+        by_path(np.ones((n, 1)), scores, np.ones(n), np.ones((2, 1)), tau), rank if rank <= n else np.inf
+    )
+
+
+def test_weights_of_cutoffs_are_repetitions():
+    phi, scores, weight, tau, _ = problem(8)
+    times = weight.astype(int)
+    repeated = by_path(
+        np.repeat(phi, times, axis=0), np.repeat(scores, times), np.ones(times.sum()), phi, tau
+    )
+    assert_allclose(by_path(phi, scores, weight, phi, tau), repeated, rtol=0, atol=1e-12)
+
+
+def test_the_order_of_rows_does_not_matter():
+    phi, scores, weight, tau, rng = problem(9)
+    order = rng.permutation(len(phi))
+    shuffled = by_path(phi[order], scores[order], weight[order], phi, tau)
+    assert_allclose(by_path(phi, scores, weight, phi, tau), shuffled, rtol=0, atol=1e-12)
+
+
+def test_many_new_rows_are_divided_into_chunks(monkeypatch):
+    phi, scores, weight, tau, rng = problem(2)
+    new = rng.normal(size=(200, phi.shape[1]))
+    together = by_path(phi, scores, weight, new, tau)
+    monkeypatch.setattr("skuq._conformal.basis_path._CHUNK_FLOATS", 1)
+    assert_array_equal(by_path(phi, scores, weight, new, tau), together)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-3, 1e200])
+def test_the_unit_of_scores_does_not_matter(unit):
+    phi, scores, weight, tau, _ = problem(2)
+    expected = by_path(phi, scores, weight, phi, tau)
+    assert_allclose(by_path(phi, unit * scores, weight, phi, tau) / unit, expected, rtol=1e-9)
+
+
+def test_a_start_without_solution():
+    phi = np.c_[np.ones(4), [0.0, 0.0, 1.0, 1.0]]
+    rows = Calibration(phi, np.arange(4.0), np.full(4, -0.1), np.full(4, 0.9))
+    assert start(rows, np.array([0.0, 5.0])) is None
+    assert len(independent_rows(phi)) == 2

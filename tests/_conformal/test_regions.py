@@ -1,4 +1,4 @@
-"""Conformal regions from one model or from the models of folds."""
+"""Conformal regions from one model or from the models of folds, and their nonconformity scores."""
 
 import numpy as np
 import pytest
@@ -29,6 +29,7 @@ class Constant:
 COVARIANCE = np.array([[1.0, 0.6], [0.6, 1.0]])
 MODELS = [Constant([0.1 * k, -0.1 * k], (1 + 0.1 * k) * COVARIANCE) for k in range(3)]
 X = np.zeros((4, 1))
+every_shape = pytest.mark.parametrize("shape", sorted(REGION_SCORES))
 
 
 def cross(shape, weight=None, n=29, seed=0):
@@ -51,7 +52,39 @@ def accepted(regions, y, coverage):
     return below < coverage * (weight.sum() + 1) - 1e-9
 
 
-@pytest.mark.parametrize("shape", sorted(REGION_SCORES))
+SKEWED = np.array([[4.0, 1.0], [1.0, 1.0]])
+
+
+@every_shape
+def test_scores_and_their_regions(shape):
+    """The largest standardized residual, or the Mahalanobis distance; the region at this score ends at y."""
+    rng = np.random.default_rng(0)
+    joint, y = NormalJoint(rng.normal(size=(2000, 2)), SKEWED), rng.normal(size=(2000, 2))
+    score, difference = REGION_SCORES[shape], y - joint.mean()
+    prediction = score.read(joint)
+    radius = score.score(prediction, y)
+    if shape == "box":
+        expected = (np.abs(difference) / [2.0, 1.0]).max(axis=1)
+    else:
+        expected = np.sqrt(np.sum(difference @ np.linalg.inv(SKEWED) * difference, axis=1))
+    assert radius == pytest.approx(expected, rel=1e-6 if shape == "box" else 1e-4)
+    assert score.region(prediction, radius).contains(y).all()
+    assert not score.region(prediction, 0.999 * radius).contains(y).any()
+
+
+@every_shape
+@pytest.mark.parametrize("std", [0.0, np.inf])
+def test_moments_must_be_finite_and_positive(shape, std):
+    class Broken(NormalJoint):
+        def std(self):
+            return np.array([[1.0, std]])
+
+    message = rf"positive standard deviations, got 0 and {std:g} at row 0, target 1"
+    with pytest.raises(ValueError, match=message):
+        REGION_SCORES[shape].read(Broken([[0.0, 0.0]], SKEWED))
+
+
+@every_shape
 def test_the_split_region_has_the_conformal_rank(shape):
     score, scores = REGION_SCORES[shape], np.arange(1.0, 10.0)
     regions = SplitRegions(FoldModel(MODELS[0]), score, WeightedRanks(scores))
@@ -73,7 +106,7 @@ def test_cross_ellipsoids_contain_the_accepted_points(weighted, coverage):
     assert 0.1 < np.mean(expected) < 0.99
 
 
-@pytest.mark.parametrize("shape", sorted(REGION_SCORES))
+@every_shape
 @pytest.mark.parametrize("weighted", [False, True])
 def test_bounds_contain_all_accepted_points_and_no_smaller_box_of_order_statistics_does(shape, weighted):
     rng = np.random.default_rng(1)
@@ -101,7 +134,7 @@ def test_volume_of_cross_ellipsoids_is_measured_within_their_box():
     assert region.volume() == pytest.approx(inside * np.prod(upper - lower), rel=0.02)
 
 
-@pytest.mark.parametrize("shape", sorted(REGION_SCORES))
+@every_shape
 def test_regions_of_too_few_rows_contain_everything(shape):
     region = cross(shape, n=8).region(X, 0.9)
     assert region.contains(np.full((4, 2), 1e6)).all()

@@ -1,25 +1,31 @@
-"""ConformalClassifier: labels of all kinds, parameters, folds, weights, bad input, reproducibility."""
+"""ConformalClassifier: labels of all kinds, parameters, folds, weights, bad input, checks of scikit-learn."""
 
 from __future__ import annotations
+
+import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from joblib import parallel_config
 from scipy import sparse
-from sklearn.base import clone
-from sklearn.datasets import load_digits, make_blobs
+from sklearn.base import clone, is_classifier
+from sklearn.datasets import make_blobs
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV, GroupShuffleSplit, ShuffleSplit, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, GroupShuffleSplit, ShuffleSplit, cross_validate
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skuq._fitting.row_sets import stratified_split
 from skuq.classifiers import ConformalClassifier
@@ -38,24 +44,39 @@ def fitted(**options):
     return ConformalClassifier(BAYES, random_state=0, **options).fit(X, Y)
 
 
-def quantile_set(model, scores, new_scores, coverage):
+def scores_of(model, X, Y):
+    """Return one minus the probability of each label."""
+    return 1 - model.predict_proba(X)[np.arange(len(X)), np.searchsorted(CLASSES, Y)]
+
+
+def quantile_set(scores, new_scores, coverage):
     """The classes whose score is at most the ceil((n + 1) c)-th smallest."""
     k = int(np.ceil((len(scores) + 1) * coverage - 1e-9))
     return new_scores <= np.sort(scores)[k - 1]
+
+
+def folds(k, rows=400):
+    """Return splits in which each row is tested once, in order."""
+    return [(np.setdiff1d(np.arange(rows), test), test) for test in np.array_split(np.arange(rows), k)]
 
 
 # ------------------------------------------------------------------------------- what is predicted
 
 
 def test_sets_are_those_of_the_order_statistic_of_the_calibration_rows():
-    model = fitted(allow_empty=True)
+    model, by_class = fitted(allow_empty=True), fitted(group_by="class", allow_empty=True)
     rows = model.calibration_rows_
     assert model.n_calibration_ == len(rows) == 100
     refitted = GaussianNB().fit(np.delete(X, rows, axis=0), np.delete(Y, rows))
-    scores = 1 - refitted.predict_proba(X[rows])[np.arange(100), np.searchsorted(CLASSES, Y[rows])]
+    new = 1 - refitted.predict_proba(X_NEW)
     for coverage in (0.5, 0.9):
-        expected = quantile_set(model, scores, 1 - refitted.predict_proba(X_NEW), coverage)
+        expected = quantile_set(scores_of(refitted, X[rows], Y[rows]), new, coverage)
         np.testing.assert_array_equal(model.predict_set(X_NEW, coverage), expected)
+    rows = by_class.calibration_rows_
+    scores, new = scores_of(by_class, X[rows], Y[rows]), 1 - by_class.predict_proba(X_NEW)
+    sets = by_class.predict_set(X_NEW, 0.8)
+    for k, label in enumerate(CLASSES):
+        np.testing.assert_array_equal(sets[:, k], quantile_set(scores[Y[rows] == label], new[:, k], 0.8))
 
 
 @pytest.mark.parametrize("cv", [None, 4])
@@ -73,35 +94,42 @@ def test_labels_and_probabilities_are_those_of_the_wrapped_classifier(cv):
 
 def test_folds_compare_each_class_with_the_rows_of_each_fold():
     """CV+ written out: a class is in unless it exceeds c (n + 1) or more of the calibration scores."""
-    splits = [(np.setdiff1d(np.arange(400), test), test) for test in np.array_split(np.arange(400), 4)]
-    model = fitted(cv=splits, allow_empty=True)
+    model = fitted(cv=folds(4), allow_empty=True)
     assert model.calibration_rows_ is None
     assert model.n_calibration_ == 400
     for coverage in (0.5, 0.8, 0.95):
         exceeded = np.zeros((len(X_NEW), 4))
-        for train, test in splits:
+        for train, test in folds(4):
             part = GaussianNB().fit(X[train], Y[train])
-            scores = 1 - part.predict_proba(X[test])[np.arange(len(test)), np.searchsorted(CLASSES, Y[test])]
-            exceeded += (scores < (1 - part.predict_proba(X_NEW))[..., np.newaxis]).sum(axis=-1)
+            new = 1 - part.predict_proba(X_NEW)[..., np.newaxis]
+            exceeded += (scores_of(part, X[test], Y[test]) < new).sum(axis=-1)
         np.testing.assert_array_equal(model.predict_set(X_NEW, coverage), exceeded < coverage * 401 - 1e-9)
-
-
-def test_a_row_that_several_folds_test_counts_once():
-    twice = [(np.arange(200, 400), np.arange(200)), (np.arange(200), np.arange(200, 400))]
-    once, repeated = fitted(cv=twice), fitted(cv=twice * 2)
+    once, repeated = fitted(cv=folds(2)), fitted(cv=folds(2) * 2)  # each row counts once
     assert repeated.n_calibration_ == once.n_calibration_ == 400
     np.testing.assert_array_equal(repeated.predict_set(X_NEW), once.predict_set(X_NEW))
 
 
-@pytest.mark.parametrize("options", [{}, {"cv": 3}, {"method": "aps"}, {"group_by": "class"}])
-def test_several_coverages_are_the_sets_of_each_and_nested(options):
-    model = fitted(**options)
-    sets = model.predict_set(X_NEW, [0.5, 0.8, 0.95])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"cv": 3},
+        {"method": "aps"},
+        {"group_by": "class"},
+        {"density_ratio": lambda X: np.exp(0.1 * X[:, 0])},
+    ],
+)
+def test_several_coverages_and_rows_apart_have_the_same_sets(options):
+    model, coverages = fitted(**options), [0.5, 0.8, 0.95]
+    sets = model.predict_set(X_NEW, coverages)
     assert sets.shape == (len(X_NEW), 4, 3)
     assert sets.dtype == bool
-    for column, coverage in enumerate((0.5, 0.8, 0.95)):
+    for column, coverage in enumerate(coverages):
         np.testing.assert_array_equal(sets[:, :, column], model.predict_set(X_NEW, coverage))
     assert (sets[:, :, :-1] <= sets[:, :, 1:]).all()
+    apart = np.concatenate([model.predict_set(X_NEW[[i]], coverages) for i in range(20)])
+    np.testing.assert_array_equal(apart, sets[:20])
+    np.testing.assert_array_equal(model.predict_set(X_NEW[::3], coverages), sets[::3])
 
 
 @pytest.mark.parametrize("options", [{}, {"cv": 3}, {"method": "aps", "randomized": True}])
@@ -115,34 +143,16 @@ def test_an_empty_set_becomes_that_of_the_most_probable_class(options):
     np.testing.assert_array_equal(filled, expected)
 
 
-def test_class_conditional_sets_compare_each_class_with_its_own_rows():
-    model = fitted(group_by="class", allow_empty=True)
-    rows = model.calibration_rows_
-    scores = 1 - model.predict_proba(X[rows])[np.arange(100), np.searchsorted(CLASSES, Y[rows])]
-    new = 1 - model.predict_proba(X_NEW)
-    sets = model.predict_set(X_NEW, 0.8)
-    for k, label in enumerate(CLASSES):
-        expected = quantile_set(model, scores[Y[rows] == label], new[:, k], 0.8)
-        np.testing.assert_array_equal(sets[:, k], expected)
-
-
 def test_a_name_groups_by_a_column():
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(side=(X[:, 0] > 0).astype(int))
-    by_name = ConformalClassifier(BAYES, group_by="side", random_state=0).fit(frame, Y)
-    by_call = ConformalClassifier(BAYES, group_by=lambda X: X["side"], random_state=0).fit(frame, Y)
-    np.testing.assert_array_equal(by_name.predict_set(frame), by_call.predict_set(frame))
-    assert (
-        by_name.predict_set(frame)
-        != ConformalClassifier(BAYES, random_state=0).fit(frame, Y).predict_set(frame)
-    ).any()
-
-
-def test_a_column_that_is_called_class_needs_a_callable():
-    frame = pd.DataFrame(X, columns=["a", "b"]).assign(**{"class": (X[:, 0] > 0).astype(int)})
+    named = frame.rename(columns={"side": "class"})
+    model = ConformalClassifier(BAYES, random_state=0)
+    by_name = clone(model).set_params(group_by="side").fit(frame, Y).predict_set(frame)
+    by_call = clone(model).set_params(group_by=lambda X: X["class"]).fit(named, Y).predict_set(named)
+    np.testing.assert_array_equal(by_name, by_call)
+    assert (by_name != clone(model).fit(frame, Y).predict_set(frame)).any()
     with pytest.raises(ValueError, match=r"`group_by` 'class' is ambiguous, .* `lambda X: X\['class'\]`"):
-        ConformalClassifier(BAYES, group_by="class").fit(frame, Y)
-    grouped = ConformalClassifier(BAYES, group_by=lambda X: X["class"], random_state=0).fit(frame, Y)
-    assert grouped.predict_set(frame).shape == (400, 4)
+        ConformalClassifier(BAYES, group_by="class").fit(named, Y)
 
 
 def copied(splits, repeated):
@@ -151,16 +161,16 @@ def copied(splits, repeated):
     return [(train, test) for train, test in parts if test.size]
 
 
-THIRDS = [(np.setdiff1d(np.arange(400), test), test) for test in np.array_split(np.arange(400), 3)]
+HALVES, THIRDS = [(np.arange(200), np.arange(200, 400))], folds(3)
 
 
 @pytest.mark.parametrize(
     ("splits", "options"),
     [
-        ([(np.arange(200), np.arange(200, 400))], {}),
-        ([(np.arange(200), np.arange(200, 400))], {"method": "aps"}),
-        ([(np.arange(200), np.arange(200, 400))], {"group_by": "class"}),
-        ([(np.arange(200), np.arange(200, 400))], {"density_ratio": lambda X: np.exp(0.1 * X[:, 0])}),
+        (HALVES, {}),
+        (HALVES, {"method": "aps"}),
+        (HALVES, {"group_by": "class"}),
+        (HALVES, {"density_ratio": lambda X: np.exp(0.1 * X[:, 0])}),
         (THIRDS, {}),
         (THIRDS, {"method": "aps", "penalty": 0.1}),
     ],
@@ -182,7 +192,7 @@ def test_weights_count_repetitions(splits, options, without):
     )
 
 
-def test_rows_of_a_class_without_weight_do_not_calibrate():
+def test_classes_and_folds_without_weight():
     proba, labels = miscalibrated_rows(400, np.random.default_rng(0))
     weight = 2 * (labels != "dog")
     model = ConformalClassifier(FrozenEstimator(GivenProba()), allow_empty=True)
@@ -191,15 +201,11 @@ def test_rows_of_a_class_without_weight_do_not_calibrate():
     np.testing.assert_array_equal(weighted.predict_set(proba, 0.8), copies.predict_set(proba, 0.8))
     with pytest.raises(ValueError, match=r"the label 'dog'.* with 0 calibration rows"):
         clone(model).set_params(group_by="class").fit(proba, labels, sample_weight=weight)
-
-
-def test_folds_without_any_weight_are_an_error():
     splits = [(np.arange(200, 400), np.arange(100)), (np.arange(200, 400), np.arange(100, 200))]
-    weight = np.repeat([0, 2], 200)
-    with pytest.raises(
-        ValueError, match="`sample_weight` must be positive for at least one test row of `cv`"
-    ):
-        fitted(cv=splits).fit(X, Y, sample_weight=weight)
+    with pytest.raises(ValueError, match="must be positive for at least one test row of `cv`"):
+        ConformalClassifier(BAYES, cv=splits).fit(X, Y, sample_weight=np.repeat([0, 2], 200))
+    with pytest.raises(ValueError, match="counts repetitions"):
+        fitted().fit(X, Y, sample_weight=np.full(400, 1 / 400))
 
 
 def test_a_precomputed_kernel_loses_the_columns_of_the_rows_that_calibrate():
@@ -226,36 +232,36 @@ class KernelBayes(GaussianNB):
 # -------------------------------------------------------------------------------- labels of all kinds
 
 
-@pytest.mark.parametrize(
-    "classes",
-    [
+@pytest.mark.parametrize("options", [{}, {"folds": 3}, {"group_by": "class"}])
+def test_labels_of_any_kind_give_the_same_sets(options, subtests):
+    splits = folds(3)[: options.get("folds", 1)]
+    model = ConformalClassifier(BAYES, cv=splits, group_by=options.get("group_by"))
+    sets = clone(model).fit(X, CODES[:400]).predict_set(X_NEW)
+    for classes in (
         np.array([3, -1, 7, 10]),
         np.array([0.0, 1.0, 2.0, 3.0]),
         np.array(["a", "b", "c", "d"], dtype=object),
         np.array(["d", "c", "b", "a"]),
-    ],
-)
-@pytest.mark.parametrize("options", [{}, {"folds": 3}, {"group_by": "class"}])
-def test_labels_of_any_kind_give_the_same_sets(classes, options):
-    rows = np.arange(400)
-    parts = np.array_split(rows, 3)[: options.get("folds", 1)]
-    model = ConformalClassifier(
-        BAYES, cv=[(np.setdiff1d(rows, part), part) for part in parts], group_by=options.get("group_by")
-    )
-    order = np.argsort(classes)
-    sets = clone(model).fit(X, CODES[:400]).predict_set(X_NEW)
-    named = clone(model).fit(X, classes[CODES[:400]])
-    np.testing.assert_array_equal(named.classes_, classes[order])
-    np.testing.assert_array_equal(named.predict_set(X_NEW), sets[:, order])
+        np.array(["d", "c", "b", "a"], dtype=np.dtypes.StringDType()),
+        pd.array(["a", "b", "c", "d"], dtype="string"),
+    ):
+        with subtests.test(dtype=classes.dtype):
+            order = np.argsort(np.asarray(classes, dtype=object if classes.dtype.kind not in "if" else None))
+            named = clone(model).fit(X, classes[CODES[:400]])
+            np.testing.assert_array_equal(named.classes_, np.asarray(classes)[order])
+            np.testing.assert_array_equal(named.predict_set(X_NEW), sets[:, order])
 
 
-def test_two_classes_booleans_and_a_series():
-    y = pd.Series(Y == "ant")
-    model = ConformalClassifier(BAYES, random_state=0).fit(X, y)
+def test_one_or_two_classes():
+    model = ConformalClassifier(BAYES, random_state=0).fit(X, pd.Series(Y == "ant"))
     assert model.classes_.tolist() == [False, True]
     assert model.predict_set(X_NEW).shape == (200, 2)
+    model = ConformalClassifier(DecisionTreeClassifier(), random_state=0).fit(X, np.full(400, "ant"))
+    assert model.predict_set(X_NEW).shape == (200, 1)
+    assert model.predict_set(X_NEW).all()
 
 
+@pytest.mark.laws
 @pytest.mark.parametrize(
     "options", [{}, {"cv": 4}, {"method": "aps", "randomized": True}, {"group_by": "class"}]
 )
@@ -271,18 +277,6 @@ def test_sets_of_two_classes_cover_as_nominal(options):
         covered.append(contains(sets, labels[400:], model.classes_).mean())
     error = np.sqrt(0.16 * (1 / 100 + 1 / 500) / 60)
     assert np.mean(covered) == pytest.approx(0.8, abs=3 * error)
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"cv": 3}, {"group_by": "class"}, {"density_ratio": lambda X: np.exp(0.1 * X[:, 0])}]
-)
-def test_rows_predicted_apart_have_the_sets_of_all_rows(options):
-    model = fitted(**options)
-    sets = model.predict_set(X_NEW, [0.5, 0.9])
-    apart = np.concatenate([model.predict_set(X_NEW[[i]], [0.5, 0.9]) for i in range(20)])
-    np.testing.assert_array_equal(apart, sets[:20])
-    np.testing.assert_array_equal(model.predict_set(X_NEW[::3], [0.5, 0.9]), sets[::3])
-    assert model.predict_set(X_NEW[:1]).shape == (1, 4)
 
 
 @pytest.mark.parametrize("options", [{"calibration_size": 1}, {"cv": [(np.arange(399), [399])]}])
@@ -308,12 +302,6 @@ def test_missing_features_reach_a_classifier_that_allows_them(options):
         fitted().fit(holes, Y)
 
 
-def test_one_class_is_always_in_the_set():
-    model = ConformalClassifier(DecisionTreeClassifier(), random_state=0).fit(X, np.full(400, "ant"))
-    assert model.predict_set(X_NEW).shape == (200, 1)
-    assert model.predict_set(X_NEW).all()
-
-
 def test_labels_that_the_training_rows_lack_count_as_misses():
     """20 of 100 calibration rows have such a label: 90 % of all are then out of reach, 75 % are not."""
     proba, labels = miscalibrated_rows(3100, np.random.default_rng(0))
@@ -331,25 +319,17 @@ def test_labels_that_the_training_rows_lack_count_as_misses():
     assert contains(sets, labels[100:]).mean() > 0.7
 
 
-@pytest.mark.parametrize("folds", [1, 2])
-def test_coverage_out_of_reach_of_the_labels_gives_all_classes_and_a_warning(folds):
-    rows = np.arange(400)
+@pytest.mark.parametrize("k", [1, 2])
+def test_coverage_out_of_reach_of_the_labels_gives_all_classes_and_a_warning(k):
+    rows, n, splits = np.arange(400), 200 * k, folds(2)[:k]
     labels = np.where(rows % 10 == 0, np.char.add("new ", rows.astype(str)), Y)
-    splits = [(rows[200:], rows[:200]), (rows[:200], rows[200:])][:folds]
-    model = fitted(cv=splits).fit(X, labels)
-    n = 200 * folds
+    model = ConformalClassifier(BAYES, cv=splits).fit(X, labels)
     with pytest.warns(SmallSampleWarning, match=rf"contain all classes\. {n // 10} of {n} calibration rows"):
         assert model.predict_set(X_NEW, 0.95).all()
     assert not model.predict_set(X_NEW, 0.85).all()
-
-
-@pytest.mark.parametrize("options", [{}, {"group_by": "class"}, {"folds": 2}])
-def test_no_known_label_among_the_rows_that_calibrate_is_an_error(options):
-    rows = np.arange(400)
-    splits = [(rows[200:], rows[:200]), (rows[:200], rows[200:])][: options.get("folds", 1)]
-    labels = np.where(rows < 200, "zebra", Y)
-    with pytest.raises(ValueError, match="Got only other labels, such as 'zebra'"):
-        fitted(cv=splits, group_by=options.get("group_by")).fit(X, labels)
+    for group_by in (None, "class")[: 3 - k]:
+        with pytest.raises(ValueError, match="Got only other labels, such as 'zebra'"):
+            model.set_params(group_by=group_by).fit(X, np.where(rows < 200, "zebra", Y))
 
 
 def test_labels_that_no_training_row_has_are_left_out_of_class_conditional_sets():
@@ -383,6 +363,9 @@ def test_held_out_rows_have_the_shares_of_the_classes():
     assert len(train) + len(held_out) == 1000
     _, counts = np.unique(labels[held_out], return_counts=True)
     np.testing.assert_allclose(counts, [150, 75, 24, 1], atol=1)
+    labels = np.array(["a"] * 30 + ["b"] * 10)  # every row may be held out
+    times = sum(np.bincount(stratified_split(labels, 10, seed)[1], minlength=40) for seed in range(400))
+    assert 60 < times.min() < times.max() < 145
 
 
 def test_the_only_row_of_a_class_may_calibrate_where_coverage_is_that_of_all_classes():
@@ -393,13 +376,6 @@ def test_the_only_row_of_a_class_may_calibrate_where_coverage_is_that_of_all_cla
         assert 40 in stratified_split(labels, 10, seed)[0]
     train, held_out = stratified_split(np.arange(10), 4, seed=0)  # nothing but such rows
     assert (len(train), len(held_out)) == (6, 4)
-
-
-def test_every_row_may_be_held_out():
-    labels = np.array(["a"] * 30 + ["b"] * 10)
-    times = sum(np.bincount(stratified_split(labels, 10, seed)[1], minlength=40) for seed in range(400))
-    assert times.min() > 60
-    assert times.max() < 145
 
 
 def test_groups_go_to_the_splitter():
@@ -426,33 +402,27 @@ def test_an_integer_makes_sets_reproducible_and_jobs_change_nothing(options):
     np.testing.assert_array_equal(sets[0], sets[1])
     np.testing.assert_array_equal(sets[0], sets[2])
     np.testing.assert_array_equal(sets[0], models[0].predict_set(X_NEW))
-
-
-def test_without_a_seed_each_call_draws_anew():
-    model = ConformalClassifier(BAYES, "aps", randomized=True, allow_empty=True).fit(X, Y)
-    assert (model.predict_set(X_NEW) != model.predict_set(X_NEW)).any()
+    if options.get("randomized"):  # without a seed, each call draws anew
+        model = ConformalClassifier(BAYES, allow_empty=True, **options).fit(X, Y)
+        assert (model.predict_set(X_NEW) != model.predict_set(X_NEW)).any()
 
 
 # -------------------------------------------------------------------------------- in containers
 
 
 def test_a_search_through_a_pipeline_reaches_the_sets():
-    digits, labels = load_digits(return_X_y=True)
-
     def neg_set_size(estimator, X, y):
         return -predict_set(estimator, X).sum(axis=1).mean()
 
-    pipeline = make_pipeline(StandardScaler(), ConformalClassifier(GaussianNB(), random_state=0))
+    pipeline = make_pipeline(StandardScaler(), ConformalClassifier(BAYES, random_state=0))
     grid = {
         "conformalclassifier__method": ["lac", "aps"],
         "conformalclassifier__estimator__var_smoothing": [1e-9, 1e-2],
     }
-    search = GridSearchCV(pipeline, grid, scoring=neg_set_size, cv=2, error_score="raise")
-    search.fit(digits[:600], labels[:600])
-    sets = predict_set(search, digits[600:], [0.8, 0.9])
-    assert sets.shape == (1197, 10, 2)
-    inner = search.best_estimator_
-    np.testing.assert_array_equal(sets, inner[-1].predict_set(inner[0].transform(digits[600:]), [0.8, 0.9]))
+    search = GridSearchCV(pipeline, grid, scoring=neg_set_size, cv=2, error_score="raise").fit(X, Y)
+    sets, inner = predict_set(search, X_NEW, [0.8, 0.9]), search.best_estimator_
+    assert sets.shape == (200, 4, 2)
+    np.testing.assert_array_equal(sets, inner[-1].predict_set(inner[0].transform(X_NEW), [0.8, 0.9]))
 
 
 def test_frames_and_sparse_matrices_reach_the_classifier():
@@ -469,26 +439,17 @@ def test_frames_and_sparse_matrices_reach_the_classifier():
     )
 
 
-def test_scorers_of_scikit_learn_use_the_probabilities():
-    scores = cross_val_score(ConformalClassifier(BAYES, random_state=0), X, Y, scoring="neg_log_loss", cv=3)
-    assert np.isfinite(scores).all()
-
-
 # -------------------------------------------------------------------------------- warnings and errors
 
 
-@pytest.mark.parametrize("options", [{}, {"cv": 2}])
-def test_too_few_rows_give_all_classes_and_a_warning(options):
-    model = ConformalClassifier(BAYES, random_state=0, **options).fit(X[:40], Y[:40])
-    with pytest.warns(SmallSampleWarning, match="99.9 % needs at least 999 calibration rows.*all classes"):
-        assert model.predict_set(X_NEW, 0.999).all()
-    assert not model.predict_set(X_NEW, 0.5).all()
-
-
-def test_one_warning_for_all_classes():
-    model = fitted(group_by="class")
+def test_too_few_rows_give_all_classes_and_one_warning():
+    for options in ({}, {"cv": 2}):
+        model = ConformalClassifier(BAYES, random_state=0, **options).fit(X[:40], Y[:40])
+        with pytest.warns(SmallSampleWarning, match="99.9 % needs at least 999 .*all classes"):
+            assert model.predict_set(X_NEW, 0.999).all()
+        assert not model.predict_set(X_NEW, 0.5).all()
     with pytest.warns(SmallSampleWarning) as caught:
-        model.predict_set(X_NEW, [0.5, 0.999])
+        fitted(group_by="class").predict_set(X_NEW, [0.5, 0.999])
     assert len(caught) == 1
 
 
@@ -500,18 +461,13 @@ def test_a_rare_class_is_an_error_or_pooled():
     pooled = fitted(group_by="class", rare_groups="pool").fit(X, y)
     assert pooled.predict_set(X_NEW).shape == (200, 2)
     assert fitted(group_by="class", min_group_size=1).fit(X, y).predict_set(X_NEW, 0.6).any()
-
-
-def test_a_class_without_calibration_rows_is_an_error_of_fit():
     rows = np.flatnonzero(Y != "dog")
-    cv = [(np.arange(200), rows[rows >= 200])]
     with pytest.raises(ValueError, match=r"the label 'dog'.* with 0 calibration rows"):
-        fitted(group_by="class", cv=cv, min_group_size=1)
+        fitted(group_by="class", cv=[(np.arange(200), rows[rows >= 200])], min_group_size=1)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
+def test_bad_parameters(subtests):
+    for options, error, message in (
         ({"method": "score"}, ValueError, "`method` must be one of"),
         ({"allow_empty": 1}, ValueError, "`allow_empty` must be one of True, False"),
         ({"calibration_size": 1.5}, ValueError, "`calibration_size` must be a share"),
@@ -525,63 +481,65 @@ def test_a_class_without_calibration_rows_is_an_error_of_fit():
         ({"cv": 1}, ValueError, "`cv` must be at least 2"),
         ({"cv": "five"}, ValueError, "`cv` must be one of 'last', got 'five'"),
         ({"cv": [(np.arange(300), np.arange(200, 400))]}, ValueError, "fold 0 has row 200 in both"),
-        (
-            {"cv": 3, "group_by": "class"},
-            ValueError,
-            "`group_by` must be None with several folds, 3 from `cv`, got",
-        ),
+        ({"cv": 3, "group_by": "class"}, ValueError, "`group_by` must be None with several folds, 3 from"),
         ({"cv": 3, "density_ratio": len}, ValueError, "`density_ratio` must be None with several folds"),
         ({"min_group_size": 0}, ValueError, "`min_group_size` must be at least 1"),
         ({"min_group_size": 5}, ValueError, "`min_group_size` must be 10 without `group_by`, got 5"),
-        ({"rare_groups": "pool"}, ValueError, "`rare_groups` must be 'raise' without `group_by`, got 'pool'"),
+        ({"rare_groups": "pool"}, ValueError, "must be 'raise' without `group_by`, got 'pool'"),
         ({"cv": 3, "calibration_size": 9}, ValueError, "`calibration_size` must be 0.25 with `cv`, got 9"),
         ({"rare_groups": "drop"}, ValueError, "`rare_groups` must be one of"),
-    ],
-)
-def test_parameters_out_of_range_are_named_errors(options, error, message):
-    with pytest.raises(error, match=message):
-        fitted(**options)
-
-
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        (None, "requires y to be passed"),
-        (np.random.default_rng(0).normal(size=400), "Unknown label type"),
-        (np.where(CODES[:400] == 0, np.nan, 1.0), "NaN"),
-        (np.where(CODES[:400] == 0, None, "a"), "`y` must not have missing values"),
-        (np.eye(4)[CODES[:400]], "1d array|shape"),
-        (Y[:30], "inconsistent numbers of samples"),
-    ],
-)
-def test_labels_that_are_none_are_errors(y, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        fitted().fit(X, y)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "error", "message"),
-    [
-        (LinearRegression(), ValueError, "must be a classifier, got the regressor LinearRegression"),
-        (GaussianNB, TypeError, "`estimator` must be an instance"),
-        (StandardScaler(), TypeError, "must be a classifier with `fit` and `predict_proba`"),
-        ("bayes", TypeError, "must be a classifier with `fit` and `predict_proba`"),
-        (LinearSVC(), NotProbabilisticError, "LinearSVC gives no class probabilities.*Calibrated"),
-        (SVC(), NotProbabilisticError, "SVC gives no class probabilities"),
-        (FrozenEstimator(GaussianNB()), NotFittedError, "not fitted"),
-    ],
-)
-def test_estimators_that_give_no_probabilities_are_named_errors(estimator, error, message):
-    with pytest.raises(error, match=message):
-        ConformalClassifier(estimator).fit(X, Y)
-
-
-def test_labels_of_another_kind_than_those_of_a_frozen_classifier_are_an_error():
-    frozen = FrozenEstimator(GaussianNB().fit(X, CODES[:400]))
-    with pytest.raises(
-        ValueError, match=r"`y` must contain classes of .* \[0, 1, 2, 3\]. Got only other labels"
     ):
-        ConformalClassifier(frozen).fit(X, Y)
+        with subtests.test(message), pytest.raises(error, match=message):
+            fitted(**options)
+
+
+class Doubling(GaussianNB):
+    def predict_proba(self, X):
+        return 2 * super().predict_proba(X)
+
+
+class FirstTwo(GaussianNB):
+    def predict_proba(self, X):
+        return np.full((len(X), 2), 0.5)
+
+
+def test_bad_estimators(subtests):
+    two_columns = "`estimator` must predict .* FirstTwo has 4 classes and 2 columns"
+    for estimator, cv, error, message in (
+        (LinearRegression(), None, ValueError, "must be a classifier, got the regressor LinearRegression"),
+        (GaussianNB, None, TypeError, "`estimator` must be an instance"),
+        (StandardScaler(), None, TypeError, "must be a classifier with `fit` and `predict_proba`"),
+        ("bayes", None, TypeError, "must be a classifier with `fit` and `predict_proba`"),
+        (LinearSVC(), None, NotProbabilisticError, "LinearSVC gives no class probabilities.*Calibrated"),
+        (SVC(), None, NotProbabilisticError, "SVC gives no class probabilities"),
+        (FrozenEstimator(GaussianNB()), None, NotFittedError, "not fitted"),
+        (Doubling(), None, ValueError, r"`Doubling\.predict_proba` must have rows that sum to 1"),
+        (FirstTwo(), None, ValueError, two_columns),
+        (FirstTwo(), 2, ValueError, two_columns),
+    ):
+        with subtests.test(message, cv=cv), pytest.raises(error, match=message):
+            ConformalClassifier(estimator, cv=cv).fit(X, Y)
+
+
+def test_bad_labels(subtests):
+    texts = np.where(CODES[:400] == 0, "a", "b").astype(object)
+    for y, error, message in (
+        (None, ValueError, "requires y to be passed"),
+        (np.random.default_rng(0).normal(size=400), ValueError, "Unknown label type"),
+        (np.where(CODES[:400] == 0, np.nan, 1.0), ValueError, "NaN"),
+        (np.eye(4)[CODES[:400]], ValueError, "1d array|shape"),
+        (Y[:30], ValueError, "inconsistent numbers of samples"),
+        (np.where(np.arange(400) == 3, 1, texts), TypeError, "`y` must hold labels of one kind"),
+    ):
+        with subtests.test(message), pytest.raises(error, match=message):
+            fitted().fit(X, y)
+    message = "`y` must not have missing values, got 1, the first at row 3"
+    for value in (None, np.nan, pd.NA):
+        texts[3] = value
+        for y in (texts, texts.tolist(), pd.Series(texts, dtype="string"), pd.Categorical(texts)):
+            for cv in (None, 3):
+                with subtests.test(value=value, cv=cv), pytest.raises(ValueError, match=message):
+                    ConformalClassifier(BAYES, cv=cv).fit(X, y)
 
 
 def test_a_frozen_classifier_is_not_split():
@@ -591,30 +549,8 @@ def test_a_frozen_classifier_is_not_split():
     model = ConformalClassifier(frozen).fit(X[200:], Y[200:])
     assert model.n_calibration_ == 200
     assert model.estimator_ is frozen
-
-
-def test_probabilities_that_are_none_name_the_classifier():
-    class Doubling(GaussianNB):
-        def predict_proba(self, X):
-            return 2 * super().predict_proba(X)
-
-    with pytest.raises(ValueError, match=r"`Doubling\.predict_proba` must have rows that sum to 1"):
-        ConformalClassifier(Doubling()).fit(X, Y)
-
-
-@pytest.mark.parametrize("cv", [None, 2])
-def test_as_many_classes_as_columns(cv):
-    class FirstTwo(GaussianNB):
-        def predict_proba(self, X):
-            return np.full((len(X), 2), 0.5)
-
-    with pytest.raises(ValueError, match=r"`estimator` must predict .* FirstTwo has 4 classes and 2 columns"):
-        ConformalClassifier(FirstTwo(), cv=cv).fit(X, Y)
-
-
-def test_relative_weights_are_an_error():
-    with pytest.raises(ValueError, match="counts repetitions"):
-        fitted().fit(X, Y, sample_weight=np.full(400, 1 / 400))
+    with pytest.raises(ValueError, match=r"`y` must contain classes of .* Got only other labels"):
+        ConformalClassifier(frozen).fit(X, CODES[:400])
 
 
 def test_prediction_needs_a_fit_and_the_columns_of_the_training_rows():
@@ -626,30 +562,66 @@ def test_prediction_needs_a_fit_and_the_columns_of_the_training_rows():
         fitted().predict_set(X, 90)
 
 
-@pytest.mark.parametrize("cv", [None, 3])
-@pytest.mark.parametrize(
-    "missing", [lambda y: y, lambda y: y.tolist(), lambda y: pd.Series(y, dtype="string"), pd.Categorical]
-)
-def test_missing_texts_among_labels_raise(cv, missing):
-    rng = np.random.default_rng(0)
-    y = rng.choice(["a", "b"], size=40).astype(object)
-    for value in (None, np.nan, pd.NA):
-        y[3] = value
-        with pytest.raises(ValueError, match="`y` must not have missing values, got 1, the first at row 3"):
-            ConformalClassifier(GaussianNB(), cv=cv).fit(rng.normal(size=(40, 2)), missing(y))
-    y[3] = 1
-    with pytest.raises(TypeError, match="`y` must hold labels of one kind"):
-        ConformalClassifier(GaussianNB(), cv=cv).fit(rng.normal(size=(40, 2)), y)
+POINTS, KINDS = make_blobs(120, centers=3, cluster_std=3.0, random_state=0)
+
+CASES = [
+    ConformalClassifier(LogisticRegression(max_iter=1000), random_state=0),
+    ConformalClassifier(
+        DecisionTreeClassifier(max_depth=3, random_state=0),
+        "aps",
+        randomized=True,
+        penalty=0.1,
+        random_state=0,
+    ),
+    ConformalClassifier(DecisionTreeClassifier(random_state=0), cv=2, random_state=0),
+]
 
 
-def test_labels_may_be_texts_of_numpy_and_pandas():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 2)), rng.choice(["a", "b"], size=60)
-    expected = ConformalClassifier(GaussianNB(), random_state=0).fit(X, y).predict_set(X)
-    for dtype in (np.dtypes.StringDType(), object):
-        sets = ConformalClassifier(GaussianNB(), random_state=0).fit(X, y.astype(dtype)).predict_set(X)
-        np.testing.assert_array_equal(sets, expected)
-    sets = (
-        ConformalClassifier(GaussianNB(), random_state=0).fit(X, pd.Series(y, dtype="string")).predict_set(X)
-    )
-    np.testing.assert_array_equal(sets, expected)
+@parametrize_with_checks(CASES)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_it_is_a_classifier_with_the_tags_of_what_it_wraps():
+    model = ConformalClassifier(DecisionTreeClassifier())
+    assert is_classifier(model)
+    assert get_tags(model).input_tags.sparse
+    assert get_tags(model).input_tags.allow_nan
+    assert not get_tags(model).classifier_tags.multi_label
+
+
+@pytest.mark.parametrize("options", [{}, {"cv": 3}, {"method": "aps", "randomized": True}])
+def test_a_pickle_predicts_the_same_sets(options):
+    model = ConformalClassifier(GaussianNB(), random_state=0, **options).fit(POINTS, KINDS)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.predict_set(POINTS), model.predict_set(POINTS))
+
+
+def test_weights_reach_the_last_step_of_a_pipeline():
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    weight = np.where(KINDS == 0, 1.0, 50.0)
+    plain = ConformalClassifier(pipeline, random_state=0).fit(POINTS, KINDS)
+    weighted = ConformalClassifier(pipeline, random_state=0).fit(POINTS, KINDS, sample_weight=weight)
+    assert (weighted.predict_proba(POINTS)[:, 0] < plain.predict_proba(POINTS)[:, 0]).mean() > 0.9
+    with pytest.raises(ValueError, match="`fit` of KNeighborsClassifier does not accept"):
+        ConformalClassifier(KNeighborsClassifier()).fit(POINTS, KINDS, sample_weight=weight)
+
+
+def test_routed_metadata_reach_the_classifier_and_the_splitter():
+    groups = np.arange(len(POINTS)) // 4
+    with sklearn.config_context(enable_metadata_routing=True):
+        inner = GaussianNB().set_fit_request(sample_weight=True)
+        model = ConformalClassifier(inner, cv=GroupKFold(3)).set_score_request(sample_weight=False)
+        weight = np.where(KINDS == 0, 1.0, 20.0)
+        result = cross_validate(
+            clone(model),
+            POINTS,
+            KINDS,
+            cv=GroupKFold(2),
+            params={"groups": groups, "sample_weight": weight},
+            return_estimator=True,
+            error_score="raise",
+        )
+        unweighted = ConformalClassifier(GaussianNB(), cv=GroupKFold(3)).fit(POINTS, KINDS, groups=groups)
+    fitted = result["estimator"][0].estimator_
+    assert fitted.class_prior_[0] < 0.1 < unweighted.estimator_.class_prior_[0]

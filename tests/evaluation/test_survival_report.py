@@ -106,3 +106,13 @@ def test_many_times_have_few_steps(world):
         ),
         rel=1e-4,
     )
+
+
+def test_the_default_time_counts_repetitions():
+    y = np.array([1.0, 2.0, 3.0, 4.0, 50.0])
+    dist, weight = Normal(y, np.ones(5)), np.array([1, 1, 1, 1, 6])
+    weighted = survival_report(y, dist, sample_weight=weight, n_resamples=0)
+    repeated = survival_report(np.repeat(y, weight), dist[np.repeat(np.arange(5), weight)], n_resamples=0)
+    assert weighted.upper == repeated.upper == 50.0
+    assert survival_report(y, dist, n_resamples=0).upper == np.quantile(y, 0.8)
+    assert (weighted.n_rows, weighted.n_events) == (10, 10)

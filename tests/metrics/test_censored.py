@@ -226,6 +226,24 @@ def test_true_forecasts_are_calibrated(world):
     assert ((table["low"] <= table["observed"]) & (table["observed"] <= table["high"])).all()
 
 
+def test_bins_of_survival_tables_have_equal_weight_and_exact_ends():
+    """Values of issue 50."""
+    y, dist = np.array([1.0, 5.0, 1.0, 5.0]), Normal(np.arange(4.0), np.ones(4))
+    weighted = survival_calibration_table(y, dist, time=2.0, n_bins=2, sample_weight=[3, 1, 1, 1])
+    np.testing.assert_allclose(weighted[["n_rows", "observed"]], [[3, 0], [3, 2 / 3]])
+    # No row of the first bin exceeds the time; the interval is that of Clopper and Pearson for 0 of 3.
+    np.testing.assert_allclose(weighted.loc[0, ["low", "high"]].astype(float), [0, 1 - 0.025 ** (1 / 3)])
+    later = survival_calibration_table([3.0, 3.0, 3.0], dist[:3], time=2.0, n_bins=1)
+    np.testing.assert_allclose(later[["observed", "low", "high"]], [[1, 0.025 ** (1 / 3), 1]])
+    # Rows with equal predictions are divided between bins, whatever their order.
+    tied = Normal(np.repeat([0.0, 1.0, 2.0], [2, 4, 2]), np.ones(8))
+    y = np.array([1.0, 5.0, 1.0, 1.0, 5.0, 5.0, 1.0, 5.0])
+    for order in (np.arange(8), np.arange(8)[::-1]):
+        table = survival_calibration_table(y[order], tied[order], time=2.0, n_bins=2)
+        np.testing.assert_allclose(table[["n_rows", "observed"]], [[4, 0.5], [4, 0.5]])
+    assert len(survival_calibration_table(y, tied, time=2.0, n_bins=9)) == 9  # more bins than rows
+
+
 def test_the_curve_of_its_own_rows_is_calibrated():
     """The Kaplan-Meier curve has atoms, and an unknown tail if the last time is censored."""
     rng = np.random.default_rng(0)

@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 
 from skuq._fitting.fit_wrapped import fit_wrapped
+from skuq.classifiers import ConformalClassifier
 from skuq.distributions import Normal
 from skuq.exceptions import NonFinitePredictionError
 from skuq.model_selection import cross_val_predict_dist
@@ -69,6 +70,10 @@ WRAPPERS = {
     "bags": (lambda child: BootstrapRegressor(BaggingRegressor(child, 6, random_state=0)), r"member \d of 6"),
     "cv+": (lambda child: CrossConformalRegressor(child, cv=KFold(4)), r"fold 2 of 4"),
     "jackknife+": (lambda child: CrossConformalRegressor(child, "jackknife+"), r"fold 18 of 60"),
+    "jackknife+ab": (
+        lambda child: CrossConformalRegressor(child, "jackknife+ab", n_estimators=30, random_state=0),
+        r"resample \d+ of 30",
+    ),
     "split": (lambda child: ConformalRegressor(child, cv=[(np.r_[0:17, 18:50], np.r_[17, 50:60])]), None),
     "normalized": (
         lambda child: ConformalRegressor(ResidualRegressor(child, cv=KFold(4)), "normalized", random_state=0),
@@ -85,14 +90,14 @@ WRAPPERS = {
 }
 
 
-@pytest.mark.parametrize("hole", [np.nan, np.inf])
 @pytest.mark.parametrize("wrapper", WRAPPERS)
-def test_at_fit_one_message_names_model_rows_and_fold(wrapper, hole, line):
+def test_at_fit_one_message_names_model_rows_and_fold(wrapper, line):
     make, place = WRAPPERS[wrapper]
-    with pytest.raises(NonFinitePredictionError, match=place) as raised:
-        make(Gappy(hole=hole)).fit(*line)
-    assert "Gappy predicts NaN or infinity for 1 of" in str(raised.value)
-    assert "a larger `radius`" in str(raised.value)
+    for hole in (np.nan, np.inf):
+        with pytest.raises(NonFinitePredictionError, match=place) as raised:
+            make(Gappy(hole=hole)).fit(*line)
+        assert "Gappy predicts NaN or infinity for 1 of" in str(raised.value)
+        assert "a larger `radius`" in str(raised.value)
 
 
 NEW = np.array([[1.0], [50.0], [2.0], [60.0]])
@@ -148,7 +153,7 @@ def test_the_error_travels_between_processes():
         raise error
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.laws)])
 def test_other_errors_keep_their_type_and_name_the_fold(n_jobs):
     class Picky(LinearRegression):
         def fit(self, X, y):
@@ -163,49 +168,62 @@ def test_other_errors_keep_their_type_and_name_the_fold(n_jobs):
 
 
 WORDS = [["red", 1.0], ["blue", 2.0]] * 20
+FRAME = pd.DataFrame(WORDS, columns=["color", "size"])
+REGRESSORS = {
+    "sklearn": ("Ridge", {}),
+    "catboost": ("CatBoostRegressor", {"iterations": 2, "verbose": 0, "allow_writing_files": False}),
+    "xgboost": ("XGBRegressor", {"n_estimators": 2, "enable_categorical": False}),
+    "lightgbm": ("LGBMRegressor", {"n_estimators": 2, "verbose": -1}),
+}
 
 
-@pytest.mark.parametrize(
-    ("X", "column"),
-    [
-        (pd.DataFrame(WORDS, columns=["color", "size"]), "'color'"),
-        (pd.DataFrame(WORDS, columns=["color", "size"]).astype({"color": "category"}), "'color'"),
+@pytest.mark.parametrize("package", REGRESSORS)
+def test_words_get_a_note_on_encoders(package, subtests):
+    name, options = REGRESSORS[package]
+    module = pytest.importorskip("sklearn.linear_model" if package == "sklearn" else package)
+    child, y = getattr(module, name)(**options), np.arange(40.0)
+    for X, column in (
+        (FRAME, "'color'"),
+        (FRAME.astype({"color": "category"}), "'color'"),
         (np.array(WORDS, dtype=object), "0"),
         (WORDS, "0"),
-    ],
-    ids=["frame", "category", "objects", "list"],
-)
-@pytest.mark.parametrize("package", [None, "catboost", "xgboost", "lightgbm"])
-def test_words_get_a_note_on_encoders(X, column, package):
-    regressors = {
-        None: lambda _: Ridge(),
-        "catboost": lambda module: module.CatBoostRegressor(
-            iterations=2, verbose=0, allow_writing_files=False
-        ),
-        "xgboost": lambda module: module.XGBRegressor(n_estimators=2, enable_categorical=False),
-        "lightgbm": lambda module: module.LGBMRegressor(n_estimators=2, verbose=-1),
-    }
-    child = regressors[package](package and pytest.importorskip(package))
-    y = np.arange(40.0)
-    try:
-        child.fit(X, y)
-    except Exception as error:
-        expected = type(error)
-    else:
-        pytest.skip("it takes such an X")
-    for wrapper in (UncertaintyRegressor(child, cv=2), BootstrapRegressor(child, 2)):
-        with pytest.raises(expected) as raised:
-            wrapper.fit(X, y)
-        (note,) = (note for note in raised.value.__notes__ if "OrdinalEncoder" in note)
-        assert f"in column {column}, but {type(child).__name__} requires numbers" in note
-        assert "make_pipeline(make_column_transformer((OrdinalEncoder()" in note
+    ):
+        try:
+            child.fit(X, y)
+        except Exception as error:
+            expected = type(error)
+        else:  # it takes such an X
+            continue
+        for wrapper in (UncertaintyRegressor(child, cv=2), BootstrapRegressor(child, 2)):
+            with subtests.test(type(X).__name__):
+                with pytest.raises(expected) as raised:
+                    wrapper.fit(X, y)
+                (note,) = (note for note in raised.value.__notes__ if "OrdinalEncoder" in note)
+                assert f"in column {column}, but {name} requires numbers" in note
+                assert "make_pipeline(make_column_transformer((OrdinalEncoder()" in note
+
+
+@pytest.mark.parametrize("inside", ["pipeline", "transformed target"])
+def test_a_pipeline_that_encodes_some_words_needs_to_encode_all(inside):
+    encoder = make_column_transformer((OrdinalEncoder(), ["color"]), remainder="passthrough")
+    model = make_pipeline(encoder, Ridge())
+    if inside == "transformed target":
+        model = TransformedTargetRegressor(model, func=np.log1p, inverse_func=np.expm1)
+    X = FRAME.assign(shape=["round", "flat"] * 20)
+    with pytest.raises(ValueError, match="to float") as raised:
+        UncertaintyRegressor(model, cv=2).fit(X, np.arange(40.0))
+    (note,) = (note for note in raised.value.__notes__ if "X contains text" in note)
+    assert "Use an encoder for each column with text" in note
+    assert "make_pipeline" not in note
 
 
 def test_errors_about_something_else_get_no_such_note():
-    X = np.array(WORDS, dtype=object)
     with pytest.raises(ValueError, match="alpha") as raised:
-        UncertaintyRegressor(make_pipeline(OrdinalEncoder(), Ridge(alpha=-1.0))).fit(X, np.arange(40.0))
+        UncertaintyRegressor(make_pipeline(OrdinalEncoder(), Ridge(alpha=-1.0))).fit(WORDS, np.arange(40.0))
     assert not any("OrdinalEncoder" in note for note in raised.value.__notes__)
+    with pytest.raises(ValueError, match="alpha") as raised:
+        fit_wrapped(Ridge(alpha=-1.0), np.arange(3.0)[:, np.newaxis], np.arange(3.0))
+    assert not hasattr(raised.value, "__notes__")
 
 
 class TestConstantTargets:
@@ -228,21 +246,10 @@ class TestConstantTargets:
         assert np.isfinite(model.predict_interval(self.X, 0.5)).all()
         np.testing.assert_array_equal(model._conformal.members[2].estimator.predict(self.X), 0.0)
         rare = np.r_[np.zeros(29), 1.0]
-        for wrapper in (
-            BootstrapRegressor(child, 5, random_state=0),
-            ResidualRegressor(child, cv=3, random_state=0),
-        ):
+        for wrapper in (BootstrapRegressor(child, 5, random_state=0), ResidualRegressor(child, cv=3)):
             assert np.isfinite(wrapper.fit(self.X, rare).predict(self.X)).all()
-
-    def test_a_target_of_one_value_throughout(self):
-        model = UncertaintyRegressor(self.catboost(), random_state=0).fit(self.X, np.full(30, 7.0))
+        model = UncertaintyRegressor(child, random_state=0).fit(self.X, np.full(30, 7.0))
         np.testing.assert_array_equal(model.predict_interval(self.X), 7.0)
-
-    def test_where_a_distribution_is_needed_the_fold_is_named(self):
-        model = RecalibratedRegressor(self.catboost("RMSEWithUncertainty"), cv=self.sorted_folds)
-        with pytest.raises(Exception, match="targets are equal") as raised:
-            model.fit(self.X, self.y)
-        assert "Raised in fold 3 of 3." in raised.value.__notes__
 
     def test_a_target_that_is_not_constant_keeps_the_composite(self):
         """The error comes from an inner fold; a constant in place of the whole model would hide it."""
@@ -267,27 +274,36 @@ class TestConstantTargets:
         assert model.fit(self.X, np.arange(30.0)).estimators_ == []
         assert model.predict_dist(self.X).std().min() > 0
 
-    @pytest.mark.parametrize("package", ["catboost", "ngboost"])
+    @pytest.mark.parametrize("package", ["catboost", pytest.param("ngboost", marks=pytest.mark.laws)])
     @pytest.mark.filterwarnings("ignore:(divide|invalid):RuntimeWarning")
-    def test_where_a_distribution_is_needed_the_value_is_noted(self, package):
+    def test_where_a_distribution_is_needed_the_value_and_the_fold_are_noted(self, package):
         if package == "catboost":
             child = self.catboost("RMSEWithUncertainty")
         else:
             child = pytest.importorskip("ngboost").NGBRegressor(n_estimators=3, verbose=False)
-        front = UncertaintyRegressor(child, cv=self.sorted_folds)
-        for y, fold in ((self.y, 3), (np.full(30, 7.0), 1)):
-            with pytest.raises(Exception, match=r"equal|NaN") as raised:
-                front.fit(self.X, y)
-            notes = raised.value.__notes__
-            assert notes == [
-                f"The target has one value, {y[0]:g}, in all rows of this fit.",
-                f"Raised in fold {fold} of 3.",
-            ]
+        for wrapper in (UncertaintyRegressor, RecalibratedRegressor):
+            for y, fold in ((self.y, 3), (np.full(30, 7.0), 1)):
+                with pytest.raises(Exception, match=r"equal|NaN") as raised:
+                    wrapper(child, cv=self.sorted_folds).fit(self.X, y)
+                assert raised.value.__notes__ == [
+                    f"The target has one value, {y[0]:g}, in all rows of this fit.",
+                    f"Raised in fold {fold} of 3.",
+                ]
 
-    def test_other_errors_get_no_such_note(self):
-        with pytest.raises(ValueError, match="alpha") as raised:
-            fit_wrapped(Ridge(alpha=-1.0), self.X, self.y)
-        assert not hasattr(raised.value, "__notes__")
+
+def test_lists_that_scikit_learn_cannot_clone_get_a_remedy():
+    catboost = pytest.importorskip("catboost")
+    message = r"`cat_features` of CatBoost\w+ must be a tuple, got a list.*\(cat_features=\('color',\)\)"
+    regressor = catboost.CatBoostRegressor(cat_features=["color"], iterations=2, verbose=0)
+    for model in (UncertaintyRegressor(regressor), BootstrapRegressor(make_pipeline(regressor))):
+        with pytest.raises(TypeError, match=message):
+            model.fit(FRAME, np.arange(40.0))
+    classifier = catboost.CatBoostClassifier(cat_features=["color"], iterations=2, verbose=0)
+    with pytest.raises(TypeError, match=message):
+        ConformalClassifier(classifier).fit(FRAME, np.arange(40) % 2)
+    options = {"iterations": 2, "verbose": 0, "allow_writing_files": False}
+    tuples = catboost.CatBoostRegressor(cat_features=("color",), **options)
+    assert UncertaintyRegressor(tuples, cv=2).fit(FRAME, np.arange(40) + 0.5).predict(FRAME).shape == (40,)
 
 
 class GivesNaN(Ridge):
@@ -305,45 +321,21 @@ def test_a_distribution_of_nan_names_estimator_and_fold(line):
         assert raised.value.__notes__ == notes
 
 
-class Hole(KNeighborsRegressor):
-    """It has the attribute `radius` from scikit-learn, which is None as it counts neighbors."""
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_advice_is_for_the_estimator_at_hand(line, subtests):
+    class Hole(KNeighborsRegressor):
+        """It has the attribute `radius` from scikit-learn, which is None as it counts neighbors."""
 
-    def predict(self, X):
-        return np.where(np.asarray(X)[:, 0] > 5, np.nan, 1.0)
+        def predict(self, X):
+            return np.where(np.asarray(X)[:, 0] > 5, np.nan, 1.0)
 
-
-ROOT = TransformedTargetRegressor(
-    LinearRegression(), func=np.square, inverse_func=np.sqrt, check_inverse=False
-)
-
-
-@pytest.mark.parametrize(
-    ("model", "advice"),
-    [
+    root = TransformedTargetRegressor(Ridge(), func=np.square, inverse_func=np.sqrt, check_inverse=False)
+    for model, advice in (
         (Hole(), "out.$"),
         (Gappy(), "out. Use a larger `radius`"),
-        (ROOT, "out. The inverse transformation of the target must be"),
-        (make_pipeline(StandardScaler(), ROOT), "out. The inverse transformation of the target must be"),
-    ],
-    ids=["neighbors", "radius", "root", "root in a pipeline"],
-)
-@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-def test_advice_is_for_the_estimator_at_hand(model, advice, line):
-    with pytest.raises(NonFinitePredictionError, match=f"leave these rows {advice}"):
-        ResidualRegressor(model, cv=KFold(4)).fit(*line)
-
-
-@pytest.mark.parametrize("inside", ["pipeline", "transformed target"])
-def test_a_pipeline_that_encodes_some_words_needs_to_encode_all(inside):
-    X = pd.DataFrame(
-        {"color": ["red", "blue"] * 20, "shape": ["round", "flat"] * 20, "size": np.arange(40.0)}
-    )
-    encoder = make_column_transformer((OrdinalEncoder(), ["color"]), remainder="passthrough")
-    model = make_pipeline(encoder, Ridge())
-    if inside == "transformed target":
-        model = TransformedTargetRegressor(model, func=np.log1p, inverse_func=np.expm1)
-    with pytest.raises(ValueError, match="to float") as raised:
-        UncertaintyRegressor(model, cv=2).fit(X, np.arange(40.0))
-    (note,) = (note for note in raised.value.__notes__ if "X contains text" in note)
-    assert "Use an encoder for each column with text" in note
-    assert "make_pipeline" not in note
+        (root, "out. The inverse transformation of the target must be"),
+        (make_pipeline(StandardScaler(), root), "out. The inverse transformation of the target must be"),
+    ):
+        message = f"leave these rows {advice}"
+        with subtests.test(advice), pytest.raises(NonFinitePredictionError, match=message):
+            ResidualRegressor(model, cv=KFold(4)).fit(*line)

@@ -1,28 +1,28 @@
-"""skuq's own regressors and recalibrators through the containers: the lines users will remember."""
+"""skuq's own regressors and recalibrators through the containers, and adapters by qualified name."""
+
+import sys
+import types
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.ensemble import BaggingRegressor, RandomForestRegressor, StackingRegressor, VotingRegressor
+from sklearn.ensemble import BaggingRegressor, StackingRegressor, VotingRegressor
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - makes the next import work
-from sklearn.feature_selection import RFECV
-from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, cross_val_score
+from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skuq.distributions import Distribution, StudentT
+from skuq.distributions import Normal, StudentT
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import get_scorer
-from skuq.prediction import predict_dist, register, supports_dist
+from skuq.prediction import _registry, predict_dist, register, supports_dist
 from skuq.recalibration import IdentityRecalibrator, IsotonicRecalibrator, StdScalingRecalibrator
 from skuq.regressors import (
-    BootstrapRegressor,
     LeastSquaresRegressor,
-    RecalibratedRegressor,
     ResidualRegressor,
     UncertaintyRegressor,
 )
@@ -73,13 +73,6 @@ def test_inside_a_transformed_target(data, scaler):
         np.testing.assert_allclose(dist.epistemic().std(), plain.epistemic().std(), rtol=1e-9)
 
 
-def test_recalibrated_regressor_of_a_container(data):
-    X, y = data
-    inner = TransformedTargetRegressor(BayesianRidge(), transformer=StandardScaler())
-    model = RecalibratedRegressor(make_pipeline(StandardScaler(), inner), random_state=0).fit(X, y)
-    assert isinstance(predict_dist(FrozenEstimator(model), X), Distribution)
-
-
 def test_ensembles_of_skuq_regressors(data):
     X, y = data
     least_squares = LeastSquaresRegressor()
@@ -93,36 +86,7 @@ def test_ensembles_of_skuq_regressors(data):
         assert np.isfinite(dist.logpdf(y)).all()
 
 
-def test_halving_search_and_feature_elimination_select_by_the_distribution(data):
-    X, y = data
-    scorer = get_scorer("neg_crps")
-    halving = HalvingGridSearchCV(
-        BayesianRidge(), {"alpha_1": [1e-6, 1.0]}, scoring=scorer, min_resources=20, random_state=0
-    )
-    assert predict_dist(halving.fit(X, y), X).crps(y).mean() < 0.8
-    wide = np.column_stack([X, np.random.default_rng(1).normal(size=(60, 3))])
-    selector = RFECV(BayesianRidge(), scoring=scorer, cv=3).fit(wide, y)
-    assert selector.support_[:2].all()
-    np.testing.assert_allclose(
-        predict_dist(selector, wide).mean(), selector.estimator_.predict(wide[:, selector.support_])
-    )
-
-
-def test_the_scorer_refuses_what_gives_no_distribution(data):
-    X, y = data
-    with pytest.raises(ValueError, match="RandomForestRegressor gives no predictive distribution"):
-        cross_val_score(
-            RandomForestRegressor(n_estimators=3), X, y, scoring=get_scorer("neg_crps"), error_score="raise"
-        )
-
-
-def test_the_distribution_of_an_adapted_model_is_not_used_inside_bootstrap(data):
-    X, y = data
-    model = BootstrapRegressor(LinearRegression(), n_estimators=10, random_state=0).fit(X, y)
-    np.testing.assert_array_equal(predict_dist(model, X).std(), model.predict_dist(X).std())
-
-
-def test_uncertainty_regressor_takes_a_registered_or_native_model_as_it_is(data):
+def test_uncertainty_regressor_takes_a_native_model_as_it_is(data):
     X, y = data
     kernel_model = GaussianProcessRegressor(alpha=0.5, optimizer=None, normalize_y=True)
     wrapped = UncertaintyRegressor(kernel_model).fit(X, y)
@@ -131,22 +95,134 @@ def test_uncertainty_regressor_takes_a_registered_or_native_model_as_it_is(data)
     )
 
 
-def test_public_names():
-    import skuq
-
-    assert skuq.predict_dist is predict_dist
-    assert skuq.supports_dist is supports_dist
-    assert skuq.register is register
-
-
-def test_the_error_of_a_classifier_does_not_advise_to_wrap_it(data):
-    X, y = data
-    with pytest.raises(NotProbabilisticError, match="LogisticRegression is a classifier"):
-        predict_dist(LogisticRegression().fit(X, y > np.median(y)), X)
-
-
 def test_swapped_arguments_are_not_printed_in_full(data):
     X, y = data
     with pytest.raises(TypeError, match="`fit` and `predict`, got an object of class DataFrame") as raised:
         predict_dist(pd.DataFrame(X), BayesianRidge().fit(X, y))
     assert len(str(raised.value)) < 120
+
+
+@pytest.fixture(autouse=True)
+def _keep_registry(monkeypatch):
+    copied = {name: dict(places) for name, places in _registry._ADAPTERS.items()}
+    monkeypatch.setattr(_registry, "_ADAPTERS", copied)
+
+
+class Parent(BaseEstimator):
+    def fit(self, X, y):
+        return self
+
+
+class Child(Parent):
+    pass
+
+
+class Grandchild(Child):
+    pass
+
+
+def constant(loc):
+    return lambda estimator, X: Normal(np.full(len(X), loc), 1.0)
+
+
+def name_of(cls):
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+X = np.zeros((2, 1))
+
+
+def test_nearest_ancestor_and_latest_registration_win():
+    register(name_of(Parent), constant(5.0))
+    register(name_of(Parent), constant(1.0))
+    assert predict_dist(Grandchild(), X).mean()[0] == 1.0
+    register(name_of(Child), constant(2.0))
+    assert predict_dist(Grandchild(), X).mean()[0] == 2.0
+    assert predict_dist(Parent(), X).mean()[0] == 1.0
+
+
+def test_serves_inside_containers():
+    register(name_of(Parent), constant(3.0))
+    pipeline = make_pipeline(StandardScaler(), Parent()).fit(np.arange(4.0).reshape(-1, 1), np.arange(4.0))
+    assert supports_dist(pipeline)
+    assert predict_dist(pipeline, X).mean()[0] == 3.0
+
+
+def test_public_name_of_a_class_defined_in_a_private_module(monkeypatch):
+    package = types.ModuleType("weather_models")
+    cls = type("Forecaster", (Parent,), {"__module__": "weather_models._private"})
+    package.Forecaster = cls
+    monkeypatch.setitem(sys.modules, "weather_models", package)
+    register("weather_models.Forecaster", constant(4.0))
+    assert predict_dist(cls(), X).mean()[0] == 4.0
+    assert "weather_models._private" not in sys.modules
+
+
+def test_other_packages_are_not_taken_for_it_and_need_not_be_installed():
+    register("other_package.Parent", constant(1.0))
+    with pytest.raises(NotProbabilisticError, match="Parent gives no predictive distribution"):
+        predict_dist(Parent(), X)
+    assert not supports_dist(LinearRegression())
+
+
+def test_a_registration_is_preferred_to_the_built_in_rules(data):
+    features, y = data
+    pipeline = make_pipeline(LinearRegression()).fit(features, y)
+    register("sklearn.pipeline.Pipeline", constant(7.0))
+    assert predict_dist(pipeline, features[:2]).mean()[0] == 7.0
+
+
+def test_supports():
+    register(name_of(Parent), constant(1.0), supports=lambda estimator: isinstance(estimator, Child))
+    assert supports_dist(Child())
+    assert not supports_dist(Parent())
+
+
+def test_bad_input(subtests):
+    for arguments, options, error, message in (
+        ((Parent, constant(1.0)), {}, TypeError, "`qualified_name` must be a string"),
+        (("Parent", constant(1.0)), {}, ValueError, "`qualified_name` must contain a module and a class"),
+        (("package.", constant(1.0)), {}, ValueError, "`qualified_name` must contain a module and a class"),
+        (("package.Parent", None), {}, TypeError, "`adapter` must be a function"),
+        (("package.Parent", constant(1.0)), {"supports": True}, TypeError, "`supports` must be a function"),
+        (("a.B", constant(1.0)), {"in_context": 1.5}, ValueError, "`in_context` must be one of True, False"),
+    ):
+        with subtests.test(message), pytest.raises(error, match=message):
+            register(*arguments, **options)
+    register(name_of(Parent), lambda estimator, X: (np.zeros(2), np.ones(2)))
+    with pytest.raises(TypeError, match="must be a skuq Distribution, got tuple"):
+        predict_dist(Parent(), X)
+    register(name_of(Parent), lambda estimator, X: Normal([0.0], 1.0))
+    with pytest.raises(ValueError, match="must have 2 rows, one per row of X, got 1"):
+        predict_dist(Parent(), X)
+
+
+class Fitter:
+    """A model with neither `get_params` nor the `fit` of scikit-learn."""
+
+    def fit(self, frame, duration_col):
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+@pytest.mark.parametrize(
+    ("module", "make"),
+    [
+        ("numpy", lambda package, X, y: Fitter()),
+        *(
+            pytest.param(module, make, marks=pytest.mark.laws)  # the packages are imported slowly
+            for module, make in (
+                ("lifelines", lambda package, X, y: package.WeibullAFTFitter()),
+                ("statsmodels.api", lambda package, X, y: package.OLS(y, X)),
+                ("statsmodels.api", lambda package, X, y: package.OLS(y, X).fit()),
+            )
+        ),
+    ],
+)
+def test_the_error_advises_no_wrapper_that_cannot_work(data, module, make):
+    fitter = make(pytest.importorskip(module), *data)
+    with pytest.raises(NotProbabilisticError, match=r"cannot wrap it: write a class .*register\(") as raised:
+        predict_dist(fitter, data[0])
+    assert "UncertaintyRegressor" not in str(raised.value)

@@ -62,6 +62,19 @@ The distribution of TabPFN is a :class:`~skuq.distributions.Binned`: a histogram
 some thousand bins and half-normal tails. The distribution of TabICL is a
 :class:`~skuq.distributions.Quantiles` at 199 levels.
 
+From version 8.4 on, TabPFN can calibrate the width of its distributions on held-out rows.
+``UncertaintyRegressor`` recognizes this parameter and does not recalibrate these
+distributions a second time:
+
+.. code-block:: python
+
+    from skuq import UncertaintyRegressor
+
+    calibrated = TabPFNRegressor(
+        eval_metric="crps", tuning_config={"calibrate_temperature": True}
+    )
+    model = UncertaintyRegressor(calibrated).fit(X_train, y_train)
+
 To combine a foundation model with other models, add it to the members of a pool:
 
 .. code-block:: python

@@ -68,7 +68,7 @@ by_row.predict_interval(X[:3], 0.9).round(2)
 #
 # Pass CatBoost's ``cat_features`` as a tuple, as in
 # ``CatBoostRegressor(cat_features=("kind",))``. scikit-learn cannot clone a
-# ``CatBoostRegressor`` with a list.
+# ``CatBoostRegressor`` with a list, and skuq raises an error.
 #
 # Groups
 # ------

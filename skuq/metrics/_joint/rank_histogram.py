@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
+from skuq._rounding import ROUNDING
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_n_bins, check_option, effective_rows
 from skuq.distributions import JointDistribution
@@ -155,22 +155,31 @@ def rank_ranges(y: FloatArray, dist: JointDistribution, kind: str) -> tuple[Floa
         pooled = np.concatenate([y[rows, np.newaxis], points], axis=1)
         b, total, _ = pooled.shape
         share = np.full((b, total), 1.0 / total)
-        if weights is None:
-            ranks = rankdata(pooled, axis=1)
-        else:
+        if weights is not None:
             share[:, 1:] = weights * (total - 1) / total
-            ranks = 0.5 + total * _weighted_ranks(pooled, share)
+        ranks = 0.5 + total * _middle_levels(pooled, share)
         pre_rank = PRE_RANKS[kind](ranks, float(total))
         own = pre_rank[:, :1]
-        lower[rows] = (share * (pre_rank < own)).sum(axis=1)
-        upper[rows] = (share * (pre_rank <= own)).sum(axis=1)
+        slack = ROUNDING * np.abs(pre_rank).max(axis=1, keepdims=True)
+        lower[rows] = (share * (pre_rank < own - slack)).sum(axis=1)
+        upper[rows] = (share * (pre_rank <= own + slack)).sum(axis=1)
     return lower, np.minimum(upper, 1.0)
 
 
-def _weighted_ranks(values: FloatArray, share: FloatArray) -> FloatArray:
-    order = values.argsort(axis=1, kind="stable")
-    ordered = np.take_along_axis(share[..., np.newaxis], order, axis=1)
-    middle = np.cumsum(ordered, axis=1) - ordered / 2
+def _middle_levels(values: FloatArray, share: FloatArray) -> FloatArray:
+    """Return the share of smaller values, and half the share of equal values, along axis 1."""
+    order = values.argsort(axis=1)
+    ordered = np.take_along_axis(values, order, axis=1)
+    each = np.take_along_axis(share[..., np.newaxis], order, axis=1)
+    reached = np.cumsum(each, axis=1)
+    differ = ordered[:, 1:] > ordered[:, :-1]
+    middle = reached - each / 2
+    if not differ.all():
+        # Ties have the level of their middle: `start` is before the first of them, and `stop` after the last.
+        start, stop = np.zeros(values.shape), reached
+        np.maximum.accumulate(np.where(differ, reached[:, :-1], 0.0), axis=1, out=start[:, 1:])
+        stop[:, :-1] = np.where(differ, reached[:, :-1], np.inf)
+        middle = (start + np.minimum.accumulate(stop[:, ::-1], axis=1)[:, ::-1]) / 2
     out = np.empty(values.shape)
     np.put_along_axis(out, order, middle, axis=1)
     return out

@@ -6,6 +6,7 @@ packages and the weights are not imported here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -55,8 +56,16 @@ def _tabicl_dist(estimator: Any, X: Any) -> Quantiles:
     return Quantiles(FINE_LEVELS, check_predictions(np.asarray(values, dtype=np.float64), estimator))
 
 
+def _has_calibrated_temperature(estimator: Any) -> bool:
+    """Return whether TabPFN calibrates its temperature by its parameter ``eval_metric``."""
+    tuning = getattr(estimator, "tuning_config", None)
+    if isinstance(tuning, Mapping):
+        return bool(tuning.get("calibrate_temperature"))
+    return bool(getattr(tuning, "calibrate_temperature", False))
+
+
 FOUNDATION_ADAPTERS: dict[str, Adapter] = {
-    "tabpfn.TabPFNRegressor": Adapter(_tabpfn_dist, in_context=True),
+    "tabpfn.TabPFNRegressor": Adapter(_tabpfn_dist, in_context=True, calibrated=_has_calibrated_temperature),
     "tabpfn.finetuning.FinetunedTabPFNRegressor": Adapter(_tabpfn_dist),
     "tabicl.TabICLRegressor": Adapter(_tabicl_dist, in_context=True),
     "tabicl._finetune.regressor.FinetunedTabICLRegressor": Adapter(_tabicl_dist),

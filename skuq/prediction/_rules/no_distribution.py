@@ -27,9 +27,15 @@ def no_distribution(estimator: Any) -> NotProbabilisticError:
             f"recalibrates the quantiles. skuq.regressors.MultiQuantileRegressor fits many levels without "
             f"recalibration."
         )
+    if all(hasattr(estimator, method) for method in ("fit", "predict", "get_params")):
+        remedy = f"Wrap it before fitting: skuq.UncertaintyRegressor({cls.__name__}(...))."
+    else:
+        remedy = (
+            "It is not an estimator of scikit-learn, so skuq cannot wrap it: write a class with `fit`, "
+            "`predict` and `get_params` around it."
+        )
     return NotProbabilisticError(
-        f"{cls.__name__} gives no predictive distribution. Wrap it before "
-        f"fitting: skuq.UncertaintyRegressor({cls.__name__}(...)). If it has its own distribution, "
+        f"{cls.__name__} gives no predictive distribution. {remedy} If it has its own distribution, "
         f"register it: skuq.register('{cls.__module__}.{cls.__qualname__}', adapter)."
     )
 

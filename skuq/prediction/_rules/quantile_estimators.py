@@ -33,6 +33,7 @@ class QuantileLoss:
     predict: Callable[[Any, Any, list[float]], Any] | None = None
     levels: Callable[[Any], list[float] | None] = lambda estimator: None
     aliases: Callable[[Any], Params] = lambda estimator: {}
+    exists: Callable[[Any], bool] = lambda estimator: True
 
 
 def _level_in(name: str, default: float, **required: str) -> Callable[[Any], list[float] | None]:
@@ -113,6 +114,15 @@ def _catboost_many(levels: list[float]) -> Params:
     return {"loss_function": "MultiQuantile:alpha=" + ",".join(repr(level) for level in levels)}
 
 
+_TREES = [
+    ("sklearn", name) for name in ("DecisionTreeRegressor", "RandomForestRegressor", "ExtraTreesRegressor")
+]
+_OF_TREES = QuantileLoss(
+    lambda level: {"criterion": "quantile", "quantile": level},
+    levels=_level_in("quantile", 0.5, criterion="quantile"),
+    exists=lambda estimator: hasattr(estimator, "quantile"),  # from scikit-learn 1.10 on
+)
+
 _RECORDS: dict[tuple[str, str], QuantileLoss] = {
     ("sklearn", "DummyRegressor"): QuantileLoss(
         lambda level: {"strategy": "quantile", "quantile": level},
@@ -121,6 +131,7 @@ _RECORDS: dict[tuple[str, str], QuantileLoss] = {
     ("sklearn", "QuantileRegressor"): QuantileLoss(
         lambda level: {"quantile": level}, levels=_level_in("quantile", 0.5)
     ),
+    **dict.fromkeys(_TREES, _OF_TREES),
     ("sklearn", "GradientBoostingRegressor"): QuantileLoss(
         lambda level: {"loss": "quantile", "alpha": level},
         levels=_level_in("alpha", 0.9, loss="quantile"),
@@ -168,8 +179,10 @@ def find_quantile_loss(estimator: Any, quantile_param: str | None = None) -> tup
     for cls in type(estimator).__mro__:
         record = _RECORDS.get((cls.__module__.split(".")[0], cls.__name__))
         if record is not None:
-            return "", record
-    if "quantile" in (estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}):
+            return ("", record) if record.exists(estimator) else None
+    params = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
+    # With a parameter for the loss, the quantile is predicted only for one value of this parameter.
+    if "quantile" in params and not {"criterion", "loss"} & set(params):
         return "", QuantileLoss(lambda level: {"quantile": level})
     return None
 

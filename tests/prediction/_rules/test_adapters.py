@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -30,111 +29,105 @@ from skuq.prediction import predict_dist, supports_dist
 LEVELS = [0.005, 0.05, 0.25, 0.5, 0.75, 0.95, 0.995]
 
 
+@pytest.fixture(scope="module")
+def ngboost():
+    pytest.importorskip("ngboost.distns")
+    return pytest.importorskip("ngboost")
+
+
+@pytest.fixture(scope="module")
+def skpro():
+    return pytest.importorskip("skpro.distributions")
+
+
+NGBOOST = {
+    "Normal": Normal,
+    "NormalFixedVar": Normal,
+    "T": StudentT,
+    "TFixedDf": StudentT,
+    "Cauchy": StudentT,
+    "LogNormal": ScipyDistribution,
+    "Laplace": ScipyDistribution,
+    "Exponential": ScipyDistribution,
+    "Gamma": ScipyDistribution,
+    "Weibull": ScipyDistribution,
+    "HalfNormal": ScipyDistribution,
+}
+
+
 class TestNGBoost:
-    def fitted(self, data, family, y=None, **options):
-        ngboost = pytest.importorskip("ngboost")
-        distns = pytest.importorskip("ngboost.distns")
-        X, target = data
-        dist = getattr(distns, family) if isinstance(family, str) else family(distns)
-        model = ngboost.NGBRegressor(Dist=dist, n_estimators=5, verbose=False, random_state=0, **options)
-        return model.fit(X, target / 20 if y is None else y)
+    def fitted(self, ngboost, dist, X, y):
+        return ngboost.NGBRegressor(Dist=dist, n_estimators=5, verbose=False, random_state=0).fit(X, y)
 
-    @pytest.mark.parametrize(
-        ("family", "expected"),
-        [
-            ("Normal", Normal),
-            ("NormalFixedVar", Normal),
-            ("T", StudentT),
-            ("TFixedDf", StudentT),
-            ("Cauchy", StudentT),
-            ("LogNormal", ScipyDistribution),
-            ("Laplace", ScipyDistribution),
-            ("Exponential", ScipyDistribution),
-            ("Gamma", ScipyDistribution),
-            ("Weibull", ScipyDistribution),
-            ("HalfNormal", ScipyDistribution),
-        ],
-    )
-    def test_families(self, data, family, expected):
-        X, y = data
-        model = self.fitted(data, family)
-        own = model.pred_dist(X)
-        assert supports_dist(model)
-        dist = predict_dist(model, X)
-        assert type(dist) is expected
-        assert len(dist) == len(X)
-        for level in LEVELS:
-            np.testing.assert_allclose(dist.quantile(level), own.dist.ppf(level), rtol=1e-7)
-        np.testing.assert_allclose(dist.logpdf(y / 20), own.dist.logpdf(y / 20), rtol=1e-7, atol=1e-12)
+    def test_families(self, ngboost, data, subtests):
+        X, y = data[0], data[1] / 20
+        for family, expected in NGBOOST.items():
+            model = self.fitted(ngboost, getattr(ngboost.distns, family), X, y)
+            own, dist = model.pred_dist(X).dist, predict_dist(model, X)
+            with subtests.test(family):
+                assert supports_dist(model)
+                assert type(dist) is expected
+                assert len(dist) == len(X)
+                for level in LEVELS:
+                    np.testing.assert_allclose(dist.quantile(level), own.ppf(level), rtol=1e-7)
+                np.testing.assert_allclose(dist.logpdf(y), own.logpdf(y), rtol=1e-7, atol=1e-12)
 
-    def test_counts(self, data):
+    def test_counts_and_several_targets(self, ngboost, data):
         X, y = data
-        model = self.fitted(data, "Poisson", np.round(y / 4))
-        dist = predict_dist(model, X)
+        counts = np.round(y / 4)
+        model = self.fitted(ngboost, ngboost.distns.Poisson, X, counts)
+        dist, own = predict_dist(model, X), model.pred_dist(X).dist
         np.testing.assert_allclose(dist.mean(), model.predict(X))
-        assert not dist.has_density
-        assert dist.has_mass
-        own = model.pred_dist(X).dist
-        np.testing.assert_allclose(dist.logpmf(np.round(y / 4)), own.logpmf(np.round(y / 4)))
+        assert (dist.has_density, dist.has_mass) == (False, True)
+        np.testing.assert_allclose(dist.logpmf(counts), own.logpmf(counts))
+        targets = np.column_stack([y, y[::-1]])
+        model = self.fitted(ngboost, ngboost.distns.MultivariateNormal(2), X, targets)
+        assert supports_dist(model)
+        dist, own = predict_dist(model, X), model.pred_dist(X)
+        assert isinstance(dist, NormalJoint)
+        np.testing.assert_array_equal(dist.mean(), own.loc)
+        np.testing.assert_allclose(dist.cov(), own.cov, rtol=1e-9)
+        np.testing.assert_allclose(dist.logpdf(targets), own.logpdf(targets), rtol=1e-7)
 
-    def test_in_a_pipeline_in_a_search(self, data):
-        ngboost = pytest.importorskip("ngboost")
+    def test_frames_and_unfitted_models_in_a_pipeline_in_a_search(self, ngboost, data):
         X, y = data
 
         def negative_crps(estimator, X, y):
             return -predict_dist(estimator, X).crps(y).mean()
 
         model = ngboost.NGBRegressor(n_estimators=30, verbose=False, random_state=0)
-        search = GridSearchCV(
-            make_pipeline(StandardScaler(), model),
-            {"ngbregressor__learning_rate": [1e-4, 0.1]},
-            scoring=negative_crps,
-            cv=2,
-            error_score="raise",
-        )
+        grid = {"ngbregressor__learning_rate": [1e-4, 0.1]}
+        pipeline = make_pipeline(StandardScaler(), model)
+        search = GridSearchCV(pipeline, grid, scoring=negative_crps, cv=2, error_score="raise")
         assert supports_dist(search)
         search.fit(X, y)
         # NGBoost's own score has the wrong sign and would choose 1e-4
         assert search.best_params_["ngbregressor__learning_rate"] == 0.1
         assert isinstance(predict_dist(search, X), Normal)
-
-    def test_data_frame_and_unfitted(self, data):
-        ngboost = pytest.importorskip("ngboost")
-        X, y = data
         frame = pd.DataFrame(X, columns=list("abc"))
-        model = self.fitted((frame, y), "Normal", y)
+        model = self.fitted(ngboost, ngboost.distns.Normal, frame, y)
         np.testing.assert_allclose(predict_dist(model, frame).mean(), model.predict(frame))
         with pytest.raises(NotFittedError):
             predict_dist(ngboost.NGBRegressor(), X)
 
-    def test_several_targets(self, data):
-        X, y = data
-        model = self.fitted(data, lambda distns: distns.MultivariateNormal(2), np.column_stack([y, y[::-1]]))
-        assert supports_dist(model)
-        dist, own = predict_dist(model, X), model.pred_dist(X)
-        assert isinstance(dist, NormalJoint)
-        np.testing.assert_array_equal(dist.mean(), own.loc)
-        np.testing.assert_allclose(dist.cov(), own.cov, rtol=1e-9)
-        targets = np.column_stack([y, y])
-        np.testing.assert_allclose(dist.logpdf(targets), own.logpdf(targets), rtol=1e-7)
-
 
 class TestQuantileForest:
     @pytest.mark.parametrize("name", ["RandomForestQuantileRegressor", "ExtraTreesQuantileRegressor"])
-    @pytest.mark.parametrize("options", [{}, {"max_samples_leaf": None, "min_samples_leaf": 5}])
-    def test_quantiles_are_the_forest_s_own(self, data, name, options):
+    def test_quantiles_are_the_forest_s_own(self, data, name):
         package = pytest.importorskip("quantile_forest")
         X, y = data
-        model = getattr(package, name)(n_estimators=30, random_state=0, **options)
-        assert supports_dist(model)
-        model.fit(X, y)
-        dist = predict_dist(model, X)
-        assert isinstance(dist, Quantiles)
-        np.testing.assert_allclose(dist.quantile(LEVELS), model.predict(X, quantiles=LEVELS), rtol=1e-12)
-        mean = model.predict(X, quantiles="mean")
-        np.testing.assert_allclose(dist.mean(), mean, atol=0.05 * y.std())
+        for options in ({}, {"max_samples_leaf": None, "min_samples_leaf": 5}):
+            model = getattr(package, name)(n_estimators=30, random_state=0, **options)
+            assert supports_dist(model)
+            with pytest.raises(NotFittedError):
+                predict_dist(model, X)
+            dist = predict_dist(model.fit(X, y), X)
+            assert isinstance(dist, Quantiles)
+            np.testing.assert_allclose(dist.quantile(LEVELS), model.predict(X, quantiles=LEVELS), rtol=1e-12)
+            mean = model.predict(X, quantiles="mean")
+            np.testing.assert_allclose(dist.mean(), mean, atol=0.05 * y.std())
 
-    def test_subclass_frame_and_pipeline(self, data):
+    def test_subclass_frame_pipeline_and_several_targets(self, data):
         package = pytest.importorskip("quantile_forest")
         X, y = data
 
@@ -146,83 +139,43 @@ class TestQuantileForest:
         model = make_pipeline(scaler, Mine(n_estimators=5, random_state=0)).fit(frame, y)
         expected = model[-1].predict(model[0].transform(frame), quantiles=[0.25, 0.75])
         np.testing.assert_allclose(predict_dist(model, frame).interval(0.5), expected)
-
-    def test_unfitted_and_several_targets(self, data):
-        package = pytest.importorskip("quantile_forest")
-        X, y = data
-        model = package.RandomForestQuantileRegressor(n_estimators=3, random_state=0)
-        with pytest.raises(NotFittedError):
-            predict_dist(model, X)
         with pytest.raises(ValueError, match="predicts 2 targets"):
-            predict_dist(model.fit(X, np.column_stack([y, y])), X)
+            predict_dist(Mine(n_estimators=3).fit(X, np.column_stack([y, y])), X)
+
+
+LOCATION_SCALE = [
+    ("Normal", ["mu", "sigma"], None, Normal),
+    ("TDistribution", ["mu", "sigma"], {"df": 5}, StudentT),
+    ("Laplace", ["mu", "scale"], None, ScipyDistribution),
+    ("Logistic", ["mu", "scale"], None, ScipyDistribution),
+]
+FAMILIES = [
+    ("LogNormal", {"mu": [[0.2], [1.0], [2.0]], "sigma": 0.4}),
+    ("Gamma", {"alpha": [[2.0], [3.0], [4.5]], "beta": 0.7}),
+    ("Exponential", {"rate": [[0.5], [1.0], [4.0]]}),
+    ("Weibull", {"scale": [[0.5], [1.0], [4.0]], "k": 1.7}),
+    ("Normal", {"mu": 1.0, "sigma": [[0.5], [1.0], [4.0]]}),
+    ("Delta", {"c": [[0.5], [1.0], [4.0]]}),
+]
 
 
 class TestSkpro:
     @pytest.fixture
-    def frame(self, data):
-        pytest.importorskip("skpro")
-        X, y = data
-        return pd.DataFrame(X, columns=list("abc"), index=np.arange(100, 160)), pd.DataFrame(
-            {"y": y}, index=np.arange(100, 160)
-        )
+    def frame(self, skpro, data):
+        index = np.arange(100, 160)
+        return pd.DataFrame(data[0], index, list("abc")), pd.DataFrame({"y": data[1]}, index)
 
-    def compare(self, model, X, kind, levels=LEVELS, **tolerance):
-        dist = predict_dist(model, X)
+    def compare(self, model, X, kind, levels=LEVELS):
+        dist, own = predict_dist(model, X), model.predict_proba(X)
         assert type(dist) is kind
         assert len(dist) == len(X)
-        own = model.predict_proba(X)
-        tolerance = tolerance or {"rtol": 1e-9}
-        np.testing.assert_allclose(dist.quantile(levels), own.quantile(levels).to_numpy(), **tolerance)
+        np.testing.assert_allclose(dist.quantile(levels), own.quantile(levels).to_numpy(), rtol=1e-9)
         np.testing.assert_allclose(dist.mean(), own.mean().to_numpy()[:, 0], rtol=1e-6)
         return dist, own
 
-    @pytest.mark.parametrize(
-        ("family", "parameters", "expected"),
-        [
-            ("Normal", {}, Normal),
-            ("TDistribution", {"df": 5}, StudentT),
-            ("Laplace", {}, ScipyDistribution),
-            ("Logistic", {}, ScipyDistribution),
-        ],
-    )
-    def test_location_scale_families(self, frame, family, parameters, expected):
-        from skpro import distributions
-        from skpro.regression.residual import ResidualDouble
-
-        X, y = frame
-        names = {"TDistribution": ["mu", "sigma"], "Normal": ["mu", "sigma"]}.get(family, ["mu", "scale"])
-        model = ResidualDouble(
-            LinearRegression(),
-            dist=getattr(distributions, family),
-            distr_loc_scale_name=names,
-            distr_params=parameters or None,
-        )
-        assert supports_dist(model)
-        with pytest.raises(NotFittedError):
-            predict_dist(model, X)
-        dist, own = self.compare(model.fit(X, y), X, expected)
-        density = own.log_pdf(y.set_axis(own.columns, axis=1)).to_numpy()[:, 0]
-        np.testing.assert_allclose(dist.logpdf(y["y"].to_numpy()), density, rtol=1e-7)
-
-    @pytest.mark.parametrize(
-        ("family", "parameters"),
-        [
-            ("LogNormal", {"mu": [[0.2], [1.0], [2.0]], "sigma": 0.4}),
-            ("Gamma", {"alpha": [[2.0], [3.0], [4.5]], "beta": 0.7}),
-            ("Exponential", {"rate": [[0.5], [1.0], [4.0]]}),
-            ("Weibull", {"scale": [[0.5], [1.0], [4.0]], "k": 1.7}),
-            ("Normal", {"mu": 1.0, "sigma": [[0.5], [1.0], [4.0]]}),
-            ("Delta", {"c": [[0.5], [1.0], [4.0]]}),
-        ],
-    )
-    def test_every_family_that_is_translated_keeps_its_quantiles(self, data, family, parameters):
-        distributions = pytest.importorskip("skpro.distributions")
-        own = getattr(distributions, family)(**parameters, index=pd.RangeIndex(3), columns=["y"])
-        dist = predict_dist(self.predicting(own), np.zeros((3, 1)))
-        np.testing.assert_allclose(dist.quantile(LEVELS), own.quantile(LEVELS).to_numpy(), rtol=1e-9)
-
     @staticmethod
-    def predicting(own):
+    def predicted(own):
+        """Return the distribution of a model that predicts `own`."""
         from skpro.regression.base import BaseProbaRegressor
 
         class Predicts(BaseProbaRegressor):
@@ -231,81 +184,74 @@ class TestSkpro:
             def predict_proba(self, X):
                 return own
 
-        return Predicts()
+        return predict_dist(Predicts(), np.zeros((len(own), 1)))
 
-    def test_samples(self, frame):
+    @pytest.mark.parametrize(("family", "names", "parameters", "expected"), LOCATION_SCALE)
+    def test_location_scale_families(self, skpro, frame, family, names, parameters, expected):
+        from skpro.regression.residual import ResidualDouble
+
+        X, y = frame
+        options = {"distr_loc_scale_name": names, "distr_params": parameters}
+        model = ResidualDouble(LinearRegression(), dist=getattr(skpro, family), **options)
+        assert supports_dist(model)
+        with pytest.raises(NotFittedError):
+            predict_dist(model, X)
+        dist, own = self.compare(model.fit(X, y), X, expected)
+        density = own.log_pdf(y.set_axis(own.columns, axis=1)).to_numpy()[:, 0]
+        np.testing.assert_allclose(dist.logpdf(y["y"].to_numpy()), density, rtol=1e-7)
+        if family == "Normal":
+            by_array = ResidualDouble(LinearRegression()).fit(X.to_numpy(), y["y"].to_numpy())
+            np.testing.assert_allclose(predict_dist(by_array, X.to_numpy()).mean(), dist.mean())
+
+    def test_every_family_that_is_translated_keeps_its_quantiles(self, skpro, subtests):
+        for family, parameters in FAMILIES:
+            own = getattr(skpro, family)(**parameters, index=pd.RangeIndex(3), columns=["y"])
+            with subtests.test(family):
+                expected = own.quantile(LEVELS).to_numpy()
+                np.testing.assert_allclose(self.predicted(own).quantile(LEVELS), expected, rtol=1e-9)
+        with pytest.raises(ValueError, match="predicts 2 targets"):
+            self.predicted(skpro.Normal(np.zeros((3, 2)), 1.0))
+
+    def test_samples(self, skpro, frame):
         from skpro.regression.bootstrap import BootstrapRegressor
+        from skpro.regression.nonparametric import NadarayaWatsonCDE
 
         X, y = frame
         model = BootstrapRegressor(LinearRegression(), n_bootstrap_samples=7, random_state=0).fit(X, y)
         dist, own = self.compare(model, X, Empirical, levels=[0.05, 0.33, 0.5, 0.95])
         assert dist.members.shape == (60, 7)
-        np.testing.assert_allclose(
-            dist.cdf(20.0), own.cdf(pd.DataFrame(20.0, X.index, own.columns)).to_numpy()[:, 0]
-        )
-
-    def test_repeated_index(self, frame):
-        from skpro.regression.bootstrap import BootstrapRegressor
-
-        X, y = frame
-        model = BootstrapRegressor(LinearRegression(), n_bootstrap_samples=7, random_state=0).fit(X, y)
-        expected = predict_dist(model, X.iloc[[5, 2, 5]])
+        expected = own.cdf(pd.DataFrame(20.0, X.index, own.columns)).to_numpy()[:, 0]
+        np.testing.assert_allclose(dist.cdf(20.0), expected)
         repeated = predict_dist(model, X.iloc[[5, 2, 5]].set_axis([1, 1, 1]))
-        np.testing.assert_array_equal(repeated.members, expected.members)
-        np.testing.assert_array_equal(expected.members, predict_dist(model, X).members[[5, 2, 5]])
-
-    def test_weighted_samples(self, frame):
-        from skpro.regression.nonparametric import NadarayaWatsonCDE
-
-        X, y = frame
-        model = NadarayaWatsonCDE().fit(X, y)
-        dist, _ = self.compare(model, X.iloc[:5], Empirical, levels=[0.07, 0.51, 0.93])
+        np.testing.assert_array_equal(repeated.members, dist.members[[5, 2, 5]])
+        weighted = NadarayaWatsonCDE().fit(X, y)
+        dist, _ = self.compare(weighted, X.iloc[:5], Empirical, levels=[0.07, 0.51, 0.93])
         assert np.ptp(dist.weights) > 0
-
-    def test_unequal_numbers_of_samples(self):
-        distributions = pytest.importorskip("skpro.distributions")
         index = pd.MultiIndex.from_tuples([(0, "a"), (0, "b"), (1, "a"), (1, "b"), (2, "b")])
-        own = distributions.Empirical(
-            pd.DataFrame({"y": [1.0, 10.0, 2.0, 20.0, 60.0]}, index=index),
-            index=pd.Index(["b", "a"]),
-            columns=["y"],
-        )
-        dist = predict_dist(self.predicting(own), np.zeros((2, 1)))
-        np.testing.assert_allclose(dist.mean(), [30.0, 1.5])
-        np.testing.assert_allclose(dist.ppf(1.0), [60.0, 2.0])
+        members = pd.DataFrame({"y": [1.0, 10.0, 2.0, 20.0, 60.0]}, index=index)
+        unequal = self.predicted(skpro.Empirical(members, index=pd.Index(["b", "a"]), columns=["y"]))
+        np.testing.assert_allclose(unequal.mean(), [30.0, 1.5])
+        np.testing.assert_allclose(unequal.ppf(1.0), [60.0, 2.0])
 
-    def test_mixture(self, frame):
+    def test_mixtures(self, skpro, frame):
         from skpro.regression.ensemble import BaggingRegressor
         from skpro.regression.residual import ResidualDouble
 
         X, y = frame
         model = BaggingRegressor(ResidualDouble(LinearRegression()), n_estimators=3, random_state=0).fit(X, y)
-        dist = predict_dist(model, X)
+        dist, own = predict_dist(model, X), model.predict_proba(X)
         assert isinstance(dist, NormalMixture)
-        own = model.predict_proba(X)
         np.testing.assert_allclose(dist.mean(), own.mean().to_numpy()[:, 0], rtol=1e-9)
         np.testing.assert_allclose(dist.var(), own.var().to_numpy()[:, 0], rtol=1e-9)
-        at = y["y"].to_numpy()
-        np.testing.assert_allclose(
-            dist.cdf(at), own.cdf(y.set_axis(own.columns, axis=1)).to_numpy()[:, 0], rtol=1e-9
-        )
-
-    def test_mixture_of_families_with_weights(self):
-        distributions = pytest.importorskip("skpro.distributions")
+        expected = own.cdf(y.set_axis(own.columns, axis=1)).to_numpy()[:, 0]
+        np.testing.assert_allclose(dist.cdf(y["y"].to_numpy()), expected, rtol=1e-9)
         place = {"index": pd.RangeIndex(2), "columns": ["y"]}
-        parts = [
-            distributions.Normal([[0.0], [1.0]], 1.0, **place),
-            distributions.Laplace([[3.0], [5.0]], 1.0, **place),
-        ]
-        own = distributions.Mixture([("n", parts[0]), ("l", parts[1])], weights=[0.25, 0.75])
-        dist = predict_dist(self.predicting(own), np.zeros((2, 1)))
+        parts = [skpro.Normal([[0.0], [1.0]], 1.0, **place), skpro.Laplace([[3.0], [5.0]], 1.0, **place)]
+        own = skpro.Mixture([("n", parts[0]), ("l", parts[1])], weights=[0.25, 0.75])
+        dist, at = self.predicted(own), pd.DataFrame({"y": [0.5, 4.0]})
         assert isinstance(dist, Mixture)
-        at = np.array([0.5, 4.0])
-        expected = sum(
-            w * part.cdf(pd.DataFrame(at[:, np.newaxis], columns=["y"])).to_numpy()[:, 0]
-            for w, part in zip([0.25, 0.75], parts, strict=True)
-        )
-        np.testing.assert_allclose(dist.cdf(at), expected, rtol=1e-9)
+        cdfs = [part.cdf(at).to_numpy()[:, 0] for part in parts]
+        np.testing.assert_allclose(dist.cdf(at["y"].to_numpy()), np.dot([0.25, 0.75], cdfs), rtol=1e-9)
 
     def test_unknown_family_by_its_quantiles(self, frame):
         from skpro.regression.naive import NaiveProbaRegressor
@@ -316,32 +262,16 @@ class TestSkpro:
         own = model.predict_proba(X).quantile(LEVELS).to_numpy()
         np.testing.assert_allclose(predict_dist(model, X).quantile(LEVELS), own, rtol=1e-9)
 
+    @pytest.mark.laws
+    @pytest.mark.filterwarnings("ignore")  # skpro calls a deprecated method of pandas
     def test_quantile_regression(self, frame):
         from skpro.regression.multiquantile import MultipleQuantileRegressor
 
         X, y = frame
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # skpro calls a deprecated method of pandas
-            model = MultipleQuantileRegressor(
-                QuantileRegressor(alpha=0.0), alpha=[0.1, 0.5, 0.9], sort_quantiles=True
-            ).fit(X, y)
-            dist = predict_dist(model, X)
-            own = model.predict_proba(X).quantile([0.25, 0.75]).to_numpy()
-        np.testing.assert_allclose(dist.quantile([0.25, 0.75]), own)
-
-    def test_numpy_input(self, frame):
-        from skpro.regression.residual import ResidualDouble
-
-        X, y = frame[0].to_numpy(), frame[1]["y"].to_numpy()
-        model = ResidualDouble(LinearRegression()).fit(X, y)
-        dist = predict_dist(model, X)
-        np.testing.assert_allclose(dist.mean(), LinearRegression().fit(X, y).predict(X))
-
-    def test_several_targets(self):
-        distributions = pytest.importorskip("skpro.distributions")
-        own = distributions.Normal(np.zeros((3, 2)), 1.0)
-        with pytest.raises(ValueError, match="predicts 2 targets"):
-            predict_dist(self.predicting(own), np.zeros((3, 1)))
+        inner, levels = QuantileRegressor(alpha=0.0), [0.1, 0.5, 0.9]
+        model = MultipleQuantileRegressor(inner, alpha=levels, sort_quantiles=True).fit(X, y)
+        own = model.predict_proba(X).quantile([0.25, 0.75]).to_numpy()
+        np.testing.assert_allclose(predict_dist(model, X).quantile([0.25, 0.75]), own)
 
 
 # ------------------------------------------------------------------------------ gradient boosting
@@ -380,92 +310,64 @@ class TestBoosting:
             predict_dist(named, data[0])
         assert not supports_dist(package.CatBoostRegressor())
 
-    def test_catboost_quantiles_in_any_order(self, data):
+    def test_catboost_quantiles_in_any_order(self, data, tmp_path):
         X, y = data
         model = catboost("MultiQuantile:alpha=0.85,0.15,0.4", y, X)
-        assert supports_dist(model)
-        dist = predict_dist(model, X)
-        assert isinstance(dist, Quantiles)
-        own = np.sort(model.predict(X), axis=1)  # as `Quantiles` sorts what crosses
-        np.testing.assert_allclose(dist.quantile([0.15, 0.4, 0.85]), own)
-
-    def test_catboost_loaded_from_a_file(self, data, tmp_path):
-        package = pytest.importorskip("catboost")
-        X, y = data
-        model = catboost("MultiQuantile:alpha=0.2,0.7", y, X)
         model.save_model(str(tmp_path / "model"))
-        loaded = package.CatBoostRegressor().load_model(str(tmp_path / "model"))
-        np.testing.assert_allclose(
-            predict_dist(loaded, X).quantile([0.2, 0.7]), predict_dist(model, X).quantile([0.2, 0.7])
-        )
+        loaded = type(model)().load_model(str(tmp_path / "model"))
+        assert supports_dist(model)
+        own = np.sort(model.predict(X), axis=1)  # as `Quantiles` sorts what crosses
+        for dist in (predict_dist(model, X), predict_dist(loaded, X)):
+            assert isinstance(dist, Quantiles)
+            np.testing.assert_allclose(dist.quantile([0.15, 0.4, 0.85]), own)
 
-    @pytest.mark.parametrize("levels", [[0.15, 0.6, 0.85], np.array([0.85, 0.15])])
+    @pytest.mark.parametrize("levels", [[0.15, 0.6, 0.85], np.array([0.85, 0.15]), [1 / 3, 2 / 3]])
     def test_xgboost_quantiles(self, data, levels, tmp_path):
         X, y = data
         model = xgboost(levels)
         assert supports_dist(model)
         with pytest.raises(NotFittedError):
             predict_dist(model, X)
-        model.fit(X, y)
-        dist = predict_dist(model, X)
+        dist = predict_dist(model.fit(X, y), X)
         assert isinstance(dist, Quantiles)
+        np.testing.assert_array_equal(dist.levels, np.sort(levels))  # all digits
         own = np.sort(model.predict(X), axis=1)
         np.testing.assert_allclose(dist.quantile(np.sort(levels)), own, rtol=1e-6)
         model.save_model(tmp_path / "model.json")
         loaded = type(model)()
         loaded.load_model(tmp_path / "model.json")
-        np.testing.assert_array_equal(predict_dist(loaded, X).quantile([0.3]), dist.quantile([0.3]))
+        np.testing.assert_allclose(predict_dist(loaded, X).levels, dist.levels, rtol=1e-7)
+        np.testing.assert_array_equal(predict_dist(loaded, X).values, dist.values)
 
-    def test_xgboost_levels_have_all_digits(self, data, tmp_path):
-        X, y = data
-        thirds = [1 / 3, 2 / 3]
-        model = xgboost(thirds).fit(X, y)
-        np.testing.assert_array_equal(predict_dist(model, X).levels, thirds)
-        model.save_model(tmp_path / "model.json")
-        loaded = type(model)()
-        loaded.load_model(tmp_path / "model.json")
-        np.testing.assert_allclose(predict_dist(loaded, X).levels, thirds, rtol=1e-7)
-
-    def test_in_containers(self, data):
-        X, y = data
-        pipeline = make_pipeline(StandardScaler(), xgboost([0.1, 0.9]))
-        search = GridSearchCV(pipeline, {"xgbregressor__max_depth": [2]}, cv=2, scoring=lambda *_: 0.0)
-        assert supports_dist(search)
-        assert predict_dist(search.fit(X, y), X).interval(0.8).shape == (60, 2)
-
-    def test_one_quantile_is_no_distribution(self, data):
+    def test_one_quantile_or_another_loss_is_no_distribution(self, data, subtests):
         X, y = data
         lightgbm = pytest.importorskip("lightgbm")
-        models = [
-            lightgbm.LGBMRegressor(objective="quantile", alpha=0.35, n_estimators=3, verbose=-1).fit(X, y),
-            catboost("Quantile:alpha=0.35", y, X),
-            xgboost(0.35).fit(X, y),
-            xgboost([0.35]).fit(X, y),
-            QuantileRegressor(quantile=0.35).fit(X, y),
-            make_pipeline(HistGradientBoostingRegressor(loss="quantile", quantile=0.35, max_iter=2)).fit(
-                X, y
-            ),
-        ]
-        for model in models:
-            assert not supports_dist(model)
-            message = (
-                r"predicts a single quantile at level 0\.35 .* skuq\.UncertaintyRegressor\(\w+\(\.\.\.\)\)"
-            )
-            with pytest.raises(NotProbabilisticError, match=message):
-                predict_dist(model.fit(X, y), X)
-
-    def test_other_losses_give_none(self, data):
-        X, y = data
-        for model in (catboost("RMSE", y, X), pytest.importorskip("xgboost").XGBRegressor(n_estimators=2)):
-            assert not supports_dist(model)
-            with pytest.raises(NotProbabilisticError, match="gives no predictive distribution"):
-                predict_dist(model.fit(X, y), X)
+        one = r"predicts a single quantile at level 0\.35 .* skuq\.UncertaintyRegressor\(\w+\(\.\.\.\)\)"
+        none = "gives no predictive distribution"
+        boosting = HistGradientBoostingRegressor(loss="quantile", quantile=0.35, max_iter=2)
+        for model, message in (
+            (lightgbm.LGBMRegressor(objective="quantile", alpha=0.35, n_estimators=3, verbose=-1), one),
+            (catboost("Quantile:alpha=0.35", y, X), one),
+            (xgboost(0.35), one),
+            (xgboost([0.35]), one),
+            (QuantileRegressor(quantile=0.35), one),
+            (make_pipeline(boosting), one),
+            (catboost("RMSE", y, X), none),
+            (xgboost(None).set_params(objective="reg:squarederror"), none),
+        ):
+            model.fit(X, y)
+            with subtests.test(model=repr(model)[:30]):
+                assert not supports_dist(model)
+                with pytest.raises(NotProbabilisticError, match=message):
+                    predict_dist(model, X)
 
 
+@pytest.mark.laws
 def test_nothing_is_imported_that_the_user_has_not_imported():
     code = (
-        "import sys; import skuq.prediction; packages = 'ngboost', 'quantile_forest', 'skpro', 'optuna', "
-        "'catboost', 'xgboost', 'lightgbm'; "
+        "import sys, skuq.regressors; from sklearn.linear_model import Ridge; "
+        "assert not skuq.prediction.supports_dist(Ridge()); packages = 'ngboost', 'quantile_forest', "
+        "'skpro', 'optuna', 'catboost', 'xgboost', 'lightgbm', 'tabpfn', 'tabicl', 'torch'; "
         "print([name for name in packages if name in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

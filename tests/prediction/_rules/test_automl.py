@@ -46,17 +46,14 @@ def test_a_learner_takes_a_dictionary_without_rows(frame):
     CalibrationCurveDisplay.from_estimator(learner, {"data": frame}, frame["y"])
 
 
-def test_a_last_estimator_without_a_distribution_of_its_own_is_named_by_the_error(frame):
+def test_a_learner_without_a_distribution_is_named_by_the_error(frame, monkeypatch):
     learner = plan(BayesianRidge()).skb.make_learner().fit({"data": frame})
     with pytest.raises(NotProbabilisticError, match="of the last estimator of this SkrubLearner"):
         predict_dist(learner, {"data": frame})
     features = learner.truncated_after("features").transform({"data": frame})
     assert len(predict_dist(learner.find_fitted_estimator("model"), features)) == len(frame)
-
-
-def test_without_skrubs_private_method_the_error_names_the_public_way(frame, monkeypatch):
     learner = plan(UncertaintyRegressor(Ridge(), effort="low")).skb.make_learner().fit({"data": frame})
-    monkeypatch.delattr(skrub.SkrubLearner, "_eval_in_mode")
+    monkeypatch.delattr(skrub.SkrubLearner, "_eval_in_mode")  # a private method of skrub
     with pytest.raises(NotProbabilisticError, match=r"learner\.find_fitted_estimator"):
         predict_dist(learner, {"data": frame})
 

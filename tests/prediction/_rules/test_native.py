@@ -8,11 +8,13 @@ from sklearn.dummy import DummyRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
-from sklearn.linear_model import ARDRegression, BayesianRidge
+from sklearn.linear_model import ARDRegression, BayesianRidge, QuantileRegressor
 
 from skuq.distributions import Normal
 from skuq.exceptions import NoDensityError, NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
+from skuq.prediction._rules.quantile_estimators import configured_levels, find_quantile_loss
+from skuq.regressors import MultiQuantileRegressor
 
 
 class TestBayesianLinear:
@@ -65,22 +67,16 @@ class TestBayesianLinear:
         np.testing.assert_allclose(predict_dist(plain, X.astype(object)).std(), expected.std())
         np.testing.assert_allclose(predict_dist(plain, X.tolist()).std(), expected.std())
 
-    def test_unfitted(self, data):
-        with pytest.raises(NotFittedError):
-            predict_dist(BayesianRidge(), data[0])
-
-    @pytest.mark.parametrize("bad", [np.nan, np.inf])
-    def test_missing_values_in_X(self, data, bad):
+    def test_bad_X(self, data):
         X, y = data
+        with pytest.raises(NotFittedError):
+            predict_dist(BayesianRidge(), X)
         model = BayesianRidge().fit(X, y)
         broken = X.copy()
-        broken[3, 1] = bad
-        with pytest.raises(ValueError, match="contains"):
-            predict_dist(model, broken)
-
-    def test_strings_and_wrong_columns_in_X(self, data):
-        X, y = data
-        model = BayesianRidge().fit(X, y)
+        for bad in (np.nan, np.inf):
+            broken[3, 1] = bad
+            with pytest.raises(ValueError, match="contains"):
+                predict_dist(model, broken)
         with pytest.raises(ValueError, match="could not convert string to float"):
             predict_dist(model, np.full((2, 3), "a", dtype=object))
         with pytest.raises(ValueError, match="features"):
@@ -94,70 +90,50 @@ class TestGaussianProcess:
         return GaussianProcessRegressor(kernel, **options).fit(X, y)
 
     @pytest.mark.parametrize("normalize_y", [False, True])
-    def test_scalar_alpha_is_noise_in_the_units_of_the_scaled_target(self, data, normalize_y):
+    def test_noise_is_alpha_or_the_white_part_of_the_kernel(self, data, normalize_y):
         X, y = data
         model = self.fitted(data, alpha=0.3, normalize_y=normalize_y)
         reported = model.predict(X, return_std=True)[1]
-        noise = 0.3 * (y.var() if normalize_y else 1.0)
+        noise = 0.3 * (y.var() if normalize_y else 1.0)  # in the units of the scaled target
         dist = predict_dist(model, X)
         np.testing.assert_allclose(dist.var(), reported**2 + noise, rtol=1e-12)
         np.testing.assert_allclose(dist.epistemic().std(), reported, rtol=1e-12)
         np.testing.assert_allclose(dist.aleatoric().var(), noise, rtol=1e-8)
-
-    @pytest.mark.parametrize("normalize_y", [False, True])
-    def test_white_kernel_is_the_same_model_as_alpha(self, data, normalize_y):
-        X, _ = data
-        by_alpha = predict_dist(self.fitted(data, alpha=0.3, normalize_y=normalize_y), X)
         kernel = RBF(1.5, "fixed") + WhiteKernel(0.3, "fixed")
         by_kernel = predict_dist(self.fitted(data, kernel, alpha=1e-12, normalize_y=normalize_y), X)
-        np.testing.assert_allclose(by_kernel.std(), by_alpha.std(), rtol=1e-8)
-        np.testing.assert_allclose(by_kernel.epistemic().std(), by_alpha.epistemic().std(), rtol=1e-6)
+        np.testing.assert_allclose(by_kernel.std(), dist.std(), rtol=1e-8)
+        np.testing.assert_allclose(by_kernel.epistemic().std(), dist.epistemic().std(), rtol=1e-6)
 
-    def test_white_kernel_inside_a_product(self, data):
+    def test_noise_inside_a_product_and_no_noise(self, data):
         X, _ = data
         kernel = ConstantKernel(2.0, "fixed") * (RBF(1.5, "fixed") + WhiteKernel(0.15, "fixed"))
         dist = predict_dist(self.fitted(data, kernel, alpha=1e-12), X)
         np.testing.assert_allclose(dist.aleatoric().var(), 0.3, rtol=1e-6)
-
-    def test_without_noise_all_uncertainty_is_about_the_function(self, data):
-        X, _ = data
         kernel = DotProduct(1.0, "fixed") + RBF(1.5, "fixed")
-        model = self.fitted(data, kernel, alpha=1e-10)
-        dist = predict_dist(model, X + 3.0)
+        dist = predict_dist(self.fitted(data, kernel, alpha=1e-10), X + 3.0)
         np.testing.assert_allclose(dist.epistemic().std(), dist.std(), rtol=1e-6)
 
-    def test_default_kernel(self, data):
+    def test_default_kernel_and_shapes_of_alpha_and_y(self, data):
         X, y = data
         dist = predict_dist(GaussianProcessRegressor(alpha=0.5, optimizer=None).fit(X, y), X[:1])
         assert dist.aleatoric().var()[0] == pytest.approx(0.5)
+        expected = predict_dist(self.fitted(data, alpha=0.3), X)
+        one_entry = predict_dist(self.fitted(data, alpha=np.array([0.3])), X)
+        np.testing.assert_allclose(one_entry.std(), expected.std())
+        frame = pd.DataFrame(X, columns=list("abc"))
+        column = predict_dist(self.fitted((frame, y[:, np.newaxis]), alpha=0.3), frame)
+        np.testing.assert_allclose(column.std(), expected.std())
 
-    def test_alpha_of_one_entry_is_a_scalar(self, data):
-        X, _ = data
-        dist = predict_dist(self.fitted(data, alpha=np.array([0.3])), X)
-        np.testing.assert_allclose(dist.std(), predict_dist(self.fitted(data, alpha=0.3), X).std())
-
-    def test_alpha_per_row_raises(self, data):
-        X, _ = data
+    def test_errors(self, data):
+        X, y = data
         model = self.fitted(data, alpha=np.full(60, 0.3))
         assert not supports_dist(model)
         with pytest.raises(NotProbabilisticError, match="got one value per training row"):
             predict_dist(model, X)
-
-    def test_unfitted_raises_though_scikit_learn_predicts_the_prior(self, data):
-        with pytest.raises(NotFittedError):
-            predict_dist(GaussianProcessRegressor(), data[0])
-
-    def test_several_targets(self, data):
-        X, y = data
-        model = self.fitted((X, np.column_stack([y, y])), alpha=0.3)
+        with pytest.raises(NotFittedError):  # though scikit-learn predicts the prior
+            predict_dist(GaussianProcessRegressor(), X)
         with pytest.raises(ValueError, match="needs one target"):
-            predict_dist(model, X)
-
-    def test_one_column_target_and_data_frame(self, data):
-        X, y = data
-        frame = pd.DataFrame(X, columns=list("abc"))
-        column = predict_dist(self.fitted((frame, y[:, np.newaxis]), alpha=0.3), frame)
-        np.testing.assert_allclose(column.std(), predict_dist(self.fitted(data, alpha=0.3), X).std())
+            predict_dist(self.fitted((X, np.column_stack([y, y])), alpha=0.3), X)
 
 
 class TestDummy:
@@ -172,14 +148,10 @@ class TestDummy:
         np.testing.assert_array_equal(dist.std(), 0.0)
         np.testing.assert_allclose(dist.crps(y), np.abs(y - model.predict(X)))
 
-    def test_no_density(self, data):
+    def test_errors(self, data):
         X, y = data
-        dist = predict_dist(DummyRegressor().fit(X, y), X)
         with pytest.raises(NoDensityError):
-            dist.logpdf(y)
-
-    def test_unfitted_and_several_targets(self, data):
-        X, y = data
+            predict_dist(DummyRegressor().fit(X, y), X).logpdf(y)
         with pytest.raises(NotFittedError):
             predict_dist(DummyRegressor(), X)
         with pytest.raises(ValueError, match="needs one target"):
@@ -198,36 +170,78 @@ class Convention(RegressorMixin, BaseEstimator):
         return (loc, pd.Series(np.full(len(X), self.std_))) if return_std else loc
 
 
-class Swallows(Convention):
-    def predict(self, X, **params):
-        return super().predict(X, **params)
-
-
 def test_return_std_of_another_package(data):
     X, y = data
-    assert supports_dist(Convention())
-    dist = predict_dist(Convention().fit(X, y), X)
-    np.testing.assert_allclose(dist.std(), y.std())
 
+    class Swallows(Convention):
+        def predict(self, X, **params):
+            return super().predict(X, **params)
 
-def test_return_std_hidden_in_keywords_is_not_enough(data):
-    X, y = data
-    assert not supports_dist(Swallows())
-    with pytest.raises(NotProbabilisticError, match="Swallows"):
-        predict_dist(Swallows().fit(X, y), X)
-
-
-def test_a_model_that_predicts_parameters_raises_an_error_that_names_register(data):
-    X, y = data
-
-    class MeanAndVariance(RegressorMixin, BaseEstimator):
-        def fit(self, X, y):
-            self.fitted_ = True
-            return self
-
+    class MeanAndVariance(Convention):
         def predict(self, X, return_std=False):
             both = np.ones((len(X), 2))
             return (both, both) if return_std else both
 
+    assert supports_dist(Convention())
+    np.testing.assert_allclose(predict_dist(Convention().fit(X, y), X).std(), y.std())
+    assert not supports_dist(Swallows())
+    with pytest.raises(NotProbabilisticError, match="Swallows"):
+        predict_dist(Swallows().fit(X, y), X)
     with pytest.raises(ValueError, match=r"shape \(\d+, 2\).*parameters of a distribution.*skuq.register"):
         predict_dist(MeanAndVariance().fit(X, y), X)
+
+
+# ------------------------------------------------------------------- quantile losses of scikit-learn 1.10
+
+
+def tree(name, module="sklearn.ensemble", parameter=True):
+    """Return a stand-in of a class, which predicts a quantile only with `criterion="quantile"`."""
+
+    class Tree(RegressorMixin, BaseEstimator):
+        def __init__(self, criterion="squared_error", quantile=0.5):
+            self.criterion = criterion
+            self.quantile = quantile
+
+        def fit(self, X, y):
+            self.value_ = np.quantile(y, self.quantile) if self.criterion == "quantile" else np.mean(y)
+            return self
+
+        def predict(self, X):
+            return np.full(len(X), self.value_)
+
+    class Old(Tree):
+        def __init__(self, criterion="squared_error"):
+            self.criterion = criterion
+
+    made = Tree if parameter else Old
+    made.__name__, made.__module__ = name, module
+    return made
+
+
+@pytest.mark.parametrize("name", ["DecisionTreeRegressor", "RandomForestRegressor", "ExtraTreesRegressor"])
+def test_trees_and_forests_predict_quantiles_by_their_criterion(data, name):
+    X, y = data
+    for cls in (tree(name), type("Subclass", (tree(name),), {})):
+        model = MultiQuantileRegressor(cls(), [0.1, 0.5, 0.9]).fit(X, y)
+        np.testing.assert_allclose(model.predict_dist(X[:1]).values, [np.quantile(y, [0.1, 0.5, 0.9])])
+        message = r"predicts a single quantile at level 0\.2 .*skuq\.UncertaintyRegressor"
+        with pytest.raises(NotProbabilisticError, match=message):
+            predict_dist(cls(criterion="quantile", quantile=0.2).fit(X, y), X)
+        with pytest.raises(NotProbabilisticError, match="gives no predictive distribution"):
+            predict_dist(cls().fit(X, y), X)
+    assert configured_levels(tree(name)()) is None
+    assert configured_levels(tree(name)(criterion="quantile", quantile=0.2)) == [0.2]
+    assert find_quantile_loss(tree(name, parameter=False)()) is None  # scikit-learn 1.9
+
+
+def test_a_quantile_beside_a_loss_is_no_quantile_model():
+    """Without the right criterion, the forecasts at all levels would be equal."""
+    other = tree("Tree", "another_package")
+    assert find_quantile_loss(other()) is None
+    assert find_quantile_loss(QuantileRegressor()) is not None
+
+    class OnlyQuantile(BaseEstimator):
+        def __init__(self, quantile=0.5):
+            self.quantile = quantile
+
+    assert find_quantile_loss(OnlyQuantile())[1].one(0.3) == {"quantile": 0.3}
