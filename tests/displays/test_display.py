@@ -340,13 +340,19 @@ def test_a_note_in_the_legend_has_brackets_only_beside_a_name(display, few):
 
 
 @every
-def test_one_row_and_constant_predictions_can_be_drawn(display):
+@pytest.mark.parametrize("kind", ["one row", "constant", "point masses"])
+def test_one_row_and_constant_predictions_can_be_drawn(display, kind):
     y = np.random.default_rng(0).normal(size=60)
-    for y_true, loc, scale in (([1.0], [0.5], [2.0]), (y, 0 * y, 0 * y + 1), (0 * y, 0 * y, 0 * y)):
-        drawn = display.from_predictions(y_true, (loc, scale))
-        drawn.figure_.canvas.draw()
-        assert drawn.ax_.has_data()
-        assert np.isfinite([*drawn.ax_.get_xlim(), *drawn.ax_.get_ylim()]).all()
+    cases = {
+        "one row": ([1.0], [0.5], [2.0]),
+        "constant": (y, 0 * y, 0 * y + 1),
+        "point masses": (0 * y, 0 * y, 0 * y),
+    }
+    y_true, *dist = cases[kind]
+    drawn = display.from_predictions(y_true, tuple(dist))
+    drawn.figure_.canvas.draw()
+    assert drawn.ax_.has_data()
+    assert np.isfinite([*drawn.ax_.get_xlim(), *drawn.ax_.get_ylim()]).all()
 
 
 def points_of(artist):

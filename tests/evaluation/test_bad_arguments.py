@@ -231,7 +231,7 @@ BAD_TYPES = [
     (lambda: Tilt("word").weights(pd.DataFrame({"word": ["a"]}), 1.0), "`X` must hold real numbers"),
     (lambda: curve(shift=2), "`shift` must be a Tilt or a function"),
     (lambda: curve(scoring=3), "`scoring` must be a name, a scorer"),
-    (lambda: curve(scoring=[get_scorer("picp")]), "`scoring` must be a list of names"),
+    (lambda: curve(scoring=[get_scorer("neg_crps")]), "`scoring` must be a list of names"),
     (lambda: curve(scoring=lambda model, X, y: 0.0), "accept `sample_weight`, .* '<lambda>' does not"),
     (lambda: curve(scoring=lambda *args, sample_weight=None: {}), "return one number, but '<lambda>' ret"),
     (lambda: curve(cv="five"), "`cv` must be an int, a splitter"),
