@@ -189,7 +189,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     ...         "ridge": {"estimator": Ridge(), "params": {"alpha": [0.01, 0.1, 1.0]}},
     ...     }
     ... }
-    >>> model = AutoUncertaintyRegressor(space, time_budget=None, n_trials=4, random_state=0)
+    >>> model = AutoUncertaintyRegressor(space, time_budget=None, n_trials=2, random_state=0)
     >>> model.fit(X[:100], y[:100]).predict_interval(X[100:]).shape
     (342, 2)
     >>> model.leaderboard_["state"].iloc[0]
