@@ -287,6 +287,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
             return self._bounds_on_support(self.estimator_.predict_interval(X, coverage))
         return super().predict_interval(X, coverage)
 
+    def _has_point(self) -> bool:
+        return self.method_ == "conformal" or (self.method_ == "native" and self.support is None)
+
     def _point(self, X: Any) -> FloatArray:
         return point_predict(self.estimator_, X)
 
