@@ -33,7 +33,6 @@ from skuq.regressors import (
     CrossConformalRegressor,
     MixtureRegressor,
     MultiQuantileRegressor,
-    ResidualRegressor,
     UncertaintyRegressor,
     default_estimators,
 )
@@ -284,17 +283,6 @@ def test_single_trees_in_cross_conformal_prediction(method, claimed):
     )
     model = CrossConformalRegressor(DecisionTreeRegressor(random_state=0), method)
     assert mean_coverage(model, 200, 3) == pytest.approx(claimed, abs=0.02)
-
-
-@pytest.mark.parametrize("n", [200, 1000])
-def test_fully_grown_trees_as_scale_of_fully_grown_trees(n):
-    assert claims(
-        ResidualRegressor,
-        "If both models are fully grown trees in one dimension, 90 % intervals cover about 73 %",
-    )
-    tree = DecisionTreeRegressor(random_state=0)
-    model = ResidualRegressor(tree, tree, location="refit", shape="empirical", shrink=False)
-    assert mean_coverage(model, n, 1) == pytest.approx(0.73, abs=0.05)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, QuantileRegressor, Ridge
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq import _sklearn_compat, predict_dist
@@ -34,8 +31,6 @@ from skuq.regressors import (
     ResidualRegressor,
     UncertaintyRegressor,
 )
-from skuq.regressors._log_scale_regressor import LogScaleRegressor, weighted_mean
-from skuq.regressors._scale_model import MeanOfModels, shrunk_scale_model
 from tests.regressors.worlds import heteroscedastic_world
 
 X, Y = heteroscedastic_world(150)
@@ -87,7 +82,8 @@ class CountedQuantile(QuantileRegressor):
 def student_model():
     rng = np.random.default_rng(0)
     y = X[:, 0] + rng.standard_t(4, size=len(X))
-    return ResidualRegressor(LinearRegression(), random_state=0).fit(X, y)
+    bootstrap = BootstrapRegressor(LinearRegression(), 5)
+    return RecalibratedRegressor(bootstrap, IsotonicRecalibrator(), cv=2, random_state=0).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +176,7 @@ def sizes(model):
 def test_kept_integrals_are_in_no_pickle(integrals):
     model = student_model()
     affine(model.predict_dist(X[:1]), 0.0, 1.0)
-    model._level_map.pieces.inverse  # noqa: B018  the inverse function, kept by the first quantile
+    model.recalibrators_[0].level_map_.pieces.inverse  # noqa: B018  the inverse function, kept by the first quantile
     before = sizes(model)
     dist = affine(model.predict_dist(X), 1.0, -2.0)
     dist.mean(), dist.crps(0.0), model.predict_dist(X).crps(0.0)
@@ -193,16 +189,16 @@ def test_kept_integrals_are_in_no_pickle(integrals):
 # -------------------------------------------------------------------- members predict once per call
 
 
-REFIT = ResidualRegressor(Counted(), location="refit")
-PAIR = [("one", REFIT), ("two", ResidualRegressor(Counted(), location="refit", shape="normal"))]
+REFIT = ResidualRegressor(Counted(), center="model")
+PAIR = [("one", REFIT), ("two", ResidualRegressor(Counted(), center="model", effort="low"))]
 
 
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
         (REFIT, 1),
-        (ResidualRegressor(Counted(), location="folds"), 5),
-        (UncertaintyRegressor(Counted(), method_params={"location": "refit"}), 1),
+        (ResidualRegressor(Counted()), 5),
+        (UncertaintyRegressor(Counted(), method_params={"center": "model"}), 1),
         (BootstrapRegressor(Counted(), 5), 5),
         (RecalibratedRegressor(BootstrapRegressor(Counted(), 5), cv=2), 5),
         (RecalibratedRegressor(REFIT, cv=2, ensemble=True), 2),
@@ -293,57 +289,6 @@ def test_words_still_become_numbers():
     features = ScaleFeatures.from_columns(table)
     np.testing.assert_array_equal(features(table, np.zeros(3))[:, 0], [0, 1, 0])
     np.testing.assert_array_equal(features(np.array([[1.0, 2.0]]), np.zeros(1)), [[-1.0, 2.0, 0.0]])
-
-
-def log_scale_data():
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(200, 3))
-    features[rng.uniform(size=features.shape) < 0.1] = np.nan
-    features[:, 1] = np.nan  # a column without a value
-    return features, rng.normal(size=200)
-
-
-def test_the_linear_part_is_that_of_the_pipeline_to_the_bit():
-    features, target = log_scale_data()
-    model = LogScaleRegressor(random_state=0).fit(features, target)
-    scaled = features / model.largest_
-    scaled[:, 1] = 0.0
-    pipeline = make_pipeline(SimpleImputer(), StandardScaler(), Ridge(1.0)).fit(scaled, target)
-    np.testing.assert_array_equal(model.predict_both(features)[:, 0], pipeline.predict(scaled))
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_a_part_without_weight_is_not_evaluated(share, monkeypatch):
-    features, target = log_scale_data()
-    model = LogScaleRegressor(random_state=0).fit(features, target)
-    expected = weighted_mean(model.predict_both(features), share)
-    size = len(pickle.dumps(model))
-    evaluated = []
-    linear, boosting = LogScaleRegressor._linear, HistGradientBoostingRegressor.predict
-    monkeypatch.setattr(
-        LogScaleRegressor, "_linear", lambda self, X: evaluated.append("linear") or linear(self, X)
-    )
-    monkeypatch.setattr(
-        HistGradientBoostingRegressor,
-        "predict",
-        lambda self, X: evaluated.append("boosting") or boosting(self, X),
-    )
-    model.with_share(share)
-    assert (LogScaleRegressor(share).fit(features, target).boosting_ is None) == (share == 1)
-    evaluated.clear()
-    np.testing.assert_array_equal(model.predict(features), expected)
-    assert evaluated == ["linear"] * (share > 0) + ["boosting"] * (share < 1)
-    if share == 1:
-        assert len(pickle.dumps(model)) < size / 10
-
-
-def test_one_scale_for_all_rows_needs_no_model():
-    target = np.array([1.0, 2.0, 3.0, 4.0])
-    useless = shrunk_scale_model(MeanOfModels(()), target, -target, 2.0, None)
-    assert useless.slope == 0
-    assert useless.model is None
-    np.testing.assert_array_equal(useless.predict(np.zeros((3, 2))), useless.from_logarithm(target[:3]))
-    assert shrunk_scale_model(Ridge(), target, -target, 2.0, None).model is not None
 
 
 # ----------------------------------------------------------------------------------- around members

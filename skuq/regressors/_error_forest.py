@@ -246,9 +246,9 @@ class LevelTrees:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Grow trees on whole groups, drawn with replacement. Return means over out-of-bag trees.
 
-        The means are the shares below the thresholds, for each row of ``codes``; the mean score in the leaf of
-        each row of the sample; and the mean score of the errors of the row's own fold, minus the mean score
-        of the other errors in the leaf.
+        The means are the shares below the thresholds for each row of ``codes``, the mean score in the leaf of
+        each row of the sample, and the mean score of the errors of the row's own fold minus the mean score of
+        the other errors in the leaf.
         """
         # Splits find changes of the location and of the scale.
         target = np.abs(score) if self.symmetric else np.column_stack([score, np.abs(score)])

@@ -88,9 +88,7 @@ WRAPPERS = {
     "bootstrap, noise that varies": lambda net: BootstrapRegressor(
         net, n_estimators=4, noise="heteroscedastic", random_state=0
     ),
-    "forest as scale": lambda net: ResidualRegressor(
-        net, scale_estimator=RandomForestRegressor(5, random_state=0), cv=2, random_state=0
-    ),
+    "residual, center model": lambda net: ResidualRegressor(net, center="model", cv=2, random_state=0),
     "recalibrated": lambda net: RecalibratedRegressor(
         UncertaintyRegressor(net, method="bootstrap", method_params={"n_estimators": 3}, random_state=0),
         cv=2,

@@ -146,8 +146,8 @@ def test_out_of_fold_distributions_of_another_model_are_warned_of():
 def test_the_models_of_two_halves_are_compared_too():
     X, y = world()
     with pytest.warns(FoldMismatchWarning):
-        model = ResidualRegressor(StopsEarly(), location="refit", cv=2, random_state=0).fit(X, y)
-    assert model.location_ == "folds"
+        model = ResidualRegressor(StopsEarly(), center="model", cv=2, random_state=0).fit(X, y)
+    assert len(model.estimators_) == 2
     models = Ridge(), DecisionTreeRegressor(), RandomForestRegressor(10), KNeighborsRegressor()
     for number, model in enumerate(models):
         folds = cross_fit(model, X, y, cv=KFold(2, shuffle=True, random_state=number), predict=point_predict)
@@ -159,7 +159,7 @@ def test_ordinary_models_give_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         RecalibratedRegressor(BayesianRidge(), random_state=0).fit(X, y)
-        ResidualRegressor(Ridge(), location="refit", random_state=0).fit(X, y)
+        ResidualRegressor(Ridge(), center="model", random_state=0).fit(X, y)
         CrossConformalRegressor(Ridge(), random_state=0).fit(X, y)
         CrossConformalRegressor(Ridge(), "jackknife+ab", random_state=0).fit(X, y)
 
@@ -168,7 +168,7 @@ def test_ordinary_models_give_no_warning():
 def test_units_do_not_matter(unit):
     X, y = world()
     with pytest.warns(FoldMismatchWarning):
-        ResidualRegressor(StopsEarly(unit), location="refit", random_state=0).fit(X, y * unit)
+        ResidualRegressor(StopsEarly(unit), center="model", random_state=0).fit(X, y * unit)
 
 
 class StopsEarly(LinearRegression):

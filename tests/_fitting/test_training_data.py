@@ -51,9 +51,8 @@ def grouped_world():
 
 
 SPIED = [
-    # a refit is compared with the folds' models on rows that these are trained on
-    ResidualRegressor(GroupSpy(), location="folds", cv=GroupKFold(3)),
-    UncertaintyRegressor(GroupSpy(), "residual", method_params={"location": "folds"}, cv=GroupKFold(3)),
+    ResidualRegressor(GroupSpy(), cv=GroupKFold(3)),
+    UncertaintyRegressor(GroupSpy(), "residual", cv=GroupKFold(3)),
 ]
 
 
@@ -256,9 +255,8 @@ STACKED = StackingRegressor([("ridge", Ridge()), ("neighbors", KNeighborsRegress
         lambda estimator: BootstrapRegressor(estimator, 3),
         ConformalRegressor,
         lambda estimator: CrossConformalRegressor(estimator, cv=2),
-        lambda estimator: ResidualRegressor(Ridge(), scale_estimator=estimator, cv=2),
     ],
-    ids=["uncertainty", "bootstrap", "split", "cv+", "scale"],
+    ids=["uncertainty", "bootstrap", "split", "cv+"],
 )
 def test_a_regressor_whose_predict_exists_after_fit_only_can_be_wrapped(wrap, estimator):
     X, y = linear_world(N)

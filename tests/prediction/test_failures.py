@@ -78,10 +78,6 @@ WRAPPERS = {
         lambda child: RecalibratedRegressor(ResidualRegressor(child, cv=KFold(3)), cv=KFold(4)),
         r"in fold \d of [34]",
     ),
-    "scale": (
-        lambda child: ResidualRegressor(Ridge(), scale_estimator=child, cv=KFold(4)),
-        r"the model of the scale",
-    ),
 }
 
 

@@ -39,7 +39,7 @@ METHODS = {
     "forest": ForestDistributionRegressor(FOREST, random_state=0),
     "residual": ResidualRegressor(Ridge(), random_state=0),
     "residual, low": ResidualRegressor(Ridge(), effort="low", random_state=0),
-    "residual, normal": ResidualRegressor(Ridge(), shape="normal", random_state=0),
+    "residual, center model": ResidualRegressor(Ridge(), center="model", random_state=0),
     "bootstrap": BootstrapRegressor(Ridge(), 20, random_state=0),
     "pool": MixtureRegressor(POOL, random_state=0),
     "recalibrated": RecalibratedRegressor(LeastSquaresRegressor(), random_state=0),
@@ -67,7 +67,7 @@ def mean_coverage(method, n, n_sets=12):
 
 
 @pytest.mark.parametrize("n", [12, 20])
-@pytest.mark.parametrize("method", ["forest", "residual", "residual, low", "residual, normal", "pool"])
+@pytest.mark.parametrize("method", ["forest", "residual", "residual, low", "residual, center model", "pool"])
 def test_intervals_cover_after_training_on_few_rows(method, n):
     assert 0.87 <= mean_coverage(method, n) <= 0.95
 
