@@ -86,7 +86,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     See Also
     --------
     ForestDistributionRegressor : Calibrated distribution of a forest. It has an epistemic part.
-    ResidualRegressor : Mean model and scale model.
+    ResidualRegressor : Distribution of the errors of any regressor.
     UncertaintyRegressor : Chooses the method that suits the regressor.
 
     Notes

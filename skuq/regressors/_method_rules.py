@@ -112,7 +112,7 @@ METHOD_RULES = (
         "...})`` is better). Also a quantile loss inside a search, BaggingRegressor or "
         "TransformedTargetRegressor",
         applies=lambda estimator, _: True,
-        fits="5.8 or 6.8",
+        fits="3.9",
         evidence="the method works with every regressor",
     ),
 )

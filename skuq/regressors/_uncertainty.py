@@ -38,7 +38,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         Method that gives the distribution.
 
         - "auto": the method is chosen for the estimator, see Notes.
-        - "residual": `ResidualRegressor`, models of the out-of-fold errors.
+        - "residual": `ResidualRegressor`, the distribution of the out-of-fold errors.
         - "recalibrated": `RecalibratedRegressor` around the distribution or the quantiles of the estimator.
         - "native": the distribution of the estimator, without recalibration.
         - "quantile": `MultiQuantileRegressor`, several quantiles without recalibration.

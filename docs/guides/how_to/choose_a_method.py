@@ -22,13 +22,11 @@ the class in the first column:
       - computational cost
     * - :class:`~skuq.regressors.UncertaintyRegressor`
       - start here
-      - cost of the selected method: usually as much as six or seven fits on all rows
+      - cost of the selected method: usually as much as four fits on all rows
     * - :class:`~skuq.regressors.ResidualRegressor`
-      - you want to choose how the errors of a regressor are modeled. By default, the
-        scale of the errors is a function of X, and their shape is empirical. The shape
-        also depends on X if that gives better out-of-fold forecasts
-      - eight or nine fits for the out-of-fold residuals of five folds (``cv``), which
-        take as long as six or seven fits on all rows, and a second model for the scale
+      - you want the distribution of the errors of any regressor. A forest learns it
+        from the out-of-fold errors, so mean, scale and shape may depend on X
+      - one fit per fold (five by default), which takes as long as four fits on all rows
     * - :class:`~skuq.regressors.MultiQuantileRegressor`
       - the estimator has a quantile loss (gradient boosting, quantile regression), and the shape of the distribution
         changes with X, for example if many targets are 0
