@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +112,11 @@ def in_words(X: np.ndarray) -> pd.DataFrame:
     )
 
 
-def by_skuq(base: Any, X: Any, y: np.ndarray, X_test: Any, seed: int) -> tuple[np.ndarray, Any]:
+def by_skuq(
+    base: Any, X: Any, y: np.ndarray, X_test: Any, seed: int, method: str = "residual", **params: Any
+) -> tuple[np.ndarray, Any]:
     """Return intervals of shape (n, 2, 4) and the distribution of the test rows."""
-    model = UncertaintyRegressor(base, "residual", random_state=seed).fit(X, y)
+    model = UncertaintyRegressor(base, method, method_params=params, random_state=seed).fit(X, y)
     dist = model.predict_dist(X_test)
     return dist.interval(LEVELS), dist
 
@@ -132,7 +135,13 @@ def by_mapie(base: Any, X: Any, y: np.ndarray, X_test: Any, seed: int) -> tuple[
     return model.fit_conformalize(X, y).predict_interval(X_test)[1], None
 
 
-METHODS = {"split": by_split, "MAPIE CV+": by_mapie}
+METHODS = {
+    "auto": partial(by_skuq, method="auto"),
+    "bootstrap": partial(by_skuq, method="bootstrap"),
+    "center model": partial(by_skuq, center="model"),
+    "split": by_split,
+    "MAPIE CV+": by_mapie,
+}
 
 
 def evaluate(method: str, base: str, name: str, seed: int, most: int) -> dict[str, Any]:

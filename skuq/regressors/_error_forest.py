@@ -208,7 +208,8 @@ class ErrorForest:
         return self.unit * np.interp(score, _TABLE_SCORES, self.standard)
 
     def _level_of(self, error: FloatArray) -> FloatArray:
-        return np.asarray(ndtr(np.interp(error / self.unit, self.standard, _TABLE_SCORES)))
+        # rounded, so that rounding errors, which depend on the units of y, do not change a split
+        return np.asarray(ndtr(np.round(np.interp(error / self.unit, self.standard, _TABLE_SCORES), 9)))
 
     def _codes(self, table: FloatArray) -> Codes:
         """Return the numbers of the bins, so that trees do not depend on units. Missing values have bin 0."""

@@ -239,7 +239,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         self._fit_models(estimator, data, fit, progress, averaged=averaged)
 
         # 2. Learn the distribution of the errors on a sample of the pairs.
-        weight = data.repetitions_of(rows)
+        weight = data.repetitions[rows]
         sample = sample_of_groups(groups[rows], np.flatnonzero(weight > 0), rng)
         place = np.full(len(data), -1)  # position of each row in the sample
         place[rows[sample]] = np.arange(len(sample))

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from joblib import Memory
-from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import BaggingRegressor
 from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.linear_model import LinearRegression
@@ -128,11 +127,9 @@ def selection_world(n, seed):
 
 def test_a_supervised_selector_inside_keeps_the_coverage_that_one_outside_loses():
     child = make_pipeline(SelectKBest(f_regression, k=10), LinearRegression())
-    # the noise is normal and the same everywhere
-    one_scale = {"scale_estimator": DummyRegressor(), "shape": "normal"}
     inside = mean_coverage(
         lambda seed: make_pipeline(
-            UncertaintyRegressor(child, method_params=one_scale, cv=5, random_state=seed),
+            UncertaintyRegressor(child, cv=5, random_state=seed),
             StdScalingRecalibrator(),
         ),
         selection_world,
@@ -142,7 +139,7 @@ def test_a_supervised_selector_inside_keeps_the_coverage_that_one_outside_loses(
     outside = mean_coverage(
         lambda seed: make_pipeline(
             SelectKBest(f_regression, k=10),
-            UncertaintyRegressor(LinearRegression(), method_params=one_scale, cv=5, random_state=seed),
+            UncertaintyRegressor(LinearRegression(), cv=5, random_state=seed),
             StdScalingRecalibrator(),
         ),
         selection_world,

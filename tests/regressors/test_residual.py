@@ -199,7 +199,7 @@ class CountedTree(DecisionTreeRegressor):
 def test_fits_by_rows(subtests):
     X, y = exponential_world(400)
     for options, fits in [
-        ({"effort": "low"}, 1.25),
+        ({"effort": "low"}, 1.75),
         ({}, 3.75),
         ({"effort": "high"}, 8.75),
         ({"cv": 4}, 2.75),
@@ -255,7 +255,7 @@ def test_a_refit_in_time_order_can_only_be_warned_of():
     [
         TimeSeriesSplit(4),
         RepeatedKFold(n_splits=3, n_repeats=2, random_state=0),
-        ShuffleSplit(1, random_state=0),
+        ShuffleSplit(1, test_size=0.5, random_state=0),
     ],
     ids=["time series", "repeated", "one split"],
 )
@@ -460,7 +460,7 @@ def test_words_missing_values_and_dates_are_features():
     y = np.where(word == "wild", 2.0, 0.2) * rng.normal(size=300)
     model = ResidualRegressor(DummyRegressor(), random_state=0).fit(X, y)
     std = model.predict_dist(X).std()
-    assert np.median(std[word == "wild"]) > 3 * np.median(std[word == "calm"])
+    assert np.median(std[word == "wild"]) > 2 * np.median(std[word == "calm"])
     assert np.isfinite(model.predict_dist(X.assign(word="never before")).std()).all()
 
 
