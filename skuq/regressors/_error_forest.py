@@ -8,17 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.sparse import csr_matrix
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 from sklearn.tree import ExtraTreeRegressor
 
-from skuq._few_rows import few_rows_reported
 from skuq._fitting.seeds import MAX_SEED
 from skuq._typing import FloatArray, IntArray
 from skuq._units import power_of_two
-from skuq.distributions import Normal, StudentT
 from skuq.distributions._estimated_scale import fit_student, shrunk_level_map
 from skuq.distributions._level_map import LevelMap
-from skuq.recalibration import IsotonicRecalibrator
+from skuq.recalibration._isotonic import isotonic_level_map
 
 FEWEST_ROWS = 40
 """With fewer independent rows, all rows have the same distribution of errors."""
@@ -132,11 +130,13 @@ class ErrorForest:
         """Fit the distribution of all errors: a Student t distribution, recalibrated."""
         error, weight = self._both_signs(sample.error / self.unit, sample.weight)
         df, scale = fit_student(error, weight)
-        center = np.zeros(len(error))
-        family = Normal(center, scale) if np.isinf(df) else StudentT(center, scale, df)
-        with few_rows_reported():
-            common = IsotonicRecalibrator().fit(family, error, weight).transform(family[:1])
-        self.standard = common.quantile(ndtr(_TABLE_SCORES))[0]
+        normal = np.isinf(df)
+        z = error / scale
+        score = z if normal else np.copysign(ndtri(stdtr(df, -np.abs(z))), z)
+        level_map = isotonic_level_map(score, score, weight, weight.sum(), light_tails=bool(normal))
+        score = level_map.pieces.inverse(_TABLE_SCORES)
+        z = score if normal else np.copysign(stdtrit(df, ndtr(-np.abs(score))), score)
+        self.standard = scale * z
         if self.symmetric:
             self.standard = (self.standard - self.standard[::-1]) / 2
 
@@ -174,8 +174,7 @@ class ErrorForest:
 
     def _fit_level_map(self, score: FloatArray, weight: FloatArray) -> LevelMap:
         score, weight = self._both_signs(score, weight)
-        with few_rows_reported():
-            return IsotonicRecalibrator().fit(Normal(np.zeros(len(score)), 1.0), score, weight).level_map_
+        return isotonic_level_map(score, score, weight, weight.sum(), light_tails=True)
 
     def quantiles(self, table: FloatArray, levels: FloatArray, points: FloatArray) -> FloatArray:
         """Return the quantiles of the errors of new rows, averaged over models, shape (n, n_levels).
