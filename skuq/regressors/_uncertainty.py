@@ -142,7 +142,8 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     quantile-forest), there are eleven levels, and 3, 5 or 10 folds.
 
     `predict` returns the mean of the distribution, except with "conformal", which keeps the prediction of the
-    model. For a quantile loss, `predict` therefore ignores the level of the loss. ``predict_quantiles(X, 0.9)`` returns the 90 % quantile.
+    model. For a quantile loss, `predict` therefore ignores the level of the loss.
+    ``predict_quantiles(X, 0.9)`` returns the 90 % quantile.
 
     On 15 data sets with 116 to 1000 training rows, 90 % intervals of "residual" around 13 regressors cover
     COVMIN to COVMAX % of the test rows, averaged over the sets (``benchmarks/any_regressor.py``). With fewer
