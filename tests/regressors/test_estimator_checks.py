@@ -45,9 +45,9 @@ HELD_OUT = dict.fromkeys(
     ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
     "rows are held out at random or one at a time; the check passes folds as `cv`, which is refused",
 )
-COUNTED = dict.fromkeys(
+DRAWN = dict.fromkeys(
     ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
-    "the boosting in the scale model counts the rows of its leaves, not their weights",
+    "the forest of the errors draws rows, so that weights equal repetition in distribution",
 )
 BINNED = dict.fromkeys(
     ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
@@ -73,7 +73,7 @@ CASES = [
     (BootstrapRegressor(DecisionTreeRegressor(), 10, noise=None, random_state=0), RESAMPLED),
     (ForestDistributionRegressor(RandomForestRegressor(10), random_state=0), RESAMPLED),
     (MultiQuantileRegressor(QuantileRegressor(alpha=0), [0.1, 0.9], cv=2, random_state=0), OUT_OF_SAMPLE),
-    (ResidualRegressor(LinearRegression(), cv=3, random_state=0), OUT_OF_SAMPLE),
+    (ResidualRegressor(LinearRegression(), cv=3, random_state=0), OUT_OF_SAMPLE | DRAWN),
     (RecalibratedRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),
     (FunctionalRegressor(LeastSquaresRegressor(), "mean"), OUT_OF_SAMPLE),
     (
@@ -113,7 +113,7 @@ SETTINGS = [
     (BootstrapRegressor(LinearRegression(), 10, random_state=0), RESAMPLED),
     (BootstrapRegressor(RandomForestRegressor(5), random_state=0), RESAMPLED),
     (BootstrapRegressor(DecisionTreeRegressor(), 12, noise="heteroscedastic", random_state=0), RESAMPLED),
-    (ResidualRegressor(LinearRegression(), random_state=0), {}),
+    (ResidualRegressor(LinearRegression(), random_state=0), DRAWN),
     (FunctionalRegressor(LeastSquaresRegressor(), "median"), {}),
     (
         RecalibratedRegressor(LeastSquaresRegressor(), IsotonicRecalibrator(), ensemble=True, random_state=0),
@@ -147,7 +147,7 @@ SETTINGS = [
         ConformalRegionRegressor(BayesianRidge(), "ellipsoid", method="cv+", cv=2, random_state=0),
         {},
     ),
-    (UncertaintyRegressor(Ridge(), cv=3, random_state=0), COUNTED),
+    (UncertaintyRegressor(Ridge(), cv=3, random_state=0), DRAWN),
     (UncertaintyRegressor(Ridge(), "conformal", random_state=0), HELD_OUT),
     (
         UncertaintyRegressor(
