@@ -40,6 +40,9 @@ LEVELS = np.array([0.0025, 0.005, 0.01, 0.025, *np.arange(1, 20) / 20, 0.975, 0.
 THRESHOLDS = np.array([0.005, 0.01, 0.025, *np.arange(1, 30) / 30, 0.975, 0.99, 0.995])
 """A leaf stores the share of its errors below each of these quantiles of all errors."""
 
+_LEAST_SHARE = 0.001
+"""Probabilities of the forests are limited to the range from this value to 1 minus this value."""
+
 _KNOTS = np.array([0.0, *THRESHOLDS, 1.0])
 
 _TABLE_SCORES = np.linspace(-4.5, 4.5, 361)
@@ -166,11 +169,20 @@ class ErrorForest:
         ridge = 1e-9 * np.trace(square) + np.finfo(np.float64).tiny
         root = np.linalg.cholesky(square + ridge * np.eye(len(spread)))
         best = nnls(root.T, np.linalg.solve(root, moment))[0]
-        # The uniform distribution has a positive weight, so that no error has the probability 0.
-        self.weights = best / max(best.sum(), 1.0) * m / (m + 1)
+        self.weights = best / max(best.sum(), 1.0)
         center, contrast = np.tensordot(self.weights, [centers, contrasts], axes=(0, 1))
         self.leak_share = leak_share(score - center, contrast, sample.weight, sample.group)
-        return np.asarray(THRESHOLDS + np.tensordot(self.weights, spread, axes=1))
+        return self._mixed([THRESHOLDS + one for one in spread])
+
+    def _mixed(self, shares: list[FloatArray]) -> FloatArray:
+        """Return the weighted mean of the forests and of the uniform distribution, in normal scores.
+
+        A mean of probabilities would give a row with small errors the tails of all errors.
+        """
+        total = self.weights.sum()
+        of_forests = sum(weight * share for weight, share in zip(self.weights, shares, strict=True))
+        trusted = np.clip(of_forests / max(total, 1e-9), _LEAST_SHARE, 1 - _LEAST_SHARE)
+        return np.asarray(ndtr(total * ndtri(trusted) + (1 - total) * ndtri(THRESHOLDS)))
 
     def _fit_level_map(self, score: FloatArray, weight: FloatArray) -> LevelMap:
         score, weight = self._both_signs(score, weight)
@@ -193,9 +205,7 @@ class ErrorForest:
             pairs, place = np.unique(np.arange(bins.shape[1]) * n_bins + bins, return_inverse=True)
             codes = self._codes(table[rows])[pairs // n_bins]
             codes[:, -1] = pairs % n_bins
-            forecast = np.tile(THRESHOLDS, (len(codes), 1))
-            for weight, trees in zip(self.weights, self.forests, strict=True):
-                forecast += weight * (self._symmetric(trees.shares_of(codes)) - THRESHOLDS)
+            forecast = self._mixed([self._symmetric(trees.shares_of(codes)) for trees in self.forests])
             of_pairs = self._quantiles(forecast, levels)
             quantiles[rows] = of_pairs[place.reshape(bins.shape)].mean(axis=0)
         return quantiles

@@ -113,7 +113,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
 
     The trees split the rank bins of the features by the normal score of the error and by its absolute
     value. One forest has leaves of at least 2 rows, and the other of the square root of the rows. Both and
-    the distribution of all errors are averaged with the weights that minimize the squared out-of-bag error.
+    the distribution of all errors are averaged, with weights that minimize the squared out-of-bag error.
     Quantiles of new rows are averaged with Student t quantiles, which have the weight of 20 rows. With fewer
     than 40 rows (or groups), all rows have the same distribution of errors and no row is left out twice.
 
