@@ -73,11 +73,6 @@ def test_21_data_sets(real_data):
     }
     forest, residual = number["forest"], number["residuals of a forest"]
     ratio = forest["CRPS"] / residual["CRPS"]
-    assert claims(
-        UncertaintyRegressor,
-        f'the CRPS of "forest" is {ratio:.2f} times the CRPS of "residual" (geometric mean). '
-        f'"forest" needs one fit, and "residual" takes as long as {residual["fits"]:.1f} fits',
-    )
     fitted, shifted = number["quantile boosting as fitted (LightGBM)"], number["quantile boosting (LightGBM)"]
     crps, score = (shifted[column] / fitted[column] for column in ("CRPS", "interval score"))
     assert claims(

@@ -116,7 +116,7 @@ def test_weights_and_groups_together_in_a_search(routing):
             scorer.set_score_request(sample_weight=True)
             scaler.set_fit_request(sample_weight=False)
             child.set_fit_request(sample_weight=True)
-        model = ResidualRegressor(child, cv=GroupKFold(3))
+        model = ResidualRegressor(child, center="model", cv=GroupKFold(3))
         grid = {"residualregressor__estimator__alpha": [1.0]}
         pipeline = make_pipeline(scaler, model)
         search = GridSearchCV(pipeline, grid, cv=3, scoring=scorer, error_score="raise")
@@ -131,7 +131,7 @@ def test_with_routing_the_child_must_request_weights():
     with config_context(enable_metadata_routing=True):
         with pytest.raises(UnsetMetadataPassedError):
             ResidualRegressor(Ridge()).fit(X, y, sample_weight=np.ones(N))
-        model = ResidualRegressor(Ridge().set_fit_request(sample_weight=True), random_state=0)
+        model = ResidualRegressor(Ridge().set_fit_request(sample_weight=True), center="model", random_state=0)
         weight = np.arange(N) + 1.0
         model.fit(X, y, sample_weight=weight)
     assert np.allclose(model.predict(X), Ridge().fit(X, y, sample_weight=weight).predict(X))
@@ -141,7 +141,7 @@ def test_with_routing_a_request_on_the_owner_does_no_harm():
     X, y = linear_world(N)
     weight = np.arange(N) + 1.0
     with config_context(enable_metadata_routing=True):
-        model = ResidualRegressor(Ridge().set_fit_request(sample_weight=True), random_state=0)
+        model = ResidualRegressor(Ridge().set_fit_request(sample_weight=True), center="model", random_state=0)
         pipeline = make_pipeline(model.set_fit_request(sample_weight=True)).fit(X, y, sample_weight=weight)
     assert np.allclose(pipeline.predict(X), Ridge().fit(X, y, sample_weight=weight).predict(X))
 

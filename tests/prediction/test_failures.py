@@ -63,7 +63,7 @@ def line():
 
 
 WRAPPERS = {
-    "residual": (lambda child: ResidualRegressor(child, cv=KFold(4)), r"fold 2 of 4"),
+    "residual": (lambda child: ResidualRegressor(child, cv=KFold(4)), r"fold [12] of 4"),
     "uncertainty": (lambda child: UncertaintyRegressor(child, cv=KFold(4)), r"fold 2 of 4"),
     "bootstrap": (lambda child: BootstrapRegressor(child, 4, random_state=0), r"member \d of 4"),
     "bags": (lambda child: BootstrapRegressor(BaggingRegressor(child, 6, random_state=0)), r"member \d of 6"),
