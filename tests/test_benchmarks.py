@@ -138,6 +138,21 @@ def test_coverage_and_crps_of_any_regressor_are_compared(monkeypatch):
     assert table["crps"].between(0.5, 1.5).all()
 
 
+@pytest.mark.docs
+def test_the_page_of_any_regressor_has_the_table_of_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    any_regressor = next(loaded("any_regressor"))
+    results = pd.read_csv(SCRIPT.with_name("any_regressor.csv"))
+    page = (SCRIPT.parent.parent / "docs/replications/any-regressor.rst").read_text(encoding="utf-8")
+    for sets in ("development", "confirmation"):
+        of_sets = results[results["set"].isin(any_regressor.SETS[sets])]
+        table = any_regressor.table(of_sets, "skuq", "d1a5c90c")
+        for base, row in table.iterrows():
+            coverage = " | ".join(f"{row[f'coverage {level}']:.3f}" for level in any_regressor.LEVELS)
+            ratios = f"{row['crps']:.2f} | {row['worst set']:.2f} | {row['width 0.9']:.2f}"
+            assert f"    {base} | {coverage} | {ratios} | {row['cells outside']:.0f}\n" in page
+
+
 def test_the_table_of_few_rows_has_a_row_for_each_method(monkeypatch):
     few_rows = next(loaded("few_rows"))
     monkeypatch.setattr(few_rows, "TEST_ROWS", 20)

@@ -100,8 +100,8 @@ METHOD_RULES = (
         "splitter, which may keep groups together or respect time order",
         applies=_is_forest,
         fits="1",
-        evidence="one fit instead of 3.9. On 15 data sets with up to 1000 rows, 90 % intervals cover 90 %, and "
-        "the CRPS is 1.02 times the CRPS of ``residual``",
+        evidence="one fit instead of 3.9. On 15 data sets with up to 1000 rows, 90 % intervals cover 90 %, "
+        "and the CRPS is 1.02 times the CRPS of ``residual``",
     ),
     MethodRule(
         method="residual",

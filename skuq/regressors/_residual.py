@@ -55,10 +55,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
           forecasts of the models of all folds are averaged. `predict` returns the mean of the distribution.
         - "model": one model, fitted to all rows. The distributions are symmetric around its prediction, which
           `predict` returns. A prediction calls one model instead of one model per fold. On 15 data sets, the
-          CRPS is 1.2 times the CRPS of "mean" around boosting, and 2.2 times around linear models, which are
-          biased (``benchmarks/any_regressor.py``). If this model differs from the folds' models far more than they
-          differ from each other, for example after early stopping, its errors are unknown. The center is then
-          the mean of the folds' models, and a FoldMismatchWarning is issued.
+          CRPS is 1.2 times the CRPS of "mean" around boosting. Around linear models, which are biased, it is
+          2.2 times the CRPS of "mean". If this model differs from the folds' models far more than they differ
+          from each other, for example after early stopping, its errors are unknown. The center is then the
+          mean of the folds' models, and a FoldMismatchWarning is issued.
     effort : {"low", "standard", "high"}, default="standard"
         Amount of computation: 3, 5 or 10 folds if ``cv`` is None.
     cv : int, splitter, iterable of (train, test) or None, default=None
