@@ -283,8 +283,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         self, estimator: Any, data: TrainingData, fit: CrossFit, progress: Progress, *, averaged: bool
     ) -> None:
         """Store the models of new rows: the models of the folds, or one model that is fitted to all rows."""
+        self._columns: list[IntArray | None] = [None]
         if isinstance(self.estimator, FrozenEstimator):
-            self.estimators_, self._columns = [estimator], [None]
+            self.estimators_ = [estimator]
             return
         if not averaged:
             refit = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
@@ -299,8 +300,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
                 else "New rows are predicted by the model fitted to all rows",
             )
         self.estimators_ = list(fit.estimators) if averaged else [refit]
-        by_kernel = averaged and is_pairwise(estimator)
-        self._columns = list(fit.train_rows) if by_kernel else [None] * len(self.estimators_)
+        self._columns *= len(self.estimators_)
+        if averaged and is_pairwise(estimator):
+            self._columns = list(fit.train_rows)
 
     def _points(self, X: Any) -> FloatArray:
         """Return the predictions of the models, shape (n_models, n)."""

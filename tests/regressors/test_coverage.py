@@ -56,9 +56,8 @@ def memory(tmp_path_factory):
 @pytest.mark.parametrize("method", ["residual", "bootstrap"])
 def test_trees_that_follow_every_row_do_not_flatter_themselves(method, recalibrator, memory):
     def make(seed):
-        shape = {"shape": "empirical"} if method == "residual" else None  # the target has no skewness
         tree = DecisionTreeRegressor(random_state=0)
-        model = UncertaintyRegressor(tree, method, method_params=shape, random_state=seed)
+        model = UncertaintyRegressor(tree, method, random_state=seed)
         return model if recalibrator is None else make_pipeline(model, recalibrator, memory=memory)
 
     low, high = (0.88, 0.94) if recalibrator is None and method == "bootstrap" else (0.88, 0.92)
