@@ -43,6 +43,9 @@ THRESHOLDS = np.array([0.005, 0.01, 0.025, *np.arange(1, 30) / 30, 0.975, 0.99, 
 _LEAST_SHARE = 0.001
 """Probabilities of the forests are limited to the range from this value to 1 minus this value."""
 
+_TAIL_SCORE = 2.0
+"""The map of the levels is linear beyond this normal score, which is near the levels 0.025 and 0.975."""
+
 _KNOTS = np.array([0.0, *THRESHOLDS, 1.0])
 
 _TABLE_SCORES = np.linspace(-4.5, 4.5, 361)
@@ -186,7 +189,11 @@ class ErrorForest:
 
     def _fit_level_map(self, score: FloatArray, weight: FloatArray) -> LevelMap:
         score, weight = self._both_signs(score, weight)
-        return isotonic_level_map(score, score, weight, weight.sum(), light_tails=True)
+        pieces = isotonic_level_map(score, score, weight, weight.sum(), light_tails=True).pieces
+        # A few rows far outside their forecasts must not widen the tails of all rows.
+        kept = np.abs(pieces.values) <= _TAIL_SCORE
+        ends = pieces.slopes[[0, -1]]
+        return LevelMap.from_scores(pieces.knots[kept], pieces.values[kept], *ends)
 
     def quantiles(self, table: FloatArray, levels: FloatArray, points: FloatArray) -> FloatArray:
         """Return the quantiles of the errors of new rows, averaged over models, shape (n, n_levels).
