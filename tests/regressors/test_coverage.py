@@ -62,7 +62,7 @@ def test_trees_that_follow_every_row_do_not_flatter_themselves(method, recalibra
 
     low, high = (0.88, 0.94) if recalibrator is None and method == "bootstrap" else (0.88, 0.92)
     if isinstance(recalibrator, StdScalingRecalibrator) and method == "residual":
-        low = 0.86  # the shapes differ between rows, so one factor of the standard deviations is no calibration
+        low = 0.86  # shapes differ between rows, so one factor of all standard deviations is not enough
     assert low < mean_coverage(make, noisy_line) < high
 
 
