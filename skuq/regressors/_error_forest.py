@@ -161,7 +161,7 @@ class ErrorForest:
         spread, centers, contrasts = [], [], []
         large_leaf = max(SMALL_LEAF + 1, round((0.63 * min(m, MOST_DRAWN)) ** 0.5))
         for n_trees, leaf in zip(N_TREES, (SMALL_LEAF, large_leaf), strict=True):
-            trees = LevelTrees(n_trees, leaf, symmetric=self.symmetric)
+            trees = LevelTrees(n_trees, leaf, by_size=self.symmetric or leaf == large_leaf)
             shares, center, contrast = trees.grow(codes, score, below, sample, second.place, rng)
             self.forests.append(trees)
             spread.append(shares - THRESHOLDS)
@@ -247,10 +247,10 @@ class ErrorForest:
 class LevelTrees:
     """Bootstrap forest of extremely randomized trees. A leaf stores the distribution of the levels in it."""
 
-    def __init__(self, n_trees: int, leaf: int, *, symmetric: bool) -> None:
+    def __init__(self, n_trees: int, leaf: int, *, by_size: bool) -> None:
         self.n_trees = n_trees
         self.leaf = leaf
-        self.symmetric = symmetric
+        self.by_size = by_size
 
     def grow(
         self,
@@ -267,8 +267,8 @@ class LevelTrees:
         each row of the sample, and the mean score of the errors of the row's own fold minus the mean score of
         the other errors in the leaf.
         """
-        # Splits find changes of the location and of the scale.
-        target = np.abs(score) if self.symmetric else np.column_stack([score, np.abs(score)])
+        # Splits find changes of the scale, and of the location except with `by_size`.
+        target = np.abs(score) if self.by_size else np.column_stack([score, np.abs(score)])
         m, k = below.shape
         in_fold = np.eye(int(sample.fold.max()) + 1)[sample.fold]
         stored = np.hstack([below, score[:, np.newaxis] * in_fold, in_fold])

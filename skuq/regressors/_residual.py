@@ -111,9 +111,10 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     therefore move the forecast away from this target. Estimates e of v and h with the standard error s are
     shrunk to :math:`\max(e - s^2 / e, 0)`, and the factor is at least 0.8.
 
-    The trees split the rank bins of the features by the normal score of the error and by its absolute
-    value. One forest has leaves of at least 2 rows, and the other of the square root of the rows. Both and
-    the distribution of all errors are averaged, with weights that minimize the squared out-of-bag error.
+    The trees split the rank bins of the features. One forest has leaves of at least 2 rows, and splits by the
+    normal score of the error and its absolute value. The other has leaves of the square root of the rows, and
+    splits by the absolute value. Both and the distribution of all errors are averaged, with weights that
+    minimize the squared out-of-bag error.
     Quantiles of new rows are averaged with Student t quantiles, which have the weight of 20 rows. With fewer
     than 40 rows (or groups), all rows have the same distribution of errors and no row is left out twice.
 
