@@ -59,7 +59,7 @@ def cases() -> Iterator[Case]:
     default = UncertaintyRegressor(ridge, random_state=0)
     yield Case("default around Ridge", default, ridge)
     yield Case("default around boosting", UncertaintyRegressor(boosting, random_state=0), boosting)
-    one_model = UncertaintyRegressor(boosting, method_params={"location": "refit"}, random_state=0)
+    one_model = UncertaintyRegressor(boosting, method_params={"center": "model"}, random_state=0)
     yield Case("the same with one model", one_model, boosting)
     yield Case("default around a forest", UncertaintyRegressor(forest, random_state=0), forest)
     yield Case("normalized conformal", ConformalRegressor(default, "normalized", random_state=0), ridge)

@@ -44,7 +44,7 @@ def count_above(falling: FloatArray, limit: float, *, total: float = 1.0, closed
 def equal_step(values: FloatArray) -> FloatArray:
     """Return the largest difference of two values that are equal up to rounding, along the last axis."""
     size = np.where(np.isfinite(values), np.abs(values), 0.0)
-    return np.asarray(EQUAL * size.max(axis=-1, keepdims=True))
+    return np.asarray(EQUAL * size.max(axis=-1, keepdims=True, initial=0.0))
 
 
 def last_of_ties(rising: FloatArray, step: float | FloatArray) -> BoolArray:

@@ -111,12 +111,45 @@ def test_every_method_forecasts_a_small_set(script, monkeypatch):
     results = pd.DataFrame([real_data.evaluate(method, "made", 0, 120) for method in methods])
     assert len(results) > 8
     assert (results["crps"].isna() == results["method"].str.startswith("MAPIE")).all()
-    assert results.loc[0, "fits"] == pytest.approx(5.8)
+    assert results.loc[0, "fits"] == pytest.approx(3.75, abs=0.1)
     table = real_data.table(results)
     assert table.loc[methods[0].name, "CRPS"] == 1.0
     pd.testing.assert_frame_equal(real_data.table(results[::-1]).loc[table.index], table)
     assert table["coverage"].between(0, 1, inclusive="right").all()
     assert (table.loc[[name for name in table.index if name.startswith("skuq")], "coverage"] > 0.8).all()
+
+
+def test_coverage_and_crps_of_any_regressor_are_compared(script, monkeypatch):
+    any_regressor = script("any_regressor")
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=180), rng.integers(0, 4, size=180)])
+    y = X[:, 0] + rng.normal(size=180)
+    monkeypatch.setattr(any_regressor, "split", lambda *_: (X[:120], y[:120], X[120:], y[120:]))
+    results = pd.DataFrame(
+        [
+            any_regressor.evaluate(method, base, "made", 0, 120)
+            for method in ("skuq", "center model", "split")
+            for base in ("linear", "words")
+        ]
+    )
+    assert (results["crps"].isna() == (results["method"] == "split")).all()
+    table = any_regressor.table(results, "skuq", "center model")
+    assert table.index.tolist() == ["linear", "words", "all"]
+    assert table["coverage 0.9"].between(0.7, 1).all()
+    assert table["crps"].between(0.5, 1.5).all()
+
+
+def test_the_page_of_any_regressor_has_the_table_of_the_results(script):
+    any_regressor = script("any_regressor")
+    results = pd.read_csv(FOLDER / "any_regressor.csv")
+    page = (FOLDER.parent / "docs/replications/any-regressor.rst").read_text(encoding="utf-8")
+    for sets in ("development", "confirmation"):
+        of_sets = results[results["set"].isin(any_regressor.SETS[sets])]
+        table = any_regressor.table(of_sets, "skuq", "d1a5c90c")
+        for base, row in table.iterrows():
+            coverage = " | ".join(f"{row[f'coverage {level}']:.3f}" for level in any_regressor.LEVELS)
+            ratios = f"{row['crps']:.2f} | {row['worst set']:.2f} | {row['width 0.9']:.2f}"
+            assert f"    {base} | {coverage} | {ratios} | {row['cells outside']:.0f}\n" in page
 
 
 def test_the_table_of_few_rows_has_a_row_for_each_method(script, monkeypatch):

@@ -66,7 +66,7 @@ CLAIMS = {
         "(before.cdf(y_test) == 0).mean() > 0.2 and (before.cdf(y_test) == 1).mean() > 0.25",
         "prediction_interval_coverage(y_test, before) < 0.5",
         "abs(prediction_interval_coverage(y_test, after) - 0.9) < 2 * 0.02",
-        "search.best_params_ == {'estimator__min_samples_leaf': 10}",
+        "search.best_params_ == {'estimator__min_samples_leaf': 100}",
         "crps_loss(y_test, after) < 0.9 * crps_loss(y_test, before)",
         "abs(crps_loss(y_test, after) - crps) < 0.01",
     ],
@@ -196,7 +196,7 @@ CLAIMS = {
         "by_quarter['flag'].tolist() == [False] * 3 + [True]",
     ],
     "docs/guides/how_to/decide.py": [
-        "costs.round(2).to_numpy()[:, :2].tolist() == [[1.21, 1.53], [1.27, 1.18]]",
+        "costs.round(2).to_numpy()[:, :2].tolist() == [[1.21, 1.53], [1.38, 1.32]]",
         "(costs['cost of the mean'] > 2.8 * costs['cost']).all()",
         "abs(searched - exact).max() < 1e-5 and (in_cans % 0.5 == 0).all()",
         "(values['mean only'] < values['forest'] - 0.3).tolist() == [True, True, False, False]",
@@ -221,7 +221,7 @@ CLAIMS = {
         "in_groups['one width']['low'] < 0.87 and abs(in_groups['by group'] - 0.91).max() < 0.01",
         "(abs(table['coverage'] - 0.9) < 0.01).all()",
         "0.6 < table['error']['by group'] / table['error']['one width'] < 0.75",
-        "0.75 < 1 - table['error']['normalized'] / table['error']['one width'] < 0.85",
+        "0.87 < 1 - table['error']['normalized'] / table['error']['one width'] < 0.95",
         "table['interval score'].idxmin() == table['width'].idxmin() == 'normalized'",
     ],
     "docs/guides/how_to/compare_two_models.py": [
@@ -248,7 +248,7 @@ CLAIMS = {
     ],
     "docs/explanation/conformal-methods.rst": [
         "average == {'split': 0.9, 'normalized': 0.89}",
-        "by_noise == {'split': [1.0, 1.0, 0.92, 0.67], 'normalized': [0.9, 0.9, 0.89, 0.87]}",
+        "by_noise == {'split': [1.0, 1.0, 0.92, 0.67], 'normalized': [0.9, 0.89, 0.9, 0.86]}",
         "[round(np.mean(covered[m]), 2) for m in covered] == [0.91, 0.91]",
         "[round(np.std(covered[m]), 2) for m in covered] == [0.08, 0.04]",
         "[round(np.mean(width[m]), 1) for m in width] == [4.2, 3.9]",
@@ -266,12 +266,12 @@ CLAIMS = {
         "quarters.round(2).tolist() == [0.85, 0.88, 0.93, 0.95]",
         "round(crps_loss(y_new, widened.transform(new)), 3) == 0.39",
         "round(np.isin(dist.cdf(y[calibrating]), [0, 1]).mean(), 2) == 0.17",
-        "scaled == [0.99, 0.94, 0.85, 0.8] and learned == [0.93, 0.9, 0.87, 0.88]",
+        "scaled == [0.99, 0.94, 0.85, 0.8] and learned == [0.96, 0.92, 0.87, 0.86]",
         "by_group == [0.89, 0.89, 0.92, 0.93]",
     ],
     "docs/guides/how_to/conformal.py": [
         "several.shape == (2000, 2, 3) and round(overall, 2) == 0.91",
-        "by_size == {'split': [0.99, 0.92, 0.82], 'normalized': [0.91, 0.87, 0.91],"
+        "by_size == {'split': [0.99, 0.92, 0.82], 'normalized': [0.94, 0.88, 0.88],"
         " 'cqr': [0.94, 0.89, 0.9]}",
         "[by_shop[m].round(2).tolist() for m in by_shop] == [[0.96, 0.79], [0.91, 0.88], [0.01, 0.01]]",
         "140 < X['shop'].to_numpy()[grouped.calibration_rows_].sum() < 160",
@@ -365,7 +365,7 @@ CLAIMS = {
         "(table.loc['coverage'] > 0.78).all() and (table.loc['coverage'] < 0.88).all()",
         "(confidence_interval[:, 0] > prediction_interval[:, 0]).all()",
         "(table.T['width, x2 > 2'] / table.T['width, x2 < 1'] > 3)[['UncertaintyRegressor',"
-        " 'MultiQuantileRegressor', 'ConformalRegressor', 'truth']].all()",
+        " 'MultiQuantileRegressor', 'truth']].all()",
         # One width for all rows.
         "all(np.ptp(widths[m]) < 0.1 * widths[m].min()"
         " for m in ('LeastSquaresRegressor', 'BootstrapRegressor'))",

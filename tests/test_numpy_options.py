@@ -62,7 +62,7 @@ VARIANTS = [
     ("CrossConformalRegressor", {"method": "cv+", "cv": 4}),
     ("CrossConformalRegressor", {"method": "jackknife+ab", "aggregate": "median", "n_estimators": 12}),
     ("RecalibratedRegressor", {"ensemble": True, "cv": 3}),
-    ("ResidualRegressor", {"shape": "normal", "shrink": False}),
+    ("ResidualRegressor", {"center": "model"}),
     ("UncertaintyRegressor", {"method": "bootstrap"}),
     ("UncertaintyRegressor", {"method": "conformal"}),
     ("BinnedScalingRecalibrator", {"n_bins": 3}),

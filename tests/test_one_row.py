@@ -8,10 +8,9 @@ from threading import Barrier
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, QuantileRegressor, Ridge
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq import _sklearn_compat, predict_dist
@@ -28,8 +27,6 @@ from skuq.regressors import (
     ResidualRegressor,
     UncertaintyRegressor,
 )
-from skuq.regressors._log_scale_regressor import LogScaleRegressor, weighted_mean
-from skuq.regressors._scale_model import MeanOfModels, shrunk_scale_model
 from tests.regressors.worlds import heteroscedastic_world
 
 X, Y = heteroscedastic_world(150)
@@ -49,25 +46,22 @@ class Counted(LinearRegression):
 # ------------------------------------------------------------------------- integrals over levels
 
 
+STUDENT = RecalibratedRegressor(
+    BootstrapRegressor(LinearRegression(), 5), IsotonicRecalibrator(), cv=2, random_state=0
+)
+
+
 @pytest.fixture(scope="module")
 def student():
-    """Return a model whose distributions are Student t, mapped by its residuals."""
+    """Return a model whose distributions are normal or Student t, mapped by a recalibrator."""
     y = X[:, 0] + np.random.default_rng(0).standard_t(4, size=len(X))
-    return ResidualRegressor(LinearRegression(), random_state=0).fit(X, y)
+    return clone(STUDENT).fit(X, y)
 
 
 @pytest.mark.parametrize(
     "model",
-    [
-        ConformalRegressor(ResidualRegressor(LinearRegression()), "normalized", random_state=0),
-        TransformedTargetRegressor(
-            ResidualRegressor(LinearRegression(), random_state=0), transformer=StandardScaler()
-        ),
-        RecalibratedRegressor(
-            ResidualRegressor(LinearRegression()), IsotonicRecalibrator(), cv=2, random_state=0
-        ),
-    ],
-    ids=["normalized", "transformed target", "recalibrated twice"],
+    [STUDENT, TransformedTargetRegressor(STUDENT, transformer=StandardScaler())],
+    ids=["recalibrated", "transformed target"],
 )
 def test_the_moments_of_a_row_do_not_depend_on_other_rows(model):
     model = model.fit(X, X[:, 0] + np.random.default_rng(0).standard_t(4, size=len(X)))
@@ -131,14 +125,14 @@ def test_kept_integrals_are_in_no_pickle(student):
 
 # -------------------------------------------------------------------- members predict once per call
 
-REFIT = ResidualRegressor(Counted(), location="refit")
-PAIR = [("one", REFIT), ("two", ResidualRegressor(Counted(), location="refit", shape="normal"))]
+REFIT = ResidualRegressor(Counted(), center="model")
+PAIR = [("one", REFIT), ("two", ResidualRegressor(Counted(), center="model", effort="low"))]
 
 
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
-        (UncertaintyRegressor(Counted(), method_params={"location": "refit"}), 1),
+        (UncertaintyRegressor(Counted(), method_params={"center": "model"}), 1),
         (RecalibratedRegressor(BootstrapRegressor(Counted(), 5), cv=2), 5),
         (UncertaintyRegressor(MixtureRegressor(PAIR, weights="equal", cv=2), cv=2), 2),
         (ConformalRegressor(REFIT, "normalized"), 1),
@@ -199,46 +193,6 @@ def test_words_still_become_numbers():
     features = ScaleFeatures.from_columns(table)
     np.testing.assert_array_equal(features(table, np.zeros(3))[:, 0], [0, 1, 0])
     np.testing.assert_array_equal(features(np.array([[1.0, 2.0]]), np.zeros(1)), [[-1.0, 2.0, 0.0]])
-
-
-@pytest.fixture(scope="module")
-def log_scale():
-    """Return features with gaps, a target and a fitted model."""
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(200, 3))
-    features[rng.uniform(size=features.shape) < 0.1] = np.nan
-    features[:, 1] = np.nan  # a column without a value
-    target = rng.normal(size=200)
-    return features, target, LogScaleRegressor(random_state=0).fit(features, target)
-
-
-def test_the_linear_part_is_that_of_the_pipeline_to_the_bit(log_scale):
-    features, target, model = log_scale
-    scaled = features / model.largest_
-    scaled[:, 1] = 0.0
-    pipeline = make_pipeline(SimpleImputer(), StandardScaler(), Ridge(1.0)).fit(scaled, target)
-    np.testing.assert_array_equal(model.predict_both(features)[:, 0], pipeline.predict(scaled))
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_a_share_of_the_linear_part_is_a_weighted_mean(log_scale, share):
-    features, target, fitted = log_scale
-    model = copy.deepcopy(fitted)
-    expected = weighted_mean(model.predict_both(features), share)
-    model.with_share(share)
-    np.testing.assert_array_equal(model.predict(features), expected)
-    if share == 1:  # the file has no trees
-        assert len(pickle.dumps(model)) < len(pickle.dumps(fitted)) / 10
-        assert LogScaleRegressor(share).fit(features, target).boosting_ is None
-
-
-def test_one_scale_for_all_rows_needs_no_model():
-    target = np.array([1.0, 2.0, 3.0, 4.0])
-    useless = shrunk_scale_model(MeanOfModels(()), target, -target, 2.0, None)
-    assert useless.slope == 0
-    assert useless.model is None
-    np.testing.assert_array_equal(useless.predict(np.zeros((3, 2))), useless.from_logarithm(target[:3]))
-    assert shrunk_scale_model(Ridge(), target, -target, 2.0, None).model is not None
 
 
 def test_jobs_give_their_results_in_order():

@@ -144,6 +144,10 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     def _point(self, X: Any) -> FloatArray | None:
         return None
 
+    def _has_point(self) -> bool:
+        """Return whether `predict` is a prediction of its own instead of the mean of the distribution."""
+        return type(self)._point is not BaseUncertaintyRegressor._point
+
     def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
         """Return point predictions and distributions. Override this method if both share computations."""
         point = self._point(X)
@@ -166,11 +170,9 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     def _point_and_supported_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
         point, dist = self._point_and_dist(X)
         support = self._support()
-        if support is None:
-            return point, dist
-        dist = self._on_support(dist)
-        has_point = type(self)._point is not BaseUncertaintyRegressor._point
-        return (support.clip(point) if has_point else dist.mean()), dist
+        if support is not None:
+            point, dist = support.clip(point), self._on_support(dist)
+        return (point if self._has_point() else dist.mean()), dist
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
@@ -339,8 +341,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         Returns
         -------
         y_pred : ndarray of shape (n,)
-            Prediction of the wrapped model, in the units of y. If the wrapped model has no point prediction,
-            for example because it predicts several quantiles, the mean of the distribution is returned.
+            Mean of the predictive distribution, in the units of y. Conformal regressors return the prediction
+            of the wrapped model.
         y_std : ndarray of shape (n,)
             Standard deviation, in the units of y. Only returned if `return_std` is True.
         """
@@ -348,7 +350,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         if return_std:
             points, dist = self._point_and_supported_dist(X)
             return points, dist.std()
-        point = self._point(X)
+        point = self._point(X) if self._has_point() else None
         if point is None:
             return self._on_support(self._predict_dist(X)).mean()
         support = self._support()

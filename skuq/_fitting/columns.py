@@ -65,9 +65,10 @@ def as_table(X: Any) -> pd.DataFrame | None:
     # X is a data frame of another package, such as polars.
     if hasattr(X, "columns") and hasattr(X, "to_dict"):
         return pd.DataFrame({str(name): np.asarray(X[name]) for name in X.columns})
-    if sparse.issparse(X) or np.ndim(X) != 2:
+    if sparse.issparse(X):
         return None
-    return pd.DataFrame(np.asarray(X))
+    array = np.asarray(X)
+    return pd.DataFrame(array) if array.ndim == 2 else None
 
 
 def categories_of(column: pd.Series) -> pd.Index | None:

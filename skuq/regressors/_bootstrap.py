@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
-from skuq._fitting.cross_fit import resolve_cv
+from skuq._fitting.columns import ScaleFeatures
 from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.progress import NO_PROGRESS, Progress
 from skuq._fitting.row_sets import rows_outside
@@ -18,7 +18,8 @@ from skuq._sklearn_compat import is_pairwise, safe_indexing
 from skuq._typing import BoolArray, FloatArray, IntArray, SupportLike
 from skuq._units import power_of_two, root_mean_square, standard_deviation
 from skuq._validation import check_integer, check_option, check_random_state
-from skuq.distributions import Distribution, Empirical, StudentT
+from skuq.distributions import Distribution, Empirical, Quantiles, StudentT
+from skuq.regressors._error_forest import LEVELS, ErrorForest, ErrorSample, SecondErrors
 from skuq.regressors._forest.trees import fit_forest, grows_trees
 from skuq.regressors._members import (
     MemberPredictions,
@@ -27,10 +28,9 @@ from skuq.regressors._members import (
     own_member_predictions,
     predict_members,
 )
-from skuq.regressors._scale_model import ScaleModel, fit_scale
 
-_NOISE_FOLDS = 5
-"""Number of cross-fitting folds for the residuals if the user passes a noise model."""
+_MOST_ROWS = 10_000
+"""The noise model is fitted to at most this number of rows."""
 
 _MIN_DF = 3
 """Smallest number of degrees of freedom. With 2, as for two members, the variance is infinite."""
@@ -59,10 +59,6 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         variance that depends on x. With None, the distribution of the members is returned without noise. This
         distribution describes the uncertainty of f(x). Its intervals are far too short for y and must be
         recalibrated.
-    noise_estimator : estimator or None, default=None
-        Noise model for "heteroscedastic". It is fitted to X and the logarithms of the absolute residuals.
-        None means the default scale model of `ResidualRegressor`. Do not use a model that can reproduce each
-        training target, such as a fully grown tree.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
@@ -84,15 +80,13 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         The fitted forest or BaggingRegressor whose members are used. None if the members are clones.
     noise_scale_ : float
         Square root of the mean noise variance of equation 9, in the units of y.
-    noise_model_ : object or None
-        Fitted noise model for "heteroscedastic". See `ResidualRegressor`.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
     See Also
     --------
     ForestDistributionRegressor : Calibrated distribution of a forest. It has an epistemic part.
-    ResidualRegressor : Mean model and scale model.
+    ResidualRegressor : Distribution of the errors of any regressor.
     UncertaintyRegressor : Chooses the method that suits the regressor.
 
     Notes
@@ -113,9 +107,9 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     For normal errors, this mean is :math:`2 \varphi(1) = 0.48` times the variance of the errors. A
     recalibrator corrects the width of the intervals. `ForestDistributionRegressor` needs no correction.
 
-    With "heteroscedastic", a model of :math:`\log |y - \hat f|` is fitted. The predictions of this model are
-    shrunk in the same way as in `ResidualRegressor`. The predicted variances are then multiplied by one
-    factor, so that their mean is the variance of equation 9.
+    With "heteroscedastic", a forest learns the distribution of :math:`|y - \hat f|` from X and
+    :math:`\hat f`, as in `ResidualRegressor` with ``center="model"``. The predicted variances are then
+    multiplied by one factor, so that their mean is the variance of equation 9.
 
     With ``noise=None``, the result is an `Empirical` distribution of the members' predictions, as in [2]_.
     The bounds of an interval are quantiles of the members. The distribution has no density. A recalibrator
@@ -138,8 +132,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
 
     If fewer than 12 rows are available to estimate the noise, a `SmallSampleWarning` is issued.
 
-    Cost: `n_estimators` fits. "heteroscedastic" additionally needs one fit of the default noise model, or six
-    fits of `noise_estimator`. A prediction for n rows needs O(n M) memory.
+    Cost: `n_estimators` fits. "heteroscedastic" additionally needs the fit of a small forest. A prediction
+    for n rows needs O(n M) memory.
 
     References
     ----------
@@ -169,7 +163,6 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         n_estimators: int = 50,
         *,
         noise: Noise = "homoscedastic",
-        noise_estimator: Any = None,
         support: SupportLike = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -178,7 +171,6 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         self.estimator = estimator
         self.n_estimators = n_estimators
         self.noise = noise
-        self.noise_estimator = noise_estimator
         self.support = support
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -308,7 +300,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     ) -> FloatArray:
         """Estimate the noise from out-of-bag residuals (equation 9). Return the noise scale of each row."""
         self.noise_scale_ = 0.0
-        self.noise_model_: ScaleModel | None = None
+        self._noise: ErrorForest | None = None
         if self.noise is None:
             return np.zeros(len(data))
         mean, std = oob.take(usable).mean_and_std()
@@ -329,24 +321,29 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         self, data: TrainingData, usable_rows: IntArray, mean: FloatArray, seed: int
     ) -> FloatArray:
         """Fit the noise model and rescale it to the variance of equation 9. Return the out-of-fold scales."""
-        rows = data.take(usable_rows)
-        estimator = self.noise_estimator
-        if estimator is not None:
-            estimator = seeded_clone(estimator, seed, self.random_state)
-        self._noise = fit_scale(
-            rows,
-            mean,
-            estimator,
-            name="noise_estimator",
-            folds=lambda is_default: resolve_cv(min(2 if is_default else _NOISE_FOLDS, len(rows)), seed),
-            pairwise=is_pairwise(self.estimator),
-            seed=seed,
-            n_jobs=self.n_jobs,
+        rng = np.random.RandomState(seed)
+        sample = rng.permutation(usable_rows)[:_MOST_ROWS]
+        loc = np.zeros(len(data))
+        loc[usable_rows] = mean
+        X = safe_indexing(data.X, sample)
+        self._features = ScaleFeatures.from_columns(X, pairwise=is_pairwise(self.estimator))
+        labels = np.arange(len(data)) if data.groups is None else np.asarray(data.groups)
+        errors = ErrorSample(
+            self._features(X, loc[sample]),
+            data.y[sample] - loc[sample],
+            data.repetitions[sample],
+            np.unique(labels[sample], return_inverse=True)[1],
+            np.zeros(len(sample), dtype=np.intp),
         )
-        self.noise_model_ = self._noise.model
-        scale = np.full(len(data), root_mean_square(self._noise.out_of_fold, None))
-        scale[usable_rows[self._noise.tested]] = self._noise.out_of_fold
-        self._noise_factor = self.noise_scale_ / root_mean_square(scale[usable_rows], rows.sample_weight)
+        none = np.empty(0, dtype=np.intp)
+        second = SecondErrors(none, np.empty((0, errors.table.shape[1])), np.empty(0))
+        self._noise = ErrorForest(symmetric=True)
+        quantiles = self._noise.fit(errors, second, data.independent_rows(sample), 1, rng)
+        out_of_bag = Quantiles(LEVELS, quantiles).std()
+        scale = np.full(len(data), root_mean_square(out_of_bag, errors.weight))
+        scale[sample] = out_of_bag
+        weight = data.repetitions[usable_rows]
+        self._noise_factor = self.noise_scale_ / root_mean_square(scale[usable_rows], weight)
         scaled: FloatArray = self._noise_factor * scale
         return scaled
 
@@ -369,8 +366,11 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
 
     def _around(self, members: MemberPredictions, X: Any) -> Distribution:
         noise: FloatArray | float = self.noise_scale_
-        if self.noise_model_ is not None:
-            noise = self._noise_factor * self._noise.predict(X, members.mean_and_std()[0])
+        if self._noise is not None:
+            mean = members.mean_and_std()[0]
+            table = self._features(X, mean)
+            quantiles = self._noise.quantiles(table, self._noise.levels, mean[np.newaxis])
+            noise = self._noise_factor * Quantiles(LEVELS, quantiles).std()
         return self._distribution(members, noise)
 
     def _distribution(self, members: MemberPredictions, noise: FloatArray | float) -> Distribution:

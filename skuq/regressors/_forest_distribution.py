@@ -127,10 +127,10 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     functions of the bootstrap counts. For example, the estimate for a bagged nearest neighbor is half of the
     true variance. Set ``min_samples_leaf`` to at least 5 if you need the epistemic part.
 
-    `predict` returns the prediction of the forest. It does not return the corrected mean of the
-    distributions. `fit_transform` returns out-of-bag distributions and needs no second fit. A row that every
-    tree has drawn is predicted by another forest that is fitted without this row. Such rows are rare with at
-    least 50 trees.
+    `predict` returns the mean of the distribution, which differs from the prediction of the forest by the
+    correction of step 1. `fit_transform` returns out-of-bag distributions and needs no second fit. A row that
+    every tree has drawn is predicted by another forest that is fitted without this row. Such rows are rare
+    with at least 50 trees.
 
     The results do not depend on the units of y. If the squares of y would underflow or overflow in
     scikit-learn's trees, the forest is fitted to y divided by a power of two near its standard deviation.
@@ -307,10 +307,6 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
                 helper._learn(data.take(rows_outside(part, len(data))), NO_PROGRESS)
             dists.append(helper._predict_dist(safe_indexing(data.X, part)))
         return concat(dists), order
-
-    def _point(self, X: Any) -> FloatArray:
-        mean: FloatArray = self._unit * self._trees.values[self._trees.leaves(X)].mean(axis=1)
-        return mean
 
     def _predict_dist(self, X: Any) -> Distribution:
         leaves = self._trees.leaves(X)

@@ -49,7 +49,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
 
     See Also
     --------
-    ResidualRegressor : A mean model, a scale model and a distribution of the residuals.
+    ResidualRegressor : Distribution of the errors of any regressor.
     UncertaintyRegressor : A predictive distribution for any regressor.
 
     Notes

@@ -1,10 +1,8 @@
 """Rules that choose the method for an estimator, in order of preference, with the evidence for each rule.
 
 `UncertaintyRegressor` uses the first rule that applies. The documentation shows the rules as a table. No rule
-depends on the number of rows, because measurements do not support such a rule. The CRPS of "forest" is lower
-than the CRPS of "residual" by 6 % with 60 training rows, by 3 % with 150 rows, and by 5 % with up to 1500
-rows. With 100 rows, recalibration increases the CRPS of quantiles by 5 %, but without recalibration the
-coverage of the quantiles is too low.
+depends on the number of rows, because measurements do not support such a rule. With 100 rows, recalibration
+increases the CRPS of quantiles by 5 %, but without recalibration the coverage of the quantiles is too low.
 """
 
 from __future__ import annotations
@@ -109,8 +107,8 @@ METHOD_RULES = (
         "splitter, which may keep groups together or respect time order",
         applies=_is_forest,
         fits="1",
-        evidence="the CRPS is 0.94 times the CRPS of ``residual`` with 60 rows, 0.97 times with 150 rows "
-        "and 0.95 times with up to 1500 rows",
+        evidence="one fit instead of 3.9. On 15 data sets with up to 1000 rows, 90 % intervals cover 90 %, "
+        "and the CRPS is 1.02 times the CRPS of ``residual``",
     ),
     MethodRule(
         method="residual",
@@ -119,7 +117,7 @@ METHOD_RULES = (
         "...})`` is better). Also a quantile loss inside a search, BaggingRegressor or "
         "TransformedTargetRegressor",
         applies=lambda estimator, _: True,
-        fits="5.8 or 6.8",
+        fits="3.9",
         evidence="the method works with every regressor",
     ),
 )

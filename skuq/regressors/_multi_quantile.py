@@ -82,7 +82,7 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
 
     See Also
     --------
-    ResidualRegressor : A mean model, a scale model and a distribution of the residuals.
+    ResidualRegressor : Distribution of the errors of any regressor.
     UncertaintyRegressor : Chooses the method that suits the regressor.
 
     Notes

@@ -9,7 +9,15 @@ from sklearn.frozen import FrozenEstimator
 
 from skuq._few_rows import few_rows_reported
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
-from skuq._fitting.cross_fit import CrossFit, cross_fit, fold_masks, other_rows_masks, resolve_cv, split_rows
+from skuq._fitting.cross_fit import (
+    CrossFit,
+    Split,
+    cross_fit,
+    fold_masks,
+    other_rows_masks,
+    resolve_cv,
+    split_rows,
+)
 from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.point_predict import point_and_dist
 from skuq._fitting.progress import Progress
@@ -24,7 +32,6 @@ from skuq.distributions import Distribution, Mixture, concat
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.recalibration import StdScalingRecalibrator
-from skuq.regressors._fold_groups import Folds
 
 
 class RecalibratedRegressor(BaseUncertaintyRegressor):
@@ -206,10 +213,12 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         )
         return mismatch is None
 
-    def _divide(self, data: TrainingData, seed: int) -> tuple[Folds, Folds]:
+    def _divide(self, data: TrainingData, seed: int) -> tuple[list[Split], list[Split]]:
         return split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups), []
 
-    def _fit_folds(self, estimator: Any, data: TrainingData, folds: Folds, progress: Progress) -> CrossFit:
+    def _fit_folds(
+        self, estimator: Any, data: TrainingData, folds: list[Split], progress: Progress
+    ) -> CrossFit:
         return cross_fit(
             estimator,
             data.X,

@@ -1,123 +1,79 @@
-"""Regressor with a mean model, a scale model and a distribution of the standardized residuals."""
+"""Regressor with the distribution of the out-of-fold errors of any model."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import KFold
 
-from skuq._few_rows import few_rows_reported
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.columns import ScaleFeatures
 from skuq._fitting.cross_fit import CrossFit, cross_fit, is_partition, resolve_cv, split_rows
+from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.point_predict import point_predict
 from skuq._fitting.progress import Progress
+from skuq._fitting.refit_check import find_mismatch, warn_of_mismatch
+from skuq._fitting.row_sets import columns_of_rows
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._fitting.target_units import in_target_units
 from skuq._fitting.training_data import TrainingData
-from skuq._sklearn_compat import is_pairwise
+from skuq._sklearn_compat import is_pairwise, safe_indexing
 from skuq._typing import FloatArray, IntArray, SupportLike
 from skuq._validation import check_option, check_random_state, effective_rows
-from skuq.distributions import Distribution, Normal, Recalibrated, StudentT
-from skuq.distributions._estimated_scale import (
-    fit_student,
-    predictive_df,
-    prior_share,
-    shrunk_level_map,
-)
-from skuq.recalibration import IsotonicRecalibrator
-from skuq.regressors._fold_groups import (
-    NO_GAIN,
-    Folds,
-    RelativeErrors,
-    fit_fold_groups,
-    groups_among,
-    groups_of_pairs,
-    relative_errors,
-)
-from skuq.regressors._location import choose_location, fit_location
-from skuq.regressors._scale_model import fit_scale
-from skuq.regressors._shape.conditional import ConditionalShape, fit_conditional_shape
+from skuq.distributions import Distribution, Quantiles
+from skuq.regressors._error_forest import FEWEST_ROWS, LEVELS, ErrorForest, ErrorSample, SecondErrors
 
 FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
 """For each effort, the number of folds if ``cv`` is None."""
 
-N_SHAPE_FOLDS = 5
-"""Maximum number of folds of the conditional shape. Each of these folds consists of several folds of the mean
-model."""
+MOST_MODELS = 20
+"""With more folds, new rows are predicted by one model that is fitted to all rows."""
 
+MOST_ROWS = 10_000
+"""The errors of at most this number of rows are used."""
 
-class OutOfFold(NamedTuple):
-    """Predictions of each row by models that are not trained on this row."""
-
-    loc: FloatArray
-    scale: FloatArray
-    shares: FloatArray | None
-    """Probabilities of the conditional shape, shape (n, k), or None for the common shape."""
+LEFT_OUT_TWICE = 100
+"""Number of rows that two models leave out. It is at least 5 % and at most 25 % of the rows."""
 
 
 class ResidualRegressor(BaseUncertaintyRegressor):
-    r"""Mean model, scale model and a distribution of the standardized residuals.
+    r"""Distribution of the errors of any regressor, learned from held-out rows.
 
-    The class estimates, for each x, the distribution of the errors of any regressor. The errors are measured
-    on held-out rows. A second model, the scale model, predicts the size of the errors. The standardized
-    errors may have a skewed or heavy-tailed distribution. The shape of this distribution depends on x if this
-    improves the out-of-fold score. Prefer `BootstrapRegressor` if you need to separate epistemic uncertainty
-    from noise.
+    The class turns any regressor into a calibrated predictive distribution. The errors of the regressor may
+    be biased, skewed or heavy-tailed, and their distribution may depend on x. Prefer `BootstrapRegressor` if
+    you need to separate epistemic uncertainty from noise.
 
     Parameters
     ----------
     estimator : estimator
-        The mean model; cloned. A FrozenEstimator is not refitted: `fit` only models its errors.
-    scale_estimator : estimator or None, default=None
-        The scale model; cloned and fitted to X and the logarithms of the absolute residuals. A single
-        residual is a noisy measurement of the scale, so the scale model needs more smoothing than the mean
-        model, for example leaves of 50 rows. None means a weighted mean of a linear model and a small
-        gradient boosting model. The weights minimize the squared out-of-fold error. Both models use the
-        columns of X, with integers for categories, and the point prediction as features. If X is sparse, text
-        or images, the point prediction is the only feature.
+        The regressor; cloned. A FrozenEstimator is not refitted: `fit` only learns its errors.
+    center : {"mean", "model"}, default="mean"
+        Center of the distributions.
+
+        - "mean": each model's prediction is corrected by the errors of similar rows, and the corrected
+          forecasts of the models of all folds are averaged. `predict` returns the mean of the distribution.
+        - "model": one model, fitted to all rows. The distributions are symmetric around its prediction, which
+          `predict` returns. A prediction calls one model instead of one model per fold. On 15 data sets, the
+          CRPS is 1.2 times the CRPS of "mean" around boosting. Around linear models, which are biased, it is
+          2.2 times the CRPS of "mean". If this model differs from the folds' models far more than they differ
+          from each other, for example after early stopping, its errors are unknown. The center is then the
+          mean of the folds' models, and a FoldMismatchWarning is issued.
     effort : {"low", "standard", "high"}, default="standard"
         Amount of computation: 3, 5 or 10 folds if ``cv`` is None.
-    location : {"auto", "folds", "refit"}, default="auto"
-        Model that gives the location of the distributions.
-
-        - "folds": the mean of the predictions of the folds' models. ``cv`` must test every row exactly once.
-          A prediction calls one model per fold.
-        - "refit": one model, fitted to all rows. In some cases, for example after early stopping, this model
-          differs from the folds' models far more than the folds' models differ from each other. The errors of
-          this model are then unknown. Therefore, the mean of the folds' models is used instead, and a
-          FoldMismatchWarning is issued. If ``cv`` does not test every row exactly once, for example in time
-          order, the refit is used and the warning is issued.
-        - "auto": of "folds" and "refit", the location with the smaller estimated mean absolute error (step 3
-          of the Notes). If ``cv`` does not test every row exactly once in 3 to 20 folds, or if the estimator
-          is frozen, "auto" means "refit".
-    shape : {"auto", "conditional", "empirical", "normal"}, default="auto"
-        Shape of the distribution of the standardized errors.
-
-        - "empirical": the shape of all standardized residuals. All rows have this common shape.
-        - "conditional": a shape that depends on x, estimated by trees.
-        - "auto": "conditional" if its out-of-fold score is better by more than chance, otherwise "empirical".
-        - "normal": the normal shape. New rows get a Student t distribution, because the scale is estimated.
-    shrink : bool, default=True
-        Whether the predicted scales are shrunk toward a constant, according to their skill on held-out rows.
-        Shrinkage gives the best CRPS. Without shrinkage, the coverage differs less between rows with little
-        noise and rows with much noise, but the widths vary more by chance. Use False if
-        ``ConformalRegressor(..., "normalized")`` or a recalibrator follows and the ``scale_estimator`` is
-        accurate but not smooth. Do not use False with a fully grown tree.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        Folds for the residuals. Any splitter is valid. An int k means ``KFold(k, shuffle=True)``. With None,
-        ``effort`` gives the number of folds.
+        Folds of the models. An int k means ``KFold(k, shuffle=True)``. With None, ``effort`` gives the number
+        of folds. Any splitter is valid. If it does not test every row exactly once, as in time order,
+        or if it has more than 20 folds, new rows are predicted by one model that is fitted to all rows.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
         after calibration. If the support contains only integers, forecasts are also rounded. Point
-        predictions are clipped but not rounded.
+        predictions are the means of the clipped forecasts.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job fits one fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
-        Seed of the folds, and of estimators without a seed of their own. An integer makes results
+        Seed of all random steps, and of estimators without a seed of their own. An integer makes results
         reproducible.
     verbose : int, default=0
         Verbosity of joblib.
@@ -125,25 +81,12 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     Attributes
     ----------
     estimators_ : list of estimators
-        The mean models: one per fold, or one model fitted to all rows. A scikit-learn estimator with absolute
-        tolerances or step sizes is wrapped in a `TransformedTargetRegressor` that divides y by a power of
-        two. The results then do not depend on the units of y.
-    location_ : {"folds", "refit"}
-        The model that gives the location.
-    scale_factor_ : float
-        Size of the errors of the location relative to the out-of-fold errors, at most 1. If the folds are not
-        a partition of the rows, the factor is 1.
-    scale_model_ : object
-        Fitted scale model. Its ``slope`` in [0, 1] multiplies the predicted differences between rows (see
-        ``shrink``). With a slope of 0, all rows have the same scale. With ``shrink=False``, the slope is 1.
-    df_ : float
-        Degrees of freedom of the Student t distribution that fits the standardized residuals best.
-        Distributions whose tails are too heavy to estimate the standard deviation from n rows are excluded.
-        Infinite with ``shape="normal"``.
-    shape_ : IsotonicRecalibrator or None
-        Recalibrator from the fitted Student t distribution to the distribution of the standardized residuals.
-    conditional_shape_ : object or None
-        Fitted dependence of the shape on x. None if all rows have the common shape.
+        The models that predict new rows: one per fold, or one model fitted to all rows. A scikit-learn
+        estimator with absolute tolerances or step sizes is wrapped in a `TransformedTargetRegressor` that
+        divides y by a power of two. The results then do not depend on the units of y.
+    narrowing_ : float
+        Factor in [0.8, 1] by which the forecasts of new rows are narrower than the out-of-bag forecasts
+        (step 3 of the Notes).
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -154,66 +97,33 @@ class ResidualRegressor(BaseUncertaintyRegressor):
 
     Notes
     -----
-    1. The residual of each row comes from a mean model that is not trained on this row.
-    2. The scale model is trained on :math:`\log |r|`. Therefore, any regressor gives a positive scale, one
-       extreme residual has little influence, and the result does not depend on the units of y [1]_. The
-       default scale model is fitted twice: each fit uses half of the folds and predicts the other half. New
-       rows get the mean of both fits. A ``scale_estimator`` is fitted without each of the folds, and once to
-       all rows. The predictions are shrunk toward a constant, according to their skill on held-out rows. The
-       scale of a new row is limited to the range of the training residuals.
-    3. The mean of the folds' models has smaller errors than a single model of a fold, because it is an
-       average. A model fitted to all rows has smaller errors, because it has more training rows. To estimate
-       both effects, models are fitted without two folds, for three pairs of folds. The effect of the average
-       is estimated from the differences of two such models on rows that both leave out. The effect of more
-       rows is a power of the number of rows. It is estimated by a comparison with the models fitted without
-       one fold. The scale of new rows is multiplied by the factor of the location that is used.
-    4. The standardized residuals :math:`z = r / s(x)` are computed from out-of-fold predictions of both
-       models. A Student t distribution with mean 0 is fitted to these residuals. `IsotonicRecalibrator` then
-       corrects the differences from this distribution, such as skewness. The resulting distribution has a
-       density, tails beyond the largest residual and exact moments. It needs O(n) memory.
-    5. The scale and the shape are estimated from n residuals, so the error of a new row, divided by its
-       estimated scale, has a wider distribution than the residuals. For normal errors, this distribution is a
-       Student t distribution with n - 3 degrees of freedom. The quantiles of new rows are weighted averages.
-       The quantiles from step 4 have weight n, and the quantiles of this Student t distribution have weight
-       20. The logarithm of the factor from step 3 is multiplied by n / (n + 20). With ``groups``, n is the
-       number of groups. If n is less than 12, a `SmallSampleWarning` is issued.
+    1. One model is fitted per fold, without the rows of the fold and without a few rows of the next fold.
+    2. A bootstrap forest of extremely randomized trees [1]_ learns, from X and the prediction, the
+       distribution of the out-of-fold errors. The forecast of each model is corrected, and the quantiles
+       of all models are averaged.
+    3. `IsotonicRecalibrator` calibrates the out-of-bag forecasts of the training rows. New rows are narrower
+       by what the average of the models gains, as measured on the rows that two models leave out.
 
-    Do not use a ``scale_estimator`` that can reproduce each training value, such as a fully grown tree. For a
-    row, such a model predicts the residuals of the neighboring rows. These residuals depend on the target of
-    the row, because their mean models were trained on it. If both models are fully grown trees in one
-    dimension, 90 % intervals cover about 73 %. The default model avoids this by averaging over many rows.
+    The gain is :math:`\sqrt{1 - (1 - 1/K) v}` for K models, where v is the variance between two forecasts of
+    a row, divided by the variance of their errors. The errors are normal scores, so their units and tails do
+    not matter. The factor is divided by :math:`1 + (1 - 1/K) h`. The number h corrects the out-of-bag
+    forecasts: the errors of other folds come from models that were trained on the target of the row, and
+    therefore move the forecast away from this target. Estimates e of v and h with the standard error s are
+    shrunk to :math:`\max(e - s^2 / e, 0)`, and the factor is at least 0.8.
 
-    Let u be the value of the distribution function of the common shape at a residual. A conditional shape is
-    the distribution of u given x. Randomized trees [2]_ estimate :math:`P(u \le t \mid x)` at 15 thresholds t
-    from the columns of X, the location and the scale. Half of the trees have small leaves, and half have
-    large leaves. The result is a weighted mean of both estimates and of :math:`P(u \le t) = t`. The weights
-    minimize the squared out-of-fold error. "auto" uses the conditional shape if the covariance of estimates
-    and targets is at least 2.33 times its standard error. The distribution is a `Quantiles` with 27 levels
-    from 0.0025 to 0.9975. With fewer than 40 rows, all rows have the common shape.
+    The trees split the rank bins of the features. One forest has leaves of at least 2 rows, and splits by the
+    normal score of the error and its absolute value. The other has leaves of the square root of the rows, and
+    splits by the absolute value. Both and the distribution of all errors are averaged, with weights that
+    minimize the squared out-of-bag error.
+    Quantiles of new rows are averaged with Student t quantiles, which have the weight of 20 rows. With fewer
+    than 40 rows (or groups), all rows have the same distribution of errors and no row is left out twice.
 
-    `predict` returns the location. The mean of a distribution with a conditional shape may differ from it.
-
-    The common shape is wrong if many targets have the same value, such as rainfall amounts that are 0 on most
-    days. In such data, the shape depends on x. For random forests on such data, prefer
-    `ForestDistributionRegressor`.
-
-    `fit_transform` returns distributions with the out-of-fold location and scale. A conditional shape comes
-    from trees that are not trained on the row. A common shape is estimated from all rows. ``cv`` must test
-    every row exactly once.
-
-    Cost: the fits of the mean model take as long as 3.0 fits to all rows with "low", 5.8 fits with "standard"
-    and 11.4 fits with "high". One more fit is needed if the location is a refit. The default scale model is
-    fitted twice. A ``scale_estimator`` is fitted once per fold and once to all rows. A prediction calls one
-    mean model per fold, or only one mean model if the location is a refit.
-
-    Weights count as repetitions in all models, with one exception: the gradient boosting in the default scale
-    model has at least 20 rows per leaf, regardless of their weights.
+    `fit_transform` returns the out-of-bag forecasts. Weights count as repetitions. Cost: a little less than
+    one fit per fold; a forest on at most 10 000 rows. A prediction calls the models of all folds.
 
     References
     ----------
-    .. [1] A. C. Harvey, "Estimating regression models with multiplicative heteroscedasticity",
-       Econometrica 44(3), 1976, doi:10.2307/1913974.
-    .. [2] P. Geurts, D. Ernst, L. Wehenkel, "Extremely randomized trees", Machine Learning 63, 2006,
+    .. [1] P. Geurts, D. Ernst, L. Wehenkel, "Extremely randomized trees", Machine Learning 63, 2006,
        doi:10.1007/s10994-006-6226-1.
 
     Examples
@@ -232,12 +142,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     def __init__(
         self,
         estimator: Any,
-        scale_estimator: Any = None,
         *,
+        center: Literal["mean", "model"] = "mean",
         effort: Literal["low", "standard", "high"] = "standard",
-        location: Literal["auto", "folds", "refit"] = "auto",
-        shape: Literal["auto", "conditional", "empirical", "normal"] = "auto",
-        shrink: bool = True,
         cv: Any = None,
         support: SupportLike = None,
         n_jobs: int | None = None,
@@ -245,11 +152,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         verbose: int = 0,
     ) -> None:
         self.estimator = estimator
-        self.scale_estimator = scale_estimator
+        self.center = center
         self.effort = effort
-        self.location = location
-        self.shape = shape
-        self.shrink = shrink
         self.cv = cv
         self.support = support
         self.n_jobs = n_jobs
@@ -260,241 +164,179 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         self._learn(data, progress)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        rows, out_of_fold = self._learn(data, progress)
+        rows, dist = self._fit_and_test(data, progress)
         if not is_partition([rows], len(data)):
             raise ValueError(
-                "`cv` must test every row exactly once for `fit_transform`, but some rows are never "
-                "tested or tested several times. Use a partition such as KFold or GroupKFold. For "
-                "time-ordered or "
-                "repeated splits, use RecalibratedRegressor, "
-                "which accepts any splitter."
+                "`cv` must test every row exactly once for `fit_transform`, but some rows are never tested "
+                "or tested several times. Use a partition such as KFold or GroupKFold. For time-ordered or "
+                "repeated splits, use RecalibratedRegressor, which accepts any splitter."
             )
-        return self._out_of_fold_dist(out_of_fold)[np.argsort(rows, kind="stable")]
+        return dist[np.argsort(rows, kind="stable")]
 
     def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
-        rows, out_of_fold = self._learn(data, progress)
-        return rows, self._out_of_fold_dist(out_of_fold)
+        rows, loc, sample, of_sample = self._learn(data, progress)
+        quantiles = np.empty((len(rows), len(LEVELS)))
+        quantiles[sample] = of_sample
+        others = np.setdiff1d(np.arange(len(rows)), sample)
+        if len(others):
+            table = self._features(safe_indexing(data.X, rows[others]), loc[others])
+            quantiles[others] = self._errors.quantiles(
+                table, self._errors.out_of_bag_levels, loc[np.newaxis, others]
+            )
+        return rows, Quantiles(LEVELS, loc[:, np.newaxis] + quantiles)
 
-    def _learn(self, data: TrainingData, progress: Progress) -> tuple[IntArray, OutOfFold]:
-        """Fit all models. Return the tested rows and their out-of-fold predictions."""
+    def _learn(
+        self, data: TrainingData, progress: Progress
+    ) -> tuple[IntArray, FloatArray, IntArray, FloatArray]:
+        """Fit the models of the folds, the models of new rows, and the forest of the errors.
+
+        Return the tested rows, their out-of-fold predictions, the sample of them from which the errors are
+        learned, and the out-of-bag quantiles of the errors of the sample.
+        """
         check_option(self.effort, "effort", tuple(FOLDS_BY_EFFORT))
-        check_option(self.location, "location", ("auto", "folds", "refit"))
-        check_option(self.shape, "shape", ("auto", "conditional", "empirical", "normal"))
-        check_option(self.shrink, "shrink", (True, False))
+        check_option(self.center, "center", ("mean", "model"))
         effective_rows(data.sample_weight, len(data))  # raises for relative weights
         rng = check_random_state(self.random_state)
-        fold_seed, model_seed, scale_seed, shape_seed = rng.randint(MAX_SEED, size=4).tolist()
+        fold_seed, model_seed, error_seed = rng.randint(MAX_SEED, size=3).tolist()
+        rng = np.random.RandomState(error_seed)
         estimator = in_target_units(seeded_clone(self.estimator, model_seed, self.random_state), data.y)
         cv = FOLDS_BY_EFFORT[self.effort] if self.cv is None else self.cv
         folds = split_rows(resolve_cv(cv, fold_seed), data.X, data.y, data.groups)
-        partition = is_partition([test for _, test in folds], len(data))
-        # raises before any model is fitted if the location is not possible
-        choose_location(self.location, estimator, NO_GAIN, len(folds), partition=partition)
-        mean_fit = cross_fit(
+
+        # Fit one model per fold, without the fold and without a few rows of the next fold.
+        averaged = (
+            self.center == "mean"
+            and len(folds) <= MOST_MODELS
+            and is_partition([test for _, test in folds], len(data))
+            and not isinstance(self.estimator, FrozenEstimator)
+        )
+        labels = np.arange(len(data)) if data.groups is None else np.asarray(data.groups)
+        groups = np.unique(labels, return_inverse=True)[1]
+        twice = [np.empty(0, dtype=np.intp) for _ in folds]
+        if averaged and data.independent_rows(np.arange(len(data))) >= FEWEST_ROWS:
+            twice = rows_left_out_twice([test for _, test in folds], groups, rng)
+        fit = cross_fit(
             estimator,
             data.X,
             data.target,
-            cv=folds,
+            cv=[
+                (train[~np.isin(train, extra)], np.concatenate([test, extra]))
+                for (train, test), extra in zip(folds, twice, strict=True)
+            ],
             params=data.fit_params,
             n_jobs=self.n_jobs,
             verbose=self.verbose,
             predict=point_predict,
-            on_fold=progress.reporter("mean fold"),
+            on_fold=progress.reporter("fold"),
         )
         # A splitter may test a row in several folds or in no fold. A pair is a row and one of its test folds.
-        rows, loc = mean_fit.tested()
-        pairs = data.take(rows)
-        tested, scale = self._fit_scale(folds, pairs, loc, len(data), scale_seed, progress)
-        shape_folds = groups_among(groups_of_pairs(folds, len(data), N_SHAPE_FOLDS), tested, len(pairs))
-        # all later steps use only the pairs with an out-of-fold scale
-        rows, loc, pairs = rows[tested], loc[tested], pairs.take(tested)
-
-        self._fit_location(estimator, data, folds, mean_fit, rows, scale, progress, partition=partition)
-        self._n_residuals = data.independent_rows(rows)
+        sizes = [len(test) for _, test in folds]
+        rows = np.concatenate([test for _, test in folds])
+        fold = np.repeat(np.arange(len(folds)), sizes)
+        loc = np.concatenate([of[:size] for of, size in zip(fit.predictions, sizes, strict=True)])
+        second = np.concatenate([of[size:] for of, size in zip(fit.predictions, sizes, strict=True)])
+        self._fit_models(estimator, data, fit, progress, averaged=averaged)
+        sample = sample_of_groups(groups[rows], np.flatnonzero(data.repetitions[rows] > 0), rng)
+        of_sample = self._learn_errors(
+            data, rows, loc, fold, groups, sample, np.concatenate(twice), second, rng
+        )
+        progress.done("errors")
         data.warn_of_few_rows(rows)
-        self._fit_shape(pairs, loc, scale)
-        labels = np.arange(len(data)) if data.groups is None else np.asarray(data.groups)
-        shares = self._fit_conditional_shape(
-            pairs, loc, scale, shape_folds, shape_seed, clusters=labels[rows]
-        )
-        return rows, OutOfFold(loc, scale, shares)
+        return rows, loc, sample, of_sample
 
-    # ------------------------------------------------------------------------------ location
-
-    def _fit_location(
+    def _learn_errors(
         self,
-        estimator: Any,
         data: TrainingData,
-        folds: Folds,
-        mean_fit: CrossFit,
         rows: IntArray,
-        scale: FloatArray,
-        progress: Progress,
-        *,
-        partition: bool,
+        loc: FloatArray,
+        fold: IntArray,
+        groups: IntArray,
+        sample: IntArray,
+        twice_rows: IntArray,
+        second: FloatArray,
+        rng: np.random.RandomState,
+    ) -> FloatArray:
+        """Learn the distribution of the errors of a sample. Return the out-of-bag quantiles of the errors."""
+        place = np.full(len(data), -1)  # position of each row in the sample
+        place[rows[sample]] = np.arange(len(sample))
+        twice_rows, second = twice_rows[place[twice_rows] >= 0], second[place[twice_rows] >= 0]
+        X = safe_indexing(data.X, rows[sample])
+        self._features = ScaleFeatures.from_columns(X, pairwise=is_pairwise(self.estimator))
+        self._errors = ErrorForest(symmetric=self.center == "model")
+        errors = ErrorSample(
+            self._features(X, loc[sample]),
+            data.y[rows[sample]] - loc[sample],
+            data.repetitions[rows[sample]],
+            np.unique(groups[rows[sample]], return_inverse=True)[1],
+            fold[sample],
+        )
+        second_errors = SecondErrors(
+            place[twice_rows],
+            self._features(safe_indexing(data.X, twice_rows), second),
+            data.y[twice_rows] - second,
+        )
+        n = data.independent_rows(rows)
+        of_sample = self._errors.fit(errors, second_errors, n, len(self.estimators_), rng)
+        self.narrowing_ = self._errors.narrowing
+        return of_sample
+
+    def _fit_models(
+        self, estimator: Any, data: TrainingData, fit: CrossFit, progress: Progress, *, averaged: bool
     ) -> None:
-        """Choose and fit the location. Store its errors relative to the out-of-fold errors."""
-        relative = standardized = NO_GAIN
-        if partition and not isinstance(self.estimator, FrozenEstimator):
-            scale_by_row = np.full(len(data), np.nan)
-            scale_by_row[rows] = scale
-            relative, standardized = self._relative_errors(
-                estimator, data, folds, mean_fit, scale_by_row, progress
+        """Store the models of new rows: the models of the folds, or one model that is fitted to all rows."""
+        self._columns: list[IntArray | None] = [None]
+        if isinstance(self.estimator, FrozenEstimator):
+            self.estimators_ = [estimator]
+            return
+        if not averaged:
+            refit = fit_wrapped(estimator, data.X, data.target, **data.fit_params)
+            progress.done("model")
+            mismatch = find_mismatch(refit, fit, data.X, data.y, point_predict)
+            partition = is_partition(fit.test_rows, len(data))
+            averaged = partition and mismatch is not None
+            warn_of_mismatch(
+                mismatch,
+                "Therefore, the center is the mean of the models of the folds"
+                if averaged
+                else "New rows are predicted by the model fitted to all rows",
             )
-        kind = choose_location(self.location, estimator, relative, len(folds), partition=partition)
-        warn = self.location == "refit"  # "auto" needs no warning
-        self._location = fit_location(kind, estimator, data, mean_fit, progress, warn=warn)
-        self.estimators_, self.location_ = list(self._location.models), self._location.kind
-        self.scale_factor_ = standardized.folds if self.location_ == "folds" else standardized.refit
+        self.estimators_ = list(fit.estimators) if averaged else [refit]
+        self._columns *= len(self.estimators_)
+        if averaged and is_pairwise(estimator):
+            self._columns = list(fit.train_rows)
 
-    def _relative_errors(
-        self,
-        estimator: Any,
-        data: TrainingData,
-        folds: Folds,
-        mean_fit: CrossFit,
-        scale: FloatArray,
-        progress: Progress,
-    ) -> tuple[RelativeErrors, RelativeErrors]:
-        """Return the relative raw errors and the relative standardized errors of both kinds of location."""
-        out_of_fold: FloatArray = mean_fit.in_row_order(len(data))
-        if self.scale_model_.unit == 0:  # all residuals are 0
-            return NO_GAIN, NO_GAIN
-        groups = fit_fold_groups(
-            estimator,
-            data,
-            folds,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-            on_fold=progress.reporter("mean without two folds"),
-        )
-        raw, standardized = (
-            relative_errors(groups, out_of_fold, data, folds, unit)
-            for unit in (np.full(len(data), self.scale_model_.unit), scale)
-        )
-        return raw, standardized
-
-    # --------------------------------------------------------------------------------- scale
-
-    def _fit_scale(
-        self,
-        folds: Folds,
-        pairs: TrainingData,
-        loc: FloatArray,
-        n: int,
-        seed: int,
-        progress: Progress,
-    ) -> tuple[IntArray, FloatArray]:
-        """Fit the scale model. Return the pairs of row and fold with an out-of-fold scale, and the scales."""
-
-        def scale_folds(is_default: bool) -> Any:
-            # the default model is fitted to half of the rows, other models to all folds except one
-            any_folds = KFold(min(5, len(pairs)), shuffle=True, random_state=seed)
-            return groups_of_pairs(folds, n, 2 if is_default else len(folds)) or any_folds
-
-        estimator = self.scale_estimator
-        if estimator is not None:
-            estimator = seeded_clone(estimator, seed, self.random_state)
-        self._scale = fit_scale(
-            pairs,
-            loc,
-            estimator,
-            name="scale_estimator",
-            folds=scale_folds,
-            pairwise=is_pairwise(self.estimator),
-            seed=seed,
-            shrink=self.shrink,
-            n_jobs=self.n_jobs,
-            on_fold=progress.reporter("scale fold"),
-        )
-        self.scale_model_ = self._scale.model
-        if estimator is not None or len(self._scale.tested) < len(pairs):
-            progress.done("scale model")
-        return self._scale.tested, self._scale.out_of_fold
-
-    # --------------------------------------------------------------------------------- shape
-
-    def _fit_shape(self, pairs: TrainingData, loc: FloatArray, scale: FloatArray) -> None:
-        """Fit a Student t distribution to the standardized residuals, and recalibrate this distribution."""
-        self.df_, self.shape_, self._factor = np.inf, None, 1.0
-        if self.scale_model_.unit == 0:  # all residuals are 0
-            return
-        z = (pairs.y - loc) / scale
-        if self.shape == "normal":
-            self._factor = float(np.sqrt(np.average(z**2, weights=pairs.sample_weight)))
-            return
-        self.df_, self._factor = fit_student(z, pairs.sample_weight)
-        with few_rows_reported():
-            shape = IsotonicRecalibrator()
-            self.shape_ = shape.fit(self._family(loc, scale), pairs.y, pairs.sample_weight)
-        # stored, because the level map caches integrals of the distribution
-        self._level_map = shrunk_level_map(self.shape_.level_map_, self._n_residuals)
-
-    def _fit_conditional_shape(
-        self,
-        pairs: TrainingData,
-        loc: FloatArray,
-        scale: FloatArray,
-        folds: Folds,
-        seed: int,
-        *,
-        clusters: Any,
-    ) -> FloatArray | None:
-        """Fit the conditional shape. Return the out-of-fold probabilities of each pair."""
-        self.conditional_shape_: ConditionalShape | None = None
-        if self.shape not in ("auto", "conditional") or self.shape_ is None or not folds:
-            return None
-        self._table = self._scale.features or ScaleFeatures.from_columns(
-            pairs.X, pairwise=is_pairwise(self.estimator)
-        )
-        fitted = fit_conditional_shape(
-            self._shape_inputs(pairs.X, loc, scale),
-            self.shape_.transform(self._family(loc, scale)).cdf(pairs.y),
-            pairs.sample_weight,
-            folds,
-            self.shape_.transform(self._family(np.zeros(1), np.ones(1))),
-            seed,
-            clusters=clusters,
-            guard=self.shape == "auto",
-        )
-        if fitted is None:
-            return None
-        self.conditional_shape_, shares = fitted
-        return shares
-
-    def _shape_inputs(self, X: Any, loc: FloatArray, scale: FloatArray) -> FloatArray:
-        return np.column_stack([self._table(X, loc), scale / self.scale_model_.unit])
-
-    def _family(self, loc: FloatArray, scale: FloatArray) -> Distribution:
-        if np.isinf(self.df_):
-            return Normal(loc, self._factor * scale)
-        return StudentT(loc, self._factor * scale, self.df_)
-
-    def _out_of_fold_dist(self, of: OutOfFold) -> Distribution:
-        if self.conditional_shape_ is not None and of.shares is not None:
-            return self.conditional_shape_.distribution(of.shares, of.loc, of.scale)
-        family = self._family(of.loc, of.scale)
-        return family if self.shape_ is None else self.shape_.transform(family)
-
-    def _new_dist(self, loc: FloatArray, scale: FloatArray, shares: FloatArray | None) -> Distribution:
-        """Return distributions of new rows, widened because the scale and the shape are uncertain."""
-        n = self._n_residuals
-        scale = self.scale_factor_ ** (1 - prior_share(n)) * scale
-        if self.conditional_shape_ is not None and shares is not None:
-            return self.conditional_shape_.distribution(shares, loc, scale)
-        if self.shape_ is None:
-            return StudentT(loc, self._factor * scale, predictive_df(n))
-        return Recalibrated(self._family(loc, scale), self._level_map)
-
-    def _point(self, X: Any) -> FloatArray:
-        return self._location.predict(X)
+    def _points(self, X: Any) -> FloatArray:
+        """Return the predictions of the models, shape (n_models, n)."""
+        models = zip(self.estimators_, self._columns, strict=True)
+        points = np.array([point_predict(model, columns_of_rows(X, columns)) for model, columns in models])
+        return points if self.center == "mean" else points.mean(axis=0, keepdims=True)
 
     def _predict_dist(self, X: Any) -> Distribution:
-        return self._point_and_dist(X)[1]
+        points = self._points(X)
+        errors = self._errors.quantiles(self._features(X, points[0]), self._errors.levels, points)
+        return Quantiles(LEVELS, points.mean(axis=0)[:, np.newaxis] + errors)
 
-    def _point_and_dist(self, X: Any) -> tuple[FloatArray, Distribution]:
-        loc = self._point(X)
-        scale = self._scale.predict(X, loc)
-        shape = self.conditional_shape_
-        shares = None if shape is None else shape(self._shape_inputs(X, loc, scale))
-        return loc, self._new_dist(loc, scale, shares)
+
+def rows_left_out_twice(
+    tests: list[IntArray], groups: IntArray, rng: np.random.RandomState
+) -> list[IntArray]:
+    """Return, for each fold, a few rows of the next fold (whole groups)."""
+    n_groups = len(np.unique(groups))
+    share = np.clip(LEFT_OUT_TWICE / n_groups, 0.05, 0.25)
+    extra = []
+    for test in tests:
+        labels = rng.permutation(np.unique(groups[test]))
+        extra.append(test[np.isin(groups[test], labels[: round(share * len(labels))])])
+    return extra[1:] + extra[:1]
+
+
+def sample_of_groups(groups: IntArray, candidates: IntArray, rng: np.random.RandomState) -> IntArray:
+    """Return the candidates of random groups, at most `MOST_ROWS` of them."""
+    if len(candidates) <= MOST_ROWS:
+        return candidates
+    sizes = np.bincount(groups[candidates])
+    order = rng.permutation(len(sizes))
+    kept = np.zeros(len(sizes), dtype=bool)
+    kept[order[np.cumsum(sizes[order]) <= MOST_ROWS]] = True
+    kept[order[0]] = True
+    return candidates[kept[groups[candidates]]]

@@ -38,7 +38,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         Method that gives the distribution.
 
         - "auto": the method is chosen for the estimator, see Notes.
-        - "residual": `ResidualRegressor`, models of the out-of-fold errors.
+        - "residual": `ResidualRegressor`, the distribution of the out-of-fold errors.
         - "recalibrated": `RecalibratedRegressor` around the distribution or the quantiles of the estimator.
         - "native": the distribution of the estimator, without recalibration.
         - "quantile": `MultiQuantileRegressor`, several quantiles without recalibration.
@@ -141,14 +141,14 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     "residual" if there are few rows. For models that predict all levels with one fit (CatBoost, XGBoost,
     quantile-forest), there are eleven levels, and 3, 5 or 10 folds.
 
-    For random forests with 100 trees on 21 data sets, the CRPS of "forest" is 0.96 times the CRPS of
-    "residual" (geometric mean). "forest" needs one fit, and "residual" takes as long as 6.6 fits.
+    `predict` returns the mean of the distribution, except with "conformal", which keeps the prediction of the
+    model. For a quantile loss, `predict` therefore ignores the level of the loss.
+    ``predict_quantiles(X, 0.9)`` returns the 90 % quantile.
 
-    For a quantile loss with "recalibrated" or "quantile", `predict` returns the mean of the distribution and
-    ignores the level of the loss. ``predict_quantiles(X, 0.9)`` returns the 90 % quantile.
-
-    With 12 or more rows, the coverage of 90 % intervals of "forest" and "residual" is 88 to 93 %, averaged
-    over training sets. With fewer rows, a `SmallSampleWarning` is issued.
+    With 12 or more rows, the coverage of 90 % intervals of "forest" and "residual" is 90 to 94 %,
+    averaged over training sets. On 15 data sets with 116 to 1000 training rows, 90 % intervals of "residual"
+    around 13 regressors cover 90 to 92 % of the test rows. With fewer than 12 rows, a `SmallSampleWarning` is
+    issued.
 
     Cost: see the class of the method. "recalibrated" needs one fit per fold and one fit to all rows. If a
     quantile loss needs one fit per level, the number of fits is multiplied by the number of levels. With 100
@@ -286,6 +286,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         if isinstance(self.estimator_, BaseUncertaintyRegressor):
             return self._bounds_on_support(self.estimator_.predict_interval(X, coverage))
         return super().predict_interval(X, coverage)
+
+    def _has_point(self) -> bool:
+        return self.method_ == "conformal" or (self.method_ == "native" and self.support is None)
 
     def _point(self, X: Any) -> FloatArray:
         return point_predict(self.estimator_, X)

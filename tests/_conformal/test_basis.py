@@ -70,7 +70,7 @@ def test_each_score_and_the_distribution(method, symmetric):
     assert 0.86 < covered(bounds[:, :, 1], y_new).mean() < 0.95
     # bounds of different coverages rarely cross; the distribution sorts them
     same = np.isclose(model.predict_dist(X_new).interval([0.5, 0.9]), bounds, rtol=1e-12)
-    assert same.mean() > 0.99
+    assert same.mean() > 0.97
 
 
 def test_a_constant_equals_split_conformal_prediction():

@@ -90,9 +90,7 @@ WRAPPERS = {
     "residual": lambda net: uncertainty(net, "residual"),
     "bootstrap": lambda net: uncertainty(net, n_estimators=3),
     "bootstrap, noise that varies": lambda net: uncertainty(net, n_estimators=4, noise="heteroscedastic"),
-    "forest as scale": lambda net: uncertainty(
-        net, "residual", scale_estimator=RandomForestRegressor(5, random_state=0)
-    ),
+    "residual, center model": lambda net: uncertainty(net, "residual", center="model"),
     "recalibrated": lambda net: RecalibratedRegressor(uncertainty(net, n_estimators=3), cv=2, random_state=0),
     "split conformal": lambda net: ConformalRegressor(net, random_state=0),
     "cv+": lambda net: CrossConformalRegressor(net, random_state=0),

@@ -122,14 +122,14 @@ def test_out_of_fold_distributions_of_another_model_are_warned_of():
 def test_the_models_of_two_halves_are_compared_too():
     X, y = world()
     with pytest.warns(FoldMismatchWarning):
-        model = ResidualRegressor(StopsEarly(), location="refit", cv=2, random_state=0).fit(X, y)
-    assert model.location_ == "folds"
+        model = ResidualRegressor(StopsEarly(), center="model", cv=2, random_state=0).fit(X, y)
+    assert len(model.estimators_) == 2
 
 
 def test_ordinary_models_give_no_warning():
     X, y = world()  # a warning is an error
     RecalibratedRegressor(BayesianRidge(), random_state=0).fit(X, y)
-    ResidualRegressor(Ridge(), location="refit", random_state=0).fit(X, y)
+    ResidualRegressor(Ridge(), center="model", random_state=0).fit(X, y)
     CrossConformalRegressor(Ridge(), random_state=0).fit(X, y)
     CrossConformalRegressor(Ridge(), "jackknife+ab", random_state=0).fit(X, y)
 
@@ -137,7 +137,7 @@ def test_ordinary_models_give_no_warning():
 @pytest.mark.parametrize("unit", [1e-200, 1e200])
 def test_units_do_not_matter(unit):
     X, y = world()
-    model = ResidualRegressor(StopsEarly(unit), location="refit", random_state=0)
+    model = ResidualRegressor(StopsEarly(unit), center="model", random_state=0)
     with pytest.warns(FoldMismatchWarning):
         model.fit(X, y * unit)
 

@@ -67,7 +67,7 @@ def test_the_unit_depends_on_the_estimator():
 @pytest.mark.parametrize("estimator", [Ridge(), LinearRegression(), Lasso(), DecisionTreeRegressor()])
 def test_a_constant_target_gives_no_warning_of_a_refit(estimator):
     X = np.random.default_rng(0).normal(size=(60, 3))
-    model = ResidualRegressor(estimator, location="refit", random_state=0).fit(X, np.full(60, 0.1))
+    model = ResidualRegressor(estimator, center="model", random_state=0).fit(X, np.full(60, 0.1))
     assert np.allclose(model.predict(X), 0.1)
 
 

@@ -52,9 +52,8 @@ def grouped_world():
 
 
 SPIED = [
-    # a refit is compared with the folds' models on rows that these are trained on
-    ResidualRegressor(GroupSpy(), location="folds", cv=GroupKFold(3)),
-    UncertaintyRegressor(GroupSpy(), "residual", method_params={"location": "folds"}, cv=GroupKFold(3)),
+    ResidualRegressor(GroupSpy(), cv=GroupKFold(3)),
+    UncertaintyRegressor(GroupSpy(), "residual", cv=GroupKFold(3)),
 ]
 
 
@@ -103,7 +102,7 @@ def test_weights_and_groups_together_in_a_search(routing):
             scorer.set_score_request(sample_weight=True)
             scaler.set_fit_request(sample_weight=False)
             child.set_fit_request(sample_weight=True)
-        model = ResidualRegressor(child, cv=GroupKFold(3))
+        model = ResidualRegressor(child, center="model", cv=GroupKFold(3))
         grid = {"residualregressor__estimator__alpha": [1.0]}
         pipeline = make_pipeline(scaler, model)
         search = GridSearchCV(pipeline, grid, cv=3, scoring=scorer, error_score="raise")
@@ -120,7 +119,7 @@ def test_with_routing_the_child_must_request_weights():
     with config_context(enable_metadata_routing=True):
         with pytest.raises(UnsetMetadataPassedError):
             ResidualRegressor(Ridge()).fit(X, y, sample_weight=np.ones(N))
-        model = ResidualRegressor(Ridge().set_fit_request(sample_weight=True), random_state=0)
+        model = ResidualRegressor(Ridge().set_fit_request(sample_weight=True), center="model", random_state=0)
         alone = clone(model).fit(X, y, sample_weight=weight)
         pipeline = make_pipeline(model.set_fit_request(sample_weight=True)).fit(X, y, sample_weight=weight)
     expected = Ridge().fit(X, y, sample_weight=weight).predict(X)
@@ -213,9 +212,8 @@ STACKED = StackingRegressor([("ridge", Ridge()), ("neighbors", KNeighborsRegress
         lambda estimator: BootstrapRegressor(estimator, 3),
         ConformalRegressor,
         pytest.param(lambda estimator: CrossConformalRegressor(estimator, cv=2), marks=pytest.mark.laws),
-        lambda estimator: ResidualRegressor(Ridge(), scale_estimator=estimator, cv=2),
     ],
-    ids=["uncertainty", "bootstrap", "split", "cv+", "scale"],
+    ids=["uncertainty", "bootstrap", "split", "cv+"],
 )
 def test_a_regressor_whose_predict_exists_after_fit_only_can_be_wrapped(wrap):
     X, y = linear_world(N)

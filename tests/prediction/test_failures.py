@@ -64,7 +64,7 @@ def line():
 
 
 WRAPPERS = {
-    "residual": (lambda child: ResidualRegressor(child, cv=KFold(4)), r"fold 2 of 4"),
+    "residual": (lambda child: ResidualRegressor(child, cv=KFold(4)), r"fold [12] of 4"),
     "uncertainty": (lambda child: UncertaintyRegressor(child, cv=KFold(4)), r"fold 2 of 4"),
     "bootstrap": (lambda child: BootstrapRegressor(child, 4, random_state=0), r"member \d of 4"),
     "bags": (lambda child: BootstrapRegressor(BaggingRegressor(child, 6, random_state=0)), r"member \d of 6"),
@@ -82,10 +82,6 @@ WRAPPERS = {
     "recalibrated": (
         lambda child: RecalibratedRegressor(ResidualRegressor(child, cv=KFold(3)), cv=KFold(4)),
         r"in fold \d of [34]",
-    ),
-    "scale": (
-        lambda child: ResidualRegressor(Ridge(), scale_estimator=child, cv=KFold(4)),
-        r"the model of the scale",
     ),
 }
 

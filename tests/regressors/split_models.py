@@ -11,7 +11,7 @@ COVERAGES = [0.5, 0.8, 0.9, 0.95]
 QUANTILES = MultiQuantileRegressor(QuantileRegressor(alpha=0), [0.05, 0.5, 0.95])
 SPLIT = {
     "split": LinearRegression(),
-    "normalized": ResidualRegressor(LinearRegression(), cv=3, location="refit", random_state=0),
+    "normalized": ResidualRegressor(LinearRegression(), cv=3, center="model", random_state=0),
     "cqr": QUANTILES,
 }
 

@@ -44,8 +44,8 @@ RESAMPLED = dict.fromkeys(
 HELD_OUT = dict.fromkeys(
     WEIGHTS, "rows are held out at random or one at a time; the check passes folds as `cv`, which is refused"
 )
-COUNTED = dict.fromkeys(
-    WEIGHTS, "the boosting in the scale model counts the rows of its leaves, not their weights"
+DRAWN = dict.fromkeys(
+    WEIGHTS, "the forest of the errors draws rows, so that weights equal repetition in distribution"
 )
 BINNED = dict.fromkeys(WEIGHTS, "LightGBM bins the features by the number of rows, not by their weights")
 OBSERVED = dict.fromkeys(
@@ -76,7 +76,7 @@ CASES = [
     (BootstrapRegressor(DecisionTreeRegressor(), 10, noise=None, random_state=0), RESAMPLED),
     (ForestDistributionRegressor(RandomForestRegressor(10), random_state=0), RESAMPLED),
     (MultiQuantileRegressor(QuantileRegressor(alpha=0), [0.1, 0.9], cv=2, random_state=0), OUT_OF_SAMPLE),
-    (ResidualRegressor(LinearRegression(), LinearRegression(), cv=3, random_state=0), OUT_OF_SAMPLE),
+    (ResidualRegressor(LinearRegression(), cv=3, random_state=0), OUT_OF_SAMPLE | DRAWN),
     (RecalibratedRegressor(LeastSquaresRegressor(), random_state=0), OUT_OF_SAMPLE),
     (FunctionalRegressor(LeastSquaresRegressor(), "mean"), OUT_OF_SAMPLE),
     (
@@ -128,7 +128,7 @@ SETTINGS = [
     (CrossConformalRegressor(LinearRegression(), "jackknife+", random_state=0), HELD_OUT),
     (MultiOutputUncertaintyRegressor(BayesianRidge(), dependence="gaussian", random_state=0), {}),
     (ConformalRegionRegressor(BayesianRidge(), "ellipsoid", method="cv+", cv=2, random_state=0), {}),
-    (UncertaintyRegressor(Ridge(), cv=3, random_state=0), COUNTED),
+    (UncertaintyRegressor(Ridge(), cv=3, random_state=0), DRAWN),
     (
         UncertaintyRegressor(
             QuantileRegressor(alpha=0),

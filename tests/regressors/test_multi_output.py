@@ -211,7 +211,9 @@ def test_groups_stay_together():
     one = model(own).fit(X, y, groups=groups)
     with parallel_config("threading"):
         threads = pickle.loads(pickle.dumps(model(own, n_jobs=2).fit(X, y, groups=groups)))
-    assert np.array_equal(threads.ranks_, fitted.ranks_)
+    pit = clone(own).fit_transform(X, y[:, 0], groups=groups).pit(y[:, 0])
+    assert np.array_equal(one.ranks_[:, 0], (rankdata(pit) - 0.5) / 60)
+    assert np.array_equal(threads.ranks_, one.ranks_)
     assert np.array_equal(threads.predict_interval(X), one.predict_interval(X))
 
 

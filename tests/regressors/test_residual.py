@@ -1,298 +1,189 @@
-"""A mean model, a scale model and the residuals' own shape."""
+"""The distribution of the out-of-fold errors of any regressor."""
 
-from functools import partial
+import pickle
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import parallel_config
 from scipy import stats
 from scipy.sparse import csr_array
-from scipy.special import expit
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyRegressor
-from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import (
+    AdaBoostRegressor,
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import LinearRegression, PoissonRegressor, Ridge
+from sklearn.linear_model import BayesianRidge, LinearRegression, PoissonRegressor, Ridge
 from sklearn.metrics import mean_absolute_error
-from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, TimeSeriesSplit, cross_val_predict
+from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, ShuffleSplit, TimeSeriesSplit
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from skuq.distributions import Normal, Recalibrated, StudentT
 from skuq.exceptions import FoldMismatchWarning, SmallSampleWarning
 from skuq.metrics import crps_loss
-from skuq.regressors import BootstrapRegressor, MultiQuantileRegressor, ResidualRegressor
-from skuq.regressors._scale_model import log_residuals, shrunk_scale_model
+from skuq.regressors import ForestDistributionRegressor, ResidualRegressor, UncertaintyRegressor
+from skuq.regressors import _error_forest as error_forest
+from skuq.regressors import _residual as residual
 from tests.regressors.worlds import heteroscedastic_world, linear_world
+
+PROBE = np.array([[0.1], [0.5], [0.9]])
+LEVELS = np.array([0.5, 0.8, 0.9, 0.95])
+each_center = pytest.mark.parametrize("center", ["mean", "model"])
 
 
 def exponential_world(n, seed=0, noise=stats.norm):
-    """Linear mean, log-linear scale: both models can be right."""
+    """Linear mean, log-linear scale of the noise."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(0, 1, size=(n, 1))
-    return X, 3 * X[:, 0] + 0.1 * np.exp(2 * X[:, 0]) * noise.rvs(size=n, random_state=seed)
+    return X, 3 * X[:, 0] + true_scale(X) * noise.rvs(size=n, random_state=seed)
 
 
-PROBE = np.array([[0.1], [0.5], [0.9]])
+def outlier_world(n, seed=0):
+    """Linear mean, small noise and far outliers: above where the second column is positive, else below."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(n, 3))
+    outlier = rng.exponential(size=n) * (rng.random(n) < 0.4)
+    return X, X[:, 0] + 0.1 * rng.normal(size=n) + np.where(X[:, 1] > 0, outlier, -outlier)
 
 
 def true_scale(X):
     return 0.1 * np.exp(2 * X[:, 0])
 
 
-def test_mean_and_scale_are_found():
-    X, y = exponential_world(4000)
+def coverage(dist, y):
+    bounds = dist.interval(LEVELS)
+    return np.mean((bounds[:, 0] <= y[:, np.newaxis]) & (y[:, np.newaxis] <= bounds[:, 1]), axis=0)
+
+
+# ------------------------------------------------------------------------------------------ the distribution
+
+
+@each_center
+def test_the_scale_of_the_errors_depends_on_x(center):
+    X, y = exponential_world(1000)
+    dist = ResidualRegressor(LinearRegression(), center=center, random_state=0).fit(X, y).predict_dist(PROBE)
+    assert np.allclose(dist.std(), true_scale(PROBE), rtol=0.3)
+    assert np.allclose(dist.mean(), 3 * PROBE[:, 0], atol=0.1)
+
+
+def test_the_shape_of_the_errors_depends_on_x():
+    X, y = outlier_world(800)
     model = ResidualRegressor(LinearRegression(), random_state=0).fit(X, y)
-    dist = model.predict_dist(PROBE)
-    assert np.allclose(dist.std(), true_scale(PROBE), rtol=0.07)
-    assert np.allclose(dist.interval(0.9)[:, 1] - dist.median(), 1.645 * true_scale(PROBE), rtol=0.1)
-    assert model.scale_model_.slope == pytest.approx(1, abs=0.1)
-    refit = model.set_params(location="refit").fit(X, y)
-    assert np.array_equal(refit.predict(PROBE), LinearRegression().fit(X, y).predict(PROBE))
+    low, high = model.predict_dist([[0, -0.5, 0], [0, 0.5, 0]]).interval(0.9)
+    assert -low[0] > 1.5 * low[1]
+    assert high[1] > -1.5 * high[0]
 
 
-def test_the_shape_is_that_of_the_residuals():
-    skewed = stats.gamma(2, loc=-2)
-    X, y = exponential_world(4000, noise=skewed)
-    dist = ResidualRegressor(LinearRegression(), random_state=0).fit(X, y).predict_dist(PROBE)
-    assert isinstance(dist, Recalibrated)
-    assert dist.has_density
-    expected = 3 * PROBE + true_scale(PROBE)[:, np.newaxis] * skewed.ppf([0.02, 0.1, 0.5, 0.9, 0.98])
-    error = dist.quantile([0.02, 0.1, 0.5, 0.9, 0.98]) - expected
-    # a Gaussian shape would miss by 1.1 scales at 0.02 and by 0.9 at 0.98
-    assert np.all(np.abs(error) < true_scale(PROBE)[:, np.newaxis] * [0.4, 0.4, 0.4, 0.4, 0.7])
-    assert np.allclose(dist.std(), true_scale(PROBE) * skewed.std(), rtol=0.1)
+def test_the_mean_of_a_biased_model_is_corrected():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(1500, 2))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=1500)
+    model = ResidualRegressor(LinearRegression(), random_state=0).fit(X[:500], y[:500])
+    plain = LinearRegression().fit(X[:500], y[:500])
+    errors = [np.std(y[500:] - one.predict(X[500:])) for one in (model, plain)]
+    assert errors[0] < 0.5 * errors[1]
+
+
+def test_a_target_with_many_zeros_is_forecast_better_than_by_points():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(2600, 4))
+    zero = rng.uniform(size=2600) < 0.6 + 0.3 * X[:, 1]
+    y = np.where(zero, 0, rng.gamma(2, 1 + 2 * X[:, 0]))
+    model = ResidualRegressor(KNeighborsRegressor(), random_state=0).fit(X[:600], y[:600])
+    points = model.estimators_[0].predict(X[600:])
+    assert crps_loss(y[600:], model.predict_dist(X[600:])) < 0.8 * mean_absolute_error(y[600:], points)
 
 
 def test_heavy_tails_are_kept():
-    X, y = exponential_world(3000, noise=stats.t(4))
-    heavy = ResidualRegressor(LinearRegression(), random_state=0).fit(X, y)
-    assert heavy.df_ <= 6
-    far = heavy.predict_dist(PROBE).ppf(0.9999)
-    gaussian = ResidualRegressor(LinearRegression(), shape="normal", random_state=0).fit(X, y)
-    assert np.all(
-        far - heavy.predict(PROBE)
-        > 1.3 * (gaussian.predict_dist(PROBE).ppf(0.9999) - gaussian.predict(PROBE))
-    )
+    ratios = []
+    for noise in (stats.t(2.5), stats.norm):
+        model = ResidualRegressor(LinearRegression(), random_state=0)
+        dist = model.fit(*exponential_world(1000, noise=noise)).predict_dist(PROBE)
+        ratios.append(np.ptp(dist.interval(0.995), axis=1) / np.ptp(dist.interval(0.5), axis=1))
+    assert (ratios[0] > 1.3 * ratios[1]).all()
 
 
-def test_the_normal_shape():
-    X, y = exponential_world(500)
-    model = ResidualRegressor(LinearRegression(), shape="normal", random_state=0).fit(X, y)
-    assert np.isinf(model.df_)
-    dist = model.predict_dist(PROBE)  # the predictive distribution of a normal error with an estimated scale
-    assert isinstance(dist, StudentT)
-    assert (dist.df == 497).all()
-    assert isinstance(model.fit_transform(X, y), Normal)
+@each_center
+def test_the_prediction_is_the_mean_of_the_distribution(center):
+    X, y = outlier_world(200)
+    tree = DecisionTreeRegressor(min_samples_leaf=5)
+    model = ResidualRegressor(tree, center=center, random_state=0).fit(X, y)
+    dist = model.predict_dist(X)
+    assert np.allclose(model.predict(X), dist.mean(), atol=1e-12)
+    points, std = model.predict(X, return_std=True)
+    assert np.allclose(points, dist.mean(), atol=1e-12)
+    assert np.array_equal(std, dist.std())
 
 
-def test_memory_does_not_grow_with_the_calibration_rows():
-    X, y = exponential_world(5000)
-    dist = ResidualRegressor(LinearRegression(), random_state=0).fit(X, y).predict_dist(X)
-    assert dist.level_map.levels.size < 500
-
-
-def test_the_mean_model_has_not_seen_its_residuals():
-    X, y = heteroscedastic_world(200)
-    tree = DecisionTreeRegressor(random_state=0)  # interpolates: its residuals on training rows are 0
-    folds = KFold(4, shuffle=True, random_state=3)
-    model = ResidualRegressor(tree, LinearRegression(), cv=folds, shape="empirical")
-    out_of_sample = model.fit_transform(X, y)
-    out_of_fold = cross_val_predict(tree, X, y, cv=folds)
-    assert np.allclose(out_of_sample.base.loc, out_of_fold)
-    widths = np.diff(model.predict_interval(X), axis=1)
-    assert np.median(widths) > 2 * np.quantile(np.abs(y - out_of_fold), 0.8)
-
-
-def test_a_model_of_pure_noise_is_shrunk_to_one_scale():
-    X, y = linear_world(400)
-    model = ResidualRegressor(LinearRegression(), DecisionTreeRegressor(), random_state=0).fit(X, y)
-    assert model.scale_model_.slope < 0.15
-    scale = model.predict_dist(X).std()
-    assert scale.max() < 1.5 * scale.min()
-
-
-def test_without_shrinkage_differences_stay_as_predicted():
-    X, y = exponential_world(400)
-    forest = RandomForestRegressor(30, random_state=0)
-    shrunk, plain = (
-        ResidualRegressor(LinearRegression(), forest, shrink=shrink, random_state=0).fit(X, y)
-        for shrink in (True, False)
-    )
-    assert shrunk.scale_model_.slope < 0.8
-    assert plain.scale_model_.slope == 1.0
-    predicted = plain.scale_model_.model.predict(X)
-    assert np.ptp(np.log(plain.scale_model_.predict(X)) - predicted) < 1e-12
-    assert np.ptp(np.log(plain.predict_dist(X).std())) > np.ptp(np.log(shrunk.predict_dist(X).std()))
-
-
-def test_shrink_is_a_bool():
-    X, y = linear_world(20)
-    with pytest.raises(ValueError, match="`shrink` must be one of True, False, got 'yes'"):
-        ResidualRegressor(LinearRegression(), shrink="yes").fit(X, y)
-
-
-def test_shrinkage_by_hand():
-    target = np.array([0.0, 1.0, 2.0, 3.0])
-    predicted = np.array([0.0, 4.0, 4.0, 8.0])
-    model = shrunk_scale_model(None, target, predicted, 2.0, None)
-    slope, intercept = np.polyfit(predicted, target, 1)
-    assert model.slope == pytest.approx(slope)
-    assert np.allclose(model.from_logarithm(np.array([4.0])), 2 * np.exp(intercept + slope * 4))
-    assert model.from_logarithm(np.array([1e9])) == pytest.approx(2 * np.exp(3.0))
-    assert shrunk_scale_model(None, target, -predicted, 2.0, None).slope == 0
-    assert shrunk_scale_model(None, target, predicted / 100, 2.0, None).slope == 1
-    assert shrunk_scale_model(None, target, np.ones(4), 2.0, None).slope == 0
-    assert shrunk_scale_model(None, target, -predicted, 2.0, None, shrink=False).slope == 1
-
-
-def test_logarithms_have_no_units_and_no_infinities():
-    target, unit = log_residuals(np.array([-2.0, 0.0, 4.0]))
-    assert unit == 2.0
-    assert np.allclose(target, np.log([1.0, 0.02, 2.0]))
-    scaled, _ = log_residuals(np.array([-2e6, 0.0, 4e6]))
-    assert np.allclose(scaled, target)
-    positive, small_unit = log_residuals(np.array([-2.0, 0.0, 4.0]), positive=True)
-    assert positive.min() == pytest.approx(1.0)
-    assert np.allclose(small_unit * np.exp(positive), 2 * np.exp(target))
-
-
+@pytest.mark.parametrize("support", [None, "positive"])
 @pytest.mark.parametrize(
-    "cv",
+    ("method", "estimator"),
     [
-        TimeSeriesSplit(4),
-        RepeatedKFold(n_splits=3, n_repeats=2, random_state=0),
-        ShuffleSplit(1, random_state=0),
+        ("residual", Ridge()),
+        ("forest", RandomForestRegressor(20, random_state=0)),
+        ("bootstrap", Ridge()),
+        ("native", BayesianRidge()),
+        ("recalibrated", BayesianRidge()),
     ],
-    ids=["time series", "repeated", "one split"],
 )
-def test_any_splitter_gives_the_residuals(cv):
-    X, y = exponential_world(600)
-    model = ResidualRegressor(Ridge(1e-6), cv=cv, random_state=0).fit(X, y)
-    assert np.allclose(model.predict_dist(PROBE).std(), true_scale(PROBE), rtol=0.4)
-    with pytest.raises(ValueError, match="exactly once"):
-        ResidualRegressor(Ridge(), cv=cv, random_state=0).fit_transform(X, y)
+def test_the_front_door_predicts_the_mean(method, estimator, support):
+    X, y = outlier_world(60)
+    model = UncertaintyRegressor(estimator, method, support=support, random_state=0).fit(X, np.maximum(y, 0))
+    mean = model.predict_dist(X).mean()
+    assert np.allclose(model.predict(X), mean, atol=1e-9)
+    assert np.allclose(model.predict(X, return_std=True)[0], mean, atol=1e-9)
 
 
-def test_time_order_is_kept_in_the_scale_model_too():
-    seen = []
-
-    class Spy(LinearRegression):
-        def fit(self, X, y):
-            seen.append(np.asarray(X)[:, 0].astype(int))
-            return super().fit(X, y)
-
-        def predict(self, X):
-            if len(X) < 60:
-                assert seen[-1].max() < np.asarray(X)[:, 0].min()
-            return super().predict(X)
-
-    X = np.arange(60.0).reshape(-1, 1)
-    y = np.random.default_rng(0).normal(size=60)
-    ResidualRegressor(LinearRegression(), Spy(), cv=TimeSeriesSplit(4)).fit(X, y)
-    assert len(seen) == 4  # three folds have earlier residuals to learn from, and the final model
+def test_the_forest_regressor_predicts_the_mean():
+    X, y = outlier_world(100)
+    model = ForestDistributionRegressor(RandomForestRegressor(20, random_state=0), random_state=0).fit(X, y)
+    assert np.allclose(model.predict(X), model.predict_dist(X).mean())
 
 
-def test_a_finished_model_is_not_refitted():
-    X, y = exponential_world(600)
-    finished = GradientBoostingRegressor(random_state=0).fit(X[:300], y[:300])
-    model = ResidualRegressor(FrozenEstimator(finished), LinearRegression(), random_state=0)
-    model.fit(X[300:], y[300:])
-    assert np.array_equal(model.predict(X), finished.predict(X))
-    by_itself = ResidualRegressor(FrozenEstimator(finished), random_state=0).fit(X[300:], y[300:])
-    assert np.array_equal(by_itself.predict(X), finished.predict(X))
-    assert by_itself.scale_factor_ == 1.0
-    assert by_itself.location_ == "refit"
+def test_conformal_regressors_keep_the_prediction_of_the_model():
+    X, y = outlier_world(100)
+    model = UncertaintyRegressor(Ridge(), "conformal", random_state=0).fit(X, y)
+    assert np.array_equal(model.predict(X), model.estimator_.estimator_.predict(X))
+    lower, upper = model.predict_interval(X, 0.5).T
+    assert ((lower <= model.predict(X)) & (model.predict(X) <= upper)).all()
 
 
-@pytest.mark.parametrize(
-    "child",
-    [
-        PoissonRegressor(),
-        HistGradientBoostingRegressor(loss="gamma", max_iter=4, learning_rate=0.5),
-        TransformedTargetRegressor(LinearRegression(), func=np.log, inverse_func=np.exp),
-        make_pipeline(StandardScaler(), TransformedTargetRegressor(func=np.log, inverse_func=np.exp)),
-    ],
-    ids=["poisson", "gamma", "log", "log in a pipeline"],
-)
-def test_models_that_take_no_negative_target(child):
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0, 2, size=(200, 1))
-    y = np.exp(X[:, 0] + 0.2 * (1 + X[:, 0]) * rng.normal(size=200))
-    for wrap in (
-        ResidualRegressor,
-        partial(BootstrapRegressor, n_estimators=10, noise="heteroscedastic"),
-    ):
-        std = wrap(child, random_state=0).fit(X, y).predict_dist([[0.2], [1.8]]).std()
-        assert std[1] > 1.3 * std[0]  # a log link on logarithms is no good fit, but it is one
+# ------------------------------------------------------------------------------------------- out-of-bag rows
 
 
-def test_weights_reach_both_models():
-    X, y = exponential_world(300)
-    weight = np.where(np.arange(300) < 150, 1.0, 0.0)
-    model = ResidualRegressor(LinearRegression(), cv=KFold(3, shuffle=True, random_state=0), location="refit")
-    weighted = model.fit(X, y, sample_weight=weight)
-    assert np.allclose(weighted.predict(PROBE), LinearRegression().fit(X[:150], y[:150]).predict(PROBE))
-    outliers = np.where(weight > 0, y, y + 100)
-    expected = weighted.predict_interval(PROBE)
-    model.fit(X, outliers, sample_weight=weight)
-    assert np.allclose(model.predict_interval(PROBE), expected)
-    with pytest.raises(ValueError, match="`scale_estimator` KNeighborsRegressor does not accept weights"):
-        ResidualRegressor(LinearRegression(), KNeighborsRegressor()).fit(X, y, sample_weight=weight + 1)
+def test_out_of_bag_forecasts_are_those_of_rows_that_no_step_has_seen():
+    X, y = outlier_world(600)
+    X_new, y_new = outlier_world(3000, seed=1)
+    model = ResidualRegressor(DecisionTreeRegressor(random_state=0), random_state=0)
+    out_of_bag = model.fit_transform(X, y)
+    assert coverage(out_of_bag, y) == pytest.approx(LEVELS, abs=0.02)
+    new = crps_loss(y_new, model.predict_dist(X_new))
+    assert crps_loss(y, out_of_bag) > 0.97 * new  # the mean of five models is more accurate
+    assert crps_loss(y, model.predict_dist(X)) < 0.9 * new  # the trees have seen these rows
 
 
-@pytest.mark.parametrize("shape", ["empirical", "normal"])
-def test_relative_weights_raise(shape):
-    X, y = exponential_world(60)
-    with pytest.raises(ValueError, match="counts repetitions"):
-        ResidualRegressor(Ridge(), shape=shape).fit(X, y, sample_weight=np.full(60, 1 / 60))
+def test_out_of_bag_forecasts_are_in_row_order(monkeypatch):
+    X, y = outlier_world(300)
+    X[::5, 0] += 100
+    y[::5] += 100
+    for most in (10_000, 100):  # rows outside the sample are forecast by all trees
+        monkeypatch.setattr(residual, "MOST_ROWS", most)
+        dist = ResidualRegressor(LinearRegression(), random_state=0).fit_transform(X, y)
+        assert len(dist) == 300
+        assert np.corrcoef(dist.median(), y)[0, 1] > 0.99
+        assert coverage(dist, y)[2] == pytest.approx(0.9, abs=0.05)
 
 
-def test_an_exact_model_is_a_point_mass():
-    X = np.arange(20.0).reshape(-1, 1)
-    model = ResidualRegressor(KNeighborsRegressor(1), cv=2).fit(np.zeros_like(X), np.full(20, 5.0))
-    assert np.array_equal(model.predict_interval(X[:1]), [[5.0, 5.0]])
-    assert np.array_equal(model.fit_transform(np.zeros_like(X), np.full(20, 5.0)).std(), np.zeros(20))
-
-
-def test_bad_shape_and_cv():
-    X, y = exponential_world(50)
-    with pytest.raises(
-        ValueError, match="`shape` must be one of 'auto', 'conditional', 'empirical', 'normal'"
-    ):
-        ResidualRegressor(LinearRegression(), shape="gamma").fit(X, y)
-    with pytest.raises(ValueError, match="`cv` must be at least 2"):
-        ResidualRegressor(LinearRegression(), cv=1).fit(X, y)
-    with pytest.raises(TypeError, match="`cv` must be"):
-        ResidualRegressor(LinearRegression(), cv="five").fit(X, y)
-
-
-@pytest.mark.parametrize("effort", ["low", "standard", "high"])
-def test_two_rows_need_two_folds(effort):
-    X, y = exponential_world(2)
-    model = ResidualRegressor(Ridge(), effort=effort, random_state=0)
-    with pytest.raises(
-        ValueError, match=r"`X` must have at least one row per fold, got 2 rows for (3|5|10) folds"
-    ):
-        model.fit(X, y)
-    with pytest.warns(SmallSampleWarning, match="at least 12 rows for calibration, got 2"):
-        dist = model.set_params(cv=2).fit_transform(X, y)
-    assert np.isfinite(dist.interval()).all()
-
-
-def test_a_seed_of_ones_own_is_kept():
-    X, y = exponential_world(100)
-    forest = RandomForestRegressor(5, random_state=11)
-    model = ResidualRegressor(forest, random_state=0).fit(X, y)
-    assert [one.random_state for one in model.estimators_] == [11] * 5
-    seeded = ResidualRegressor(RandomForestRegressor(5), random_state=0).fit(X, y)
-    assert None not in [one.random_state for one in seeded.estimators_]
-    unseeded = ResidualRegressor(RandomForestRegressor(5)).fit(X, y)
-    assert unseeded.estimators_[0].random_state is None
+# ------------------------------------------------------------------------------------------------ the models
 
 
 class CountedTree(DecisionTreeRegressor):
@@ -305,95 +196,30 @@ class CountedTree(DecisionTreeRegressor):
         return super().fit(X, y, sample_weight)
 
 
-@pytest.mark.parametrize(
-    ("location", "effort", "cv", "fits"),
-    [
-        ("folds", "low", None, 3.0),
-        ("folds", "standard", None, 5.8),
-        ("folds", "high", None, 11.4),
-        ("folds", "standard", 4, 4.5),
-        ("refit", "low", None, 4.0),
-        ("refit", "standard", None, 6.8),
-        ("refit", "high", None, 12.4),
-    ],
-)
-def test_fits_by_rows(location, effort, cv, fits):
-    X, y = exponential_world(300)
-    CountedTree.rows.clear()
-    tree = CountedTree(min_samples_leaf=10)
-    ResidualRegressor(tree, effort=effort, location=location, cv=cv, random_state=0).fit(X, y)
-    assert sum(CountedTree.rows) == pytest.approx(fits * 300, abs=15)
-
-
-def test_effort_has_three_levels():
-    X, y = exponential_world(30)
-    with pytest.raises(ValueError, match="`effort` must be one of 'low', 'standard', 'high', got 'most'"):
-        ResidualRegressor(Ridge(), effort="most").fit(X, y)
-    with pytest.raises(ValueError, match="`location` must be one of 'auto', 'folds', 'refit', got 'mean'"):
-        ResidualRegressor(Ridge(), location="mean").fit(X, y)
-    with pytest.raises(ValueError, match="every row exactly once with `location` 'folds'"):
-        ResidualRegressor(Ridge(), location="folds", cv=TimeSeriesSplit(3)).fit(X, y)
-
-
-def test_the_mean_of_models_that_vary_is_better_than_one():
-    """Fully grown trees in noise."""
-    X, y = linear_world(300)
-    X_new, y_new = linear_world(1000, seed=1)
-    tree = DecisionTreeRegressor(random_state=0)
-    folds, refit = (
-        ResidualRegressor(tree, location=location, shape="empirical", random_state=0).fit(X, y)
-        for location in ("folds", "refit")
-    )
-    assert np.allclose(
-        folds.predict(X_new), np.mean([one.predict(X_new) for one in folds.estimators_], axis=0)
-    )
-    assert np.array_equal(refit.predict(X_new), tree.fit(X, y).predict(X_new))  # the model's own prediction
-    assert len(folds.estimators_) == 5
-    assert folds.scale_factor_ < 0.9
-    crps = [one.predict_dist(X_new).crps(y_new).mean() for one in (folds, refit)]
-    assert crps[0] < 0.9 * crps[1]
-    lower, upper = folds.predict_interval(X_new).T
-    assert 0.86 < np.mean((lower <= y_new) & (y_new <= upper)) < 0.95
-
-
-def test_the_mean_of_equal_models_has_their_errors():
+def test_fits_by_rows(subtests):
     X, y = exponential_world(200)
-    constant = DummyRegressor(strategy="constant", constant=1.5)
-    assert ResidualRegressor(constant, random_state=0).fit(X, y).scale_factor_ == 1.0
+    for options, fits in [
+        ({"effort": "low"}, 1.75),
+        ({}, 3.75),
+        ({"effort": "high"}, 8.75),
+        ({"cv": 4}, 2.75),
+        ({"center": "model"}, 5.0),
+        ({"cv": TimeSeriesSplit(4)}, 3.0),
+    ]:
+        with subtests.test(msg=str(options)):
+            CountedTree.rows.clear()
+            ResidualRegressor(CountedTree(min_samples_leaf=10), **options, random_state=0).fit(X, y)
+            assert sum(CountedTree.rows) == pytest.approx(fits * 200, abs=10)
 
 
-@pytest.mark.parametrize(("child", "tolerance"), [(KNeighborsRegressor(1), 0.05), (Ridge(), 0.01)])
-@pytest.mark.parametrize(
-    "n_folds", [3, pytest.param(5, marks=pytest.mark.laws), pytest.param(10, marks=pytest.mark.laws)]
-)
-def test_the_factor_is_the_gain_by_averaging(child, tolerance, n_folds):
-    """Errors of the mean of the folds' models on new rows, relative to the errors of one of them."""
-    ratios, factors = [], []
-    for seed in range(4):
-        X, y = heteroscedastic_world(500, seed=seed)
-        X_new, y_new = heteroscedastic_world(2000, seed=100 + seed)
-        model = ResidualRegressor(child, cv=n_folds, random_state=seed).fit(X, y)
-        errors = y_new - np.array([one.predict(X_new) for one in model.estimators_])
-        ratios.append(np.sqrt(np.mean(np.mean(errors, axis=0) ** 2) / np.mean(errors**2)))
-        factors.append(model.scale_factor_)
-    assert np.mean(factors) == pytest.approx(np.mean(ratios), abs=tolerance)
-
-
-def test_the_location_is_chosen_by_its_errors():
-    """Averaging pays in noise, and more rows pay where models interpolate."""
-    X, y = linear_world(300)
-    tree = DecisionTreeRegressor(random_state=0)
-    assert ResidualRegressor(tree, random_state=0).fit(X, y).location_ == "folds"
-    X = np.random.default_rng(0).uniform(size=(2000, 2))
-    steps = np.round(5 * X[:, 0])
-    assert ResidualRegressor(KNeighborsRegressor(1), random_state=0).fit(X, steps).location_ == "refit"
-
-
-def test_many_folds_and_frozen_models_predict_with_one_model():
-    X, y = exponential_world(60)
-    assert ResidualRegressor(Ridge(), cv=21, random_state=0).fit(X, y).location_ == "refit"
-    folds = ResidualRegressor(Ridge(), location="folds", cv=21, random_state=0).fit(X, y)
-    assert len(folds.estimators_) == 21
+def test_center_model_keeps_the_model():
+    X, y = outlier_world(300)
+    model = ResidualRegressor(Ridge(), center="model", random_state=0).fit(X, y)
+    own = Ridge().fit(X, y).predict(X)
+    assert len(model.estimators_) == 1
+    assert np.allclose(model.predict(X), own, atol=1e-12)
+    assert np.allclose(model.predict_dist(X).quantile([0.1, 0.9]).mean(axis=1), own, atol=1e-12)
+    assert model.narrowing_ == 1.0
 
 
 class StopsEarlyOnMany(Ridge):
@@ -406,31 +232,160 @@ class StopsEarlyOnMany(Ridge):
         return self
 
 
-def test_a_refit_that_is_not_like_the_folds_models_is_replaced():
+def test_a_model_that_is_not_like_the_folds_models_is_replaced():
     X, y = exponential_world(200)
-    model = ResidualRegressor(StopsEarlyOnMany(1e-6), location="refit", random_state=0)
-    with pytest.warns(
-        FoldMismatchWarning, match="Therefore, the location is the mean of the models of the folds"
-    ):
+    model = ResidualRegressor(StopsEarlyOnMany(1e-6), center="model", random_state=0)
+    with pytest.warns(FoldMismatchWarning, match="Therefore, the center is the mean of the models"):
         model.fit(X, y)
-    assert model.location_ == "folds"
     assert len(model.estimators_) == 5
     X_new, y_new = exponential_world(1000, seed=1)
-    lower, upper = model.predict_interval(X_new).T
-    assert 0.87 < np.mean((lower <= y_new) & (y_new <= upper)) < 0.93
+    assert 0.85 < coverage(model.predict_dist(X_new), y_new)[2] < 0.95
 
 
 def test_a_refit_in_time_order_can_only_be_warned_of():
     X, y = exponential_world(200)
     model = ResidualRegressor(StopsEarlyOnMany(1e-6), cv=TimeSeriesSplit(4), random_state=0)
-    with pytest.warns(
-        FoldMismatchWarning, match="With location='refit', new rows are predicted by the model"
-    ):
+    with pytest.warns(FoldMismatchWarning, match="New rows are predicted by the model fitted to all rows"):
         model.fit(X, y)
-    assert model.location_ == "refit"
+    assert len(model.estimators_) == 1
 
 
-@pytest.mark.parametrize("exponent", [-27, pytest.param(27, marks=pytest.mark.laws)])
+@pytest.mark.parametrize(
+    "cv",
+    [
+        TimeSeriesSplit(4),
+        RepeatedKFold(n_splits=3, n_repeats=2, random_state=0),
+        ShuffleSplit(1, test_size=0.5, random_state=0),
+    ],
+    ids=["time series", "repeated", "one split"],
+)
+def test_any_splitter_gives_the_errors(cv):
+    X, y = exponential_world(600)
+    model = ResidualRegressor(Ridge(1e-6), cv=cv, random_state=0).fit(X, y)
+    assert len(model.estimators_) == 1
+    assert model.narrowing_ == 1.0
+    low, middle, high = model.predict_dist(PROBE).std()
+    assert low < 1.2 * middle < 0.9 * high
+    with pytest.raises(ValueError, match="exactly once"):
+        ResidualRegressor(Ridge(), cv=cv, random_state=0).fit_transform(X, y)
+
+
+def test_many_folds_and_frozen_models_predict_with_one_model():
+    X, y = exponential_world(60)
+    model = ResidualRegressor(Ridge(), cv=21, random_state=0).fit(X, y)
+    assert len(model.estimators_) == 1
+    finished = GradientBoostingRegressor(n_estimators=10, random_state=0).fit(X[:30], y[:30])
+    for center in ("mean", "model"):
+        model = ResidualRegressor(FrozenEstimator(finished), center=center, random_state=0)
+        model.fit(X[30:], y[30:])
+        assert len(model.estimators_) == 1
+        assert model.narrowing_ == 1.0
+    assert np.allclose(model.predict(X), finished.predict(X), atol=1e-12)
+
+
+def test_a_model_that_fails_on_a_fold_names_the_fold():
+    class Fails(LinearRegression):
+        def fit(self, X, y):
+            if 0.0 not in X:
+                raise RuntimeError("no row 0")
+            return super().fit(X, y)
+
+    X = np.arange(60.0).reshape(-1, 1)
+    with pytest.raises(RuntimeError, match="no row 0") as caught:
+        ResidualRegressor(Fails(), cv=KFold(3)).fit(X, X[:, 0])
+    assert caught.value.__notes__ == ["Raised in fold 1 of 3."]
+
+
+def test_a_seed_of_ones_own_is_kept():
+    X, y = exponential_world(60)
+    model = ResidualRegressor(RandomForestRegressor(3, random_state=11), random_state=0).fit(X, y)
+    assert [one.random_state for one in model.estimators_] == [11] * 5
+    seeded = ResidualRegressor(RandomForestRegressor(3), random_state=0).fit(X, y)
+    assert None not in [one.random_state for one in seeded.estimators_]
+    unseeded = ResidualRegressor(RandomForestRegressor(3)).fit(X, y)
+    assert unseeded.estimators_[0].random_state is None
+
+
+# ------------------------------------------------------------------------------------- the narrowing factor
+
+
+def test_equal_models_gain_nothing_by_averaging():
+    X, y = exponential_world(200)
+    constant = DummyRegressor(strategy="constant", constant=1.5)
+    assert ResidualRegressor(constant, random_state=0).fit(X, y)._errors.variance_share == 0.0
+
+
+def test_models_that_vary_are_narrowed_but_not_below_the_limit():
+    X, y = linear_world(300)
+    tree = ResidualRegressor(DecisionTreeRegressor(random_state=0), random_state=0).fit(X, y)
+    linear = ResidualRegressor(LinearRegression(), random_state=0).fit(X, y)
+    assert 0.8 <= tree.narrowing_ < 0.95
+    assert linear.narrowing_ > 0.95
+
+
+def test_the_variance_share_by_hand():
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=20_000)
+    pair = [(common + 0.5 * rng.normal(size=20_000)) / 1.25**0.5 for _ in range(2)]
+    share = error_forest.variance_share(*pair, np.ones(20_000), np.arange(20_000))
+    assert share == pytest.approx(0.2, abs=0.01)
+    few = error_forest.variance_share(*(one[:40] for one in pair), np.ones(40), np.arange(40))
+    copies = [np.tile(one[:40], 9) for one in pair]
+    more, grouped = (
+        error_forest.variance_share(*copies, np.ones(360), group)
+        for group in (np.arange(360), np.tile(np.arange(40), 9))
+    )
+    assert few < more
+    assert grouped == pytest.approx(few)  # copies within a group are not more certain
+    assert error_forest.variance_share(np.zeros(5), np.zeros(5), np.ones(5), np.arange(5)) == 0.0
+
+
+def test_a_ratio_is_shrunk_by_its_standard_error():
+    group = np.arange(4)
+    ratio = error_forest.shrunk_ratio(np.array([1.0, 3.0, 1.0, 3.0]), np.full(4, 4.0), group)
+    assert ratio == pytest.approx(0.5 - (2 / 16) ** 2 / 0.5)
+    assert error_forest.shrunk_ratio(np.array([-2.0, 2.1, 0.0, 0.0]), np.ones(4), group) == 0.0
+
+
+def test_whole_groups_are_left_out_twice():
+    groups = np.repeat(np.arange(100), 3)
+    tests = np.array_split(np.arange(300), 5)
+    extra = residual.rows_left_out_twice(tests, groups, np.random.RandomState(0))
+    for k, rows in enumerate(extra):
+        assert np.isin(rows, tests[(k + 1) % 5]).all()
+        assert (np.bincount(groups[rows])[np.unique(groups[rows])] == 3).all()
+        assert len(np.unique(groups[rows])) == 5
+
+
+def test_rows_of_one_group_do_not_show_the_errors_of_their_group():
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(80), 8)
+    X = rng.normal(size=(80, 3))[group]  # rows of one group are equal
+    y = X[:, 0] + rng.normal(size=80)[group] + 0.1 * rng.normal(size=640)
+    widths = []
+    for cv, params in ((5, {}), (GroupKFold(5), {"groups": group})):
+        dist = ResidualRegressor(LinearRegression(), cv=cv, random_state=0).fit_transform(X, y, **params)
+        widths.append(np.mean(np.ptp(dist.interval(0.5), axis=1)))
+    assert widths[0] < 0.5 * widths[1]
+
+
+# ----------------------------------------------------------------------------------------------------- units
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6, 1e-200, 1e200])
+def test_units_of_features_and_target_do_not_matter(unit):
+    X, y = exponential_world(100)
+    X = np.column_stack([X, np.full(100, np.nan)])
+    std, scaled = (
+        ResidualRegressor(DummyRegressor(), random_state=0)
+        .fit(size * X, size * y)
+        .predict_dist(size * X)
+        .std()
+        for size in (1.0, unit)
+    )
+    assert np.allclose(scaled / unit, std)
+
+
 @pytest.mark.parametrize(
     "child",
     [
@@ -441,88 +396,88 @@ def test_a_refit_in_time_order_can_only_be_warned_of():
     ],
     ids=["boosting", "tree", "gradient boosting", "tree in a pipeline"],
 )
-def test_tolerances_of_trees_do_not_depend_on_units(child, exponent):
+def test_tolerances_of_models_do_not_depend_on_units(child):
     """scikit-learn's trees alone would end at the root, and its boosting after some rounds."""
-    X, y = exponential_world(300)
-    for location in ("folds", "refit"):
-        model = ResidualRegressor(child, location=location, random_state=0)
-        expected = model.fit(X, y).predict_interval(PROBE)
+    X, y = exponential_world(120)
+    model = ResidualRegressor(child, random_state=0)
+    expected = model.fit(X, y).predict_interval(PROBE)
+    for exponent in (-27, 27):
         scaled = model.fit(X, np.ldexp(y, exponent)).predict_interval(PROBE)
         assert np.allclose(np.ldexp(scaled, -exponent), expected, rtol=1e-9)
 
 
 def test_a_threshold_in_units_of_y_is_kept():
-    X, y = exponential_world(300)
+    X, y = exponential_world(50)
     tree = DecisionTreeRegressor(min_impurity_decrease=1e3)
     model = ResidualRegressor(tree, random_state=0).fit(X, y * 2.0**20)
     assert isinstance(model.estimators_[0], DecisionTreeRegressor)
 
 
-def test_errors_of_a_refit_shrink_with_the_number_of_rows():
-    """The nearest neighbor of a function without noise comes closer."""
+# --------------------------------------------------------------------------------------------------- weights
+
+
+def test_rows_of_weight_zero_never_count():
+    X, y = exponential_world(200)
+    weight = np.where(np.arange(200) % 2, 2.0, 0.0)
+    model = ResidualRegressor(LinearRegression(), random_state=0)
+    expected = model.fit(X, y, sample_weight=weight).predict_interval(PROBE)
+    outliers = np.where(weight > 0, y, y + 100)
+    assert np.array_equal(model.fit(X, outliers, sample_weight=weight).predict_interval(PROBE), expected)
+    assert np.isfinite(model.fit_transform(X, y, sample_weight=weight).std()).all()
+
+
+def test_weights_count_as_repetitions():
+    """Noise with a scale of 1 in two thirds of the repeated rows, else of 3."""
     rng = np.random.default_rng(0)
-    X = rng.uniform(size=(4000, 2))
-    y = np.sin(20 * X[:, 0]) + np.cos(20 * X[:, 1])
-    model = ResidualRegressor(KNeighborsRegressor(1), location="refit", random_state=0).fit(X, y)
-    assert 0.8 < model.scale_factor_ < 0.95
-    X_new = rng.uniform(size=(4000, 2))
-    error = np.abs(np.sin(20 * X_new[:, 0]) + np.cos(20 * X_new[:, 1]) - model.predict(X_new))
-    out_of_fold = np.abs(y - cross_val_predict(KNeighborsRegressor(1), X, y, cv=KFold(5, shuffle=True)))
-    ratio = np.exp(np.mean(np.log(error)) - np.mean(np.log(out_of_fold)))
-    assert model.scale_factor_ == pytest.approx(ratio, abs=0.06)
+    wide = rng.random(1000) < 0.5
+    X, y = np.zeros((1000, 1)), np.where(wide, 3.0, 1.0) * rng.normal(size=1000)
+    model = ResidualRegressor(LinearRegression(), random_state=0)
+    dist = model.fit(X, y, sample_weight=np.where(wide, 1.0, 2.0)).predict_dist(X[:1])
+    truth = stats.norm(0, [1, 3]).cdf(dist.interval(0.9)[0, 1]) @ [2 / 3, 1 / 3]
+    assert truth == pytest.approx(0.95, abs=0.015)
 
 
-def test_the_learning_curve_of_noise_is_flat():
-    X, y = linear_world(400)
-    factors = [
-        ResidualRegressor(LinearRegression(), location="refit", random_state=seed).fit(X, y).scale_factor_
-        for seed in range(5)
-    ]
-    assert min(factors) > 0.98
+def test_relative_weights_raise():
+    X, y = exponential_world(60)
+    with pytest.raises(ValueError, match="counts repetitions"):
+        ResidualRegressor(Ridge()).fit(X, y, sample_weight=np.full(60, 1 / 60))
 
 
-def mixed_frame(n):
-    """Words, missing values, dates and numbers; the noise depends on the word."""
+# --------------------------------------------------------------------------------------------- kinds of data
+
+
+def test_words_missing_values_and_dates_are_features():
     rng = np.random.default_rng(0)
-    word = rng.choice(["calm", "wild"], size=n)
-    frame = pd.DataFrame(
+    word = rng.choice(["calm", "wild"], size=300)
+    X = pd.DataFrame(
         {
             "word": word,
-            "number": np.where(rng.uniform(size=n) < 0.1, np.nan, rng.normal(size=n)),
-            "whole": pd.array(rng.integers(0, 5, size=n), dtype="Int64"),
-            "day": pd.date_range("2020-01-01", periods=n),
+            "number": np.where(rng.uniform(size=300) < 0.1, np.nan, rng.normal(size=300)),
+            "whole": pd.array(rng.integers(0, 5, size=300), dtype="Int64"),
+            "day": pd.date_range("2020-01-01", periods=300),
         }
     )
-    frame.loc[3, "whole"] = pd.NA
-    return frame, np.where(word == "wild", 2.0, 0.2) * rng.normal(size=n)
-
-
-def test_the_scale_depends_on_words_and_missing_values_are_taken():
-    X, y = mixed_frame(400)
-    mean = DummyRegressor()
-    model = ResidualRegressor(mean, random_state=0).fit(X, y)
+    X.loc[3, "whole"] = pd.NA
+    y = np.where(word == "wild", 2.0, 0.2) * rng.normal(size=300)
+    model = ResidualRegressor(DummyRegressor(), random_state=0).fit(X, y)
     std = model.predict_dist(X).std()
-    wild = X["word"].to_numpy() == "wild"
-    assert std[wild].min() > 2 * std[~wild].max()
-    new = X.assign(word="never before")
-    assert np.isfinite(model.predict_dist(new).std()).all()
+    assert np.median(std[word == "wild"]) > 2 * np.median(std[word == "calm"])
+    assert np.isfinite(model.predict_dist(X.assign(word="never before")).std()).all()
 
 
-@pytest.mark.parametrize("form", ["sparse", "texts", "images"])
-def test_without_columns_the_scale_depends_on_the_prediction(form):
-    X, y = exponential_world(500)
-    mean = FunctionTransformer(first_number)
-    forms = {
+@each_center
+@pytest.mark.parametrize("form", ["sparse", "texts", "images", "kernel"])
+def test_without_columns_the_scale_depends_on_the_prediction(form, center):
+    X, y = exponential_world(300)
+    first = make_pipeline(FunctionTransformer(first_number), LinearRegression())
+    inputs, child = {
         "sparse": (csr_array(X), Ridge(1e-6)),
-        "texts": ([f"{x:.6f}" for x in X[:, 0]], make_pipeline(mean, LinearRegression())),
-        "images": (
-            np.broadcast_to(X[:, :, np.newaxis], (500, 2, 2)),
-            make_pipeline(mean, LinearRegression()),
-        ),
-    }
-    inputs, child = forms[form]
-    std = ResidualRegressor(child, random_state=0).fit(inputs, y).predict_dist(inputs).std()
-    assert np.corrcoef(std, true_scale(X))[0, 1] > 0.9
+        "texts": ([f"{x:.6f}" for x in X[:, 0]], first),
+        "images": (np.broadcast_to(X[:, :, np.newaxis], (300, 2, 2)), first),
+        "kernel": (X @ X.T + 1, KernelRidge(kernel="precomputed", alpha=1e-3)),
+    }[form]
+    std = ResidualRegressor(child, center=center, random_state=0).fit(inputs, y).predict_dist(inputs).std()
+    assert np.corrcoef(std, true_scale(X))[0, 1] > 0.8
 
 
 def first_number(X):
@@ -532,63 +487,160 @@ def first_number(X):
     return np.asarray(X)[:, 0, :1]
 
 
-def test_a_precomputed_kernel_has_no_columns():
-    X, y = exponential_world(200)
-    kernel = X @ X.T + 1
-    model = ResidualRegressor(KernelRidge(kernel="precomputed", alpha=1e-3), random_state=0).fit(kernel, y)
-    std = model.predict_dist(kernel).std()
-    assert np.corrcoef(std, true_scale(X))[0, 1] > 0.8
-
-
-def test_both_parts_of_the_default_scale_model_are_used():
-    X, y = exponential_world(2000)
-    steps = np.where(X[:, 0] > 0.5, 2.0, 0.5)
-    rng = np.random.default_rng(1)
-    trend = ResidualRegressor(LinearRegression(), random_state=0).fit(X, y)
-    jump = ResidualRegressor(LinearRegression(), random_state=0).fit(
-        X, X[:, 0] + steps * rng.normal(size=2000)
-    )
-    shares = [model.scale_model_.model.models[0].linear_share for model in (trend, jump)]
-    assert shares[0] > 0.7
-    assert shares[1] < 0.3
-
-
-@pytest.mark.parametrize("unit", [1e-200, 1e200])
-def test_units_of_features_and_target_do_not_matter(unit):
-    X, y = exponential_world(200)
-    X = np.column_stack([X, np.full(200, np.nan)])
-    mean = DummyRegressor()
-    std = ResidualRegressor(mean, random_state=0).fit(X, y).predict_dist(X).std()
-    scaled = ResidualRegressor(mean, random_state=0).fit(unit * X, unit * y).predict_dist(unit * X).std()
-    assert np.allclose(scaled / unit, std)
-
-
-def test_a_zero_inflated_target_is_better_forecast_than_by_the_points():
+@pytest.mark.parametrize(
+    "child",
+    [PoissonRegressor(), TransformedTargetRegressor(LinearRegression(), func=np.log, inverse_func=np.exp)],
+    ids=["poisson", "log"],
+)
+def test_models_of_positive_targets_get_the_target(child):
     rng = np.random.default_rng(0)
-    X = rng.uniform(size=(3600, 4))
-    zero = rng.uniform(size=3600) < 0.6 + 0.3 * X[:, 1]
-    y = np.where(zero, 0, rng.gamma(2, 1 + 2 * X[:, 0]))
-    model = ResidualRegressor(KNeighborsRegressor(), random_state=0).fit(X[:600], y[:600])
-    dist = model.predict_dist(X[600:])
-    assert crps_loss(y[600:], dist) < 0.8 * mean_absolute_error(y[600:], model.predict(X[600:]))
+    X = rng.uniform(0, 2, size=(200, 1))
+    y = np.exp(X[:, 0] + 0.2 * (1 + X[:, 0]) * rng.normal(size=200))
+    std = ResidualRegressor(child, random_state=0).fit(X, y).predict_dist([[0.2], [1.8]]).std()
+    assert std[1] > 1.3 * std[0]
+
+
+@each_center
+def test_an_exact_model_is_a_point_mass(center):
+    X, y = np.zeros((50, 1)), np.full(50, 5.0)
+    model = ResidualRegressor(KNeighborsRegressor(1), center=center).fit(X, y)
+    assert np.array_equal(model.predict_interval(X[:1]), [[5.0, 5.0]])
+    assert np.array_equal(model.fit_transform(X, y).std(), np.zeros(50))
+
+
+def test_duplicated_rows_give_finite_forecasts():
+    X, y = exponential_world(60)
+    X, y = np.tile(X, (3, 1)), np.tile(y, 3)
+    for center in ("mean", "model"):
+        model = ResidualRegressor(KNeighborsRegressor(1), center=center, random_state=0).fit(X, y)
+        assert np.isfinite(model.predict_dist(X).std()).all()
+
+
+# ---------------------------------------------------------------------------------------------- reproducible
+
+
+@each_center
+def test_results_are_pickled_and_the_same_for_any_number_of_jobs(center):
+    X, y = outlier_world(120)
+    X[::7, 2] = np.nan
+    boosting = HistGradientBoostingRegressor(max_iter=5)
+    with parallel_config(backend="threading"):
+        one, two = (
+            ResidualRegressor(boosting, center=center, n_jobs=jobs, random_state=0).fit(X, y)
+            for jobs in (1, 2)
+        )
+    expected = one.predict_dist(X).values
+    assert np.array_equal(two.predict_dist(X).values, expected)
+    assert np.array_equal(pickle.loads(pickle.dumps(one)).predict_dist(X).values, expected)
+    assert np.allclose(one.predict_dist(X[5:6]).values, expected[5:6], rtol=1e-12)
+
+
+def test_batches_do_not_matter(monkeypatch):
+    X, y = outlier_world(100)
+    model = ResidualRegressor(DecisionTreeRegressor(random_state=0), random_state=0).fit(X, y)
+    expected = model.predict_dist(X).values
+    monkeypatch.setattr(error_forest, "_BLOCK", 7)
+    assert np.array_equal(model.predict_dist(X).values, expected)
+
+
+# ------------------------------------------------------------------------------------------ few rows, errors
+
+
+@pytest.mark.parametrize("n", [12, 25, 39])
+def test_few_rows_have_the_same_distribution_of_errors(n):
+    model = ResidualRegressor(LinearRegression(), random_state=0).fit(*outlier_world(n))
+    assert np.ptp(model.predict_dist(outlier_world(20)[0]).std()) < 1e-9
+    assert model.narrowing_ == 1.0
+
+
+@pytest.mark.parametrize(("effort", "folds"), [("low", 3), ("standard", 5), ("high", 10)])
+def test_two_rows_need_two_folds(effort, folds):
+    X, y = exponential_world(2)
+    model = ResidualRegressor(Ridge(), effort=effort, random_state=0)
+    with pytest.raises(ValueError, match=f"at least one row per fold, got 2 rows for {folds} folds"):
+        model.fit(X, y)
+    with pytest.warns(SmallSampleWarning, match="at least 12 rows for calibration, got 2"):
+        dist = model.set_params(cv=2).fit_transform(X, y)
+    assert np.isfinite(dist.interval()).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"center": "median"}, ValueError, "`center` must be one of 'mean', 'model', got 'median'"),
+        ({"effort": "most"}, ValueError, "`effort` must be one of 'low', 'standard', 'high', got 'most'"),
+        ({"cv": 1}, ValueError, "`cv` must be at least 2"),
+        ({"cv": "five"}, TypeError, "`cv` must be"),
+    ],
+)
+def test_bad_options(options, error, message):
+    X, y = exponential_world(30)
+    with pytest.raises(error, match=message):
+        ResidualRegressor(LinearRegression(), **options).fit(X, y)
+
+
+def test_bins_are_numbered_by_rank():
+    assert np.array_equal(error_forest.bin_edges(np.array([3.0, 1.0, 1.0, 2.0])), [1.5, 2.5])
+    many = error_forest.bin_edges(np.random.default_rng(0).exponential(size=5000))
+    assert len(many) == 254
+    assert (np.diff(many) > 0).all()
+    assert len(error_forest.bin_edges(np.array([]))) == 0
+
+
+# ------------------------------------------------------------------------------------------ coverage studies
 
 
 @pytest.mark.laws
-def test_where_many_targets_are_zero_quantiles_by_boosting_are_better_than_one_shape():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2500, 3))
-    positive = rng.uniform(size=2500) < expit(X[:, 0] - 1.3)
-    y = np.where(positive, rng.gamma(2, np.exp(0.5 * X[:, 1])), 0)
-    boosting = HistGradientBoostingRegressor(max_iter=30, random_state=0)
-    one_shape, conditional = (
-        ResidualRegressor(boosting, shape=shape, random_state=0)
-        .fit(X[:1000], y[:1000])
-        .predict_dist(X[1000:])
-        for shape in ("empirical", "auto")
-    )
-    assert crps_loss(y[1000:], conditional) < 0.95 * crps_loss(y[1000:], one_shape)
-    assert conditional.std().mean() < 0.75 * one_shape.std().mean()
-    quantiles = MultiQuantileRegressor(boosting.set_params(loss="quantile", quantile=0.5), random_state=0)
-    quantiles = quantiles.fit(X[:1000], y[:1000]).predict_dist(X[1000:])
-    assert crps_loss(y[1000:], quantiles) < 0.95 * crps_loss(y[1000:], one_shape)
-    assert quantiles.std().mean() < 0.6 * one_shape.std().mean()
+@each_center
+@pytest.mark.parametrize(
+    "child",
+    [
+        LinearRegression(),
+        KNeighborsRegressor(),
+        DecisionTreeRegressor(random_state=0),
+        AdaBoostRegressor(n_estimators=20, random_state=0),
+        HistGradientBoostingRegressor(max_iter=50),
+    ],
+    ids=["linear", "neighbors", "tree", "AdaBoost", "boosting"],
+)
+def test_coverage_on_new_rows(child, center):
+    X_new, y_new = heteroscedastic_world(3000, seed=99)
+    coverages = [
+        coverage(
+            ResidualRegressor(child, center=center, random_state=seed)
+            .fit(*heteroscedastic_world(500, seed))
+            .predict_dist(X_new),
+            y_new,
+        )
+        for seed in range(6)
+    ]
+    assert np.mean(coverages, axis=0) == pytest.approx(LEVELS, abs=0.03)
+
+
+@pytest.mark.laws
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "child",
+    [MLPRegressor(hidden_layer_sizes=(30,), max_iter=60), DecisionTreeRegressor(), KNeighborsRegressor(1)],
+    ids=["unscaled network", "tree", "nearest neighbor"],
+)
+def test_models_that_differ_wildly_between_folds_are_not_too_narrow(child):
+    """Unscaled columns, and no noise."""
+    covered = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(size=(1500, 4)) * [1, 100, 10, 1000]
+        y = np.sin(6 * X[:, 0]) * X[:, 1] / 100 + X[:, 3] / 500
+        model = ResidualRegressor(child, random_state=seed).fit(X[:500], y[:500])
+        covered.append(coverage(model.predict_dist(X[500:]), y[500:])[2])
+    assert 0.86 < np.mean(covered) < 0.96
+    assert min(covered) > 0.8
+
+
+@pytest.mark.laws
+@pytest.mark.parametrize("n", [10_000, 40_000])
+def test_many_rows_are_covered_and_stored_in_little_memory(n):
+    X_new, y_new = heteroscedastic_world(10_000, seed=99)
+    model = ResidualRegressor(Ridge(), random_state=0).fit(*heteroscedastic_world(n))
+    assert coverage(model.predict_dist(X_new), y_new)[2] == pytest.approx(0.9, abs=0.015)
+    assert len(pickle.dumps(model)) < 10_000_000

@@ -142,8 +142,8 @@ pd.DataFrame(in_groups).round(3)
 # Normalized conformal prediction scales the width by a predicted standard
 # deviation. If the predicted standard deviation is accurate, the coverage is close
 # to nominal in all groups of rows. This is not guaranteed.
-# :class:`~skuq.regressors.ResidualRegressor` fits the standard deviation to the
-# residuals:
+# :class:`~skuq.regressors.ResidualRegressor` learns the standard deviation from the
+# out-of-fold errors:
 
 from skuq.regressors import ResidualRegressor
 
@@ -186,7 +186,7 @@ table.round(4)
 # %%
 # All three models have nominal coverage on average. Compared with intervals of constant
 # width, calibration by group removes a third of the error. Normalization by the
-# predicted standard deviation removes four fifths of the error, and its intervals are
+# predicted standard deviation removes nine tenths of the error, and its intervals are
 # narrower on average.
 #
 # * Do not select a model by the conditional coverage error or by worst-slab coverage:

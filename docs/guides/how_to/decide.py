@@ -72,7 +72,7 @@ costs.round(2)
 # Compare models by the *observed* cost, not by the expected cost. If the distributions
 # of a model are too narrow, the expected cost of the model is too small. For the linear
 # model, the expected cost is 1.21, but the observed cost is 1.53. The observed cost of
-# the forest is 1.18. If the stock is the predicted mean instead of the quantile, the
+# the forest is 1.32. If the stock is the predicted mean instead of the quantile, the
 # cost is about three times as large, because a missing gallon is expensive.
 #
 # For any other cost, pass a function of the action and the outcome. In the next

@@ -108,8 +108,8 @@ dist.cdf(1.0)[:3].round(2)
 # of ``predict_interval``.
 #
 # ``UncertaintyRegressor`` selects a method for the estimator. A forest does not
-# predict distributions, so the selected method fits a second model to the size of the
-# forest's errors. Errors on training rows are too small, so the method uses
+# predict distributions, so the selected method learns the distribution of the forest's
+# errors. Errors on training rows are too small, so the method uses
 # *out-of-fold* errors: each row is predicted by a forest that was fitted without that
 # row. For a forest with 50 trees or more, another method is selected, which fits the
 # forest only once (:doc:`/how-to/choose_a_method`).
@@ -117,10 +117,9 @@ dist.cdf(1.0)[:3].round(2)
 model.method_
 
 # %%
-# The forests of the folds also predict new rows: here, ``predict`` returns their mean.
-# The mean of several forests has smaller errors than one forest, but it differs slightly
-# from the prediction of a forest that is fitted to all rows. If you need the prediction
-# of one forest, pass ``method_params={"location": "refit"}``
+# The forests of the folds also predict new rows. Their forecasts are corrected and
+# averaged, and ``predict`` returns the mean of the predicted distribution. If you need
+# the prediction of one forest, pass ``method_params={"center": "model"}``
 # (:doc:`/explanation/out-of-sample-calibration`).
 
 # %%

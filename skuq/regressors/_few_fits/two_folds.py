@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from skuq._fitting.cross_fit import resolve_cv, split_rows
+from skuq._fitting.cross_fit import Split, resolve_cv, split_rows
 from skuq._fitting.training_data import TrainingData
-from skuq.regressors._fold_groups import Folds
 from skuq.regressors._recalibrated import RecalibratedRegressor
 
 _ALL_TESTED = 100
@@ -18,7 +17,7 @@ class TwoFoldsRegressor(RecalibratedRegressor):
     # of the rows have larger errors, which would make the intervals too wide. `fit_transform` also needs
     # models that are fitted without one of the other two folds.
 
-    def _divide(self, data: TrainingData, seed: int) -> tuple[Folds, Folds]:
+    def _divide(self, data: TrainingData, seed: int) -> tuple[list[Split], list[Split]]:
         n_folds = 2 if len(data) < _ALL_TESTED else 4
         folds = split_rows(resolve_cv(n_folds, seed), data.X, data.y, data.groups)
         return folds[:2], folds[2:]

@@ -1,1 +1,0 @@
-"""Shape of the standardized residuals as a function of x."""
