@@ -34,10 +34,7 @@ CASES = [
     (BootstrapRegressor(LinearRegression(), 7), ["fit", *["member"] * 7]),
     (BootstrapRegressor(LinearRegression(), 7, n_jobs=2), ["fit", *["member"] * 7]),
     (MultiQuantileRegressor(QuantileRegressor(), [0.1, 0.9], cv=FREE), ["fit", "level", "level"]),
-    (
-        ResidualRegressor(LinearRegression(), cv=2),
-        ["fit", "mean fold", "mean fold", "scale fold", "scale fold", "mean model"],
-    ),
+    (ResidualRegressor(LinearRegression(), cv=2), ["fit", "fold", "fold", "errors"]),
     (ConformalRegressor(LinearRegression()), ["fit", "model", "calibration"]),
     (
         ConformalRegressor(FrozenEstimator(LinearRegression().fit(*linear_world(20)))),
@@ -131,7 +128,7 @@ def test_the_folds_of_members_are_subtasks(progress_bar, capsys):
 
 
 def test_a_progress_bar_works_in_a_search(progress_bar, capsys):
-    search = GridSearchCV(ResidualRegressor(LinearRegression(), cv=2), {"shape": ["normal"]}, cv=2)
+    search = GridSearchCV(ResidualRegressor(LinearRegression(), cv=2), {"effort": ["low"]}, cv=2)
     search.set_callbacks(progress_bar).fit(*linear_world(40))
     assert "ResidualRegressor" in capsys.readouterr().out
 
