@@ -246,7 +246,7 @@ class ConformalRegressor(BaseConformalRegressor):
     >>> adaptive.fit(X, y).predict_interval([[0.1], [0.9]], coverage=[0.5, 0.9]).shape
     (2, 2, 2)
     >>> np.diff(adaptive.predict_interval([[0.1], [0.9]])).ravel().round()
-    array([1., 4.])
+    array([1., 3.])
     """
 
     _conformal: SplitConformal

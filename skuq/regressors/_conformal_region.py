@@ -156,7 +156,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
     >>> region
     BoxRegion(n=100, d=2)
     >>> float(region.contains(y[300:]).mean().round(2))
-    0.91
+    0.92
     """
 
     def __init__(
