@@ -76,7 +76,7 @@ test: $(VENV)/.installed-test
 	$(BIN)/python $(PYTEST) $(ARGS)
 
 test-docs test-laws: test-%: $(VENV)/.installed-test
-	$(BIN)/python $(PYTEST) -m $* $(ARGS)
+	$(BIN)/python $(PYTEST) -m '$* and not slow and not gpu' $(ARGS)
 
 test-all: $(VENV)/.installed-test
 	$(BIN)/python $(PYTEST) $(ALL) $(ARGS)
