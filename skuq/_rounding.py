@@ -15,7 +15,7 @@ ROUNDING = 1e-12
 """Relative tolerance for sums. The relative error of a sum of a million terms is about 1e-13."""
 
 EQUAL = 2.0**-45
-"""Values are equal if they differ by at most this share of the largest value.
+"""Values are equal if they differ by at most this share of their size, or of the typical size of all values.
 
 The predictions of one model differ by some units in the last place between processors. A million random
 numbers differ by more.
@@ -41,10 +41,19 @@ def count_above(falling: FloatArray, limit: float, *, total: float = 1.0, closed
     return int(np.searchsorted(-falling, -limit - slack, side="left"))
 
 
-def equal_step(values: FloatArray) -> FloatArray:
-    """Return the largest difference of two values that are equal up to rounding, along the last axis."""
-    size = np.where(np.isfinite(values), np.abs(values), 0.0)
-    return np.asarray(EQUAL * size.max(axis=-1, keepdims=True, initial=0.0))
+def rounding_error(values: FloatArray, sample: FloatArray) -> FloatArray:
+    """Return the difference from each value that is rounding, among the values of a sample.
+
+    The last axis holds the sample. A few large values do not make smaller values equal.
+    """
+    own, size = (np.where(np.isfinite(each), np.abs(each), 0.0) for each in (values, sample))
+    typical = np.quantile(size, 0.9, axis=-1, keepdims=True, method="lower") if size.size else 0.0
+    return np.asarray(EQUAL * np.maximum(own, typical))
+
+
+def equal_step(rising: FloatArray) -> FloatArray:
+    """Return the largest difference of adjacent values that are equal up to rounding."""
+    return rounding_error(np.maximum(np.abs(rising[..., 1:]), np.abs(rising[..., :-1])), rising)
 
 
 def last_of_ties(rising: FloatArray, step: float | FloatArray) -> BoolArray:
@@ -59,7 +68,7 @@ def distinct(values: FloatArray) -> tuple[FloatArray, IntArray]:
     """Return the increasing values that differ by more than rounding, and the place of each value in them."""
     order = np.argsort(values)
     rising = values[order]
-    last = last_of_ties(rising, equal_step(values))
+    last = last_of_ties(rising, equal_step(rising))
     place = np.empty(values.shape, dtype=np.intp)
     place[order] = np.cumsum(last) - last
     return rising[last], place

@@ -315,3 +315,9 @@ def test_infinite_values_are_equal():
     points, place = distinct(np.array([np.inf, 1.0, -np.inf, np.inf, 1.0]))
     np.testing.assert_array_equal(points, [-np.inf, 1.0, np.inf])
     np.testing.assert_array_equal(place, [2, 1, 0, 2, 1])
+
+
+def test_one_large_value_does_not_make_the_others_equal():
+    values = np.append(np.arange(40) % 5 / 4, 1e14)
+    points, _ = distinct(values)
+    np.testing.assert_array_equal(points, [0.0, 0.25, 0.5, 0.75, 1.0, 1e14])

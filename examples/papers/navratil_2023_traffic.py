@@ -174,7 +174,7 @@ def forecast_by_lstm(hours: pd.DataFrame, n_epochs: int, seed: int = 0) -> Norma
 
 
 def residual(folds: Any) -> Any:
-    """Return boosting with a scale model of its residuals."""
+    """Return boosting with the distribution of its out-of-fold errors."""
     return ResidualRegressor(
         HistGradientBoostingRegressor(random_state=0), cv=folds, random_state=0
     )

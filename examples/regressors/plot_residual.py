@@ -2,8 +2,8 @@
 Intervals whose width depends on X
 ==================================
 
-Light cars differ more in fuel economy than heavy cars. :class:`~skuq.regressors.ResidualRegressor` fits a
-second model to the size of the out-of-fold errors, so the intervals are wider for cars with larger errors.
+Light cars differ more in fuel economy than heavy cars. :class:`~skuq.regressors.ResidualRegressor` learns
+the distribution of the out-of-fold errors, so the intervals are wider for cars with larger errors.
 """
 
 import matplotlib.pyplot as plt

@@ -1,6 +1,6 @@
-"""Columns of a table as numbers or categories, and the features of the default scale model.
+"""Columns of a table as numbers or categories, and the features of the forest of errors.
 
-The default scale model needs a dense table of numbers, but X may be a data frame with strings, a sparse
+The forest of errors needs a dense table of numbers, but X may be a data frame with strings, a sparse
 matrix, text or images. The features are the usable columns of X and the point prediction. The point
 prediction is a feature, because the size of errors often depends on it.
 """

@@ -18,6 +18,7 @@ from skuq._validation import (
     check_sample_weight,
     check_single_coverage,
     check_target,
+    effective_rows,
 )
 from skuq._weights import weighted_mean, weighted_quantiles
 from skuq.censoring import KaplanMeierCurve, kaplan_meier_curve
@@ -255,6 +256,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         dist = as_distribution(y_pred)
         y = check_target(y_true, n=len(dist))
         weight = check_sample_weight(sample_weight, len(y))
+        effective_rows(weight, len(y))  # raises for relative weights
         share = check_single_coverage(spread, "spread")
         observed = kaplan_meier_curve(y, event, sample_weight=weight, confidence=confidence)
         if times is None:

@@ -15,6 +15,7 @@ from skuq._validation import (
     check_number,
     check_option,
     check_single_coverage,
+    effective_rows,
 )
 from skuq._weights import binomial_interval, weighted_mean, weighted_sum
 from skuq.distributions import Distribution
@@ -328,6 +329,7 @@ def survival_calibration_table(
     level = check_single_coverage(confidence, "confidence")
     k = check_integer(n_bins, "n_bins")
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
+    effective_rows(weight, y.size)  # raises for relative weights
     survival = 1 - dist.cdf(np.full(y.size, t))
     shares = make_bins(survival, k, "quantile", weight).matrix(y.size)
     records = [

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import get_scorer_names as sklearn_scorer_names
 
+from skuq._validation import check_option
 from skuq.metrics._scorer import ClassScorer, DistributionScorer, MetricScorer
 from skuq.metrics._spec import MetricFunction, MetricSpec, all_specs, find_spec
 
@@ -91,6 +92,7 @@ def make_scorer(
     >>> make_scorer(miss_below, greater_is_better=False)
     make_scorer(miss_below, greater_is_better=False)
     """
+    greater_is_better = check_option(greater_is_better, "greater_is_better", (None, True, False))
     spec = require_spec(metric) if isinstance(metric, str) else find_spec(metric)
     if spec is None:
         return _scorer_of_own(metric, greater_is_better, monitoring, options)
@@ -229,6 +231,8 @@ def scorers(*names: str) -> dict[str, MetricScorer]:
 
 def _ready_made(name: str) -> MetricSpec:
     known = {spec.scorer_name: spec for spec in all_specs().values() if spec.ready_made}
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a scorer must be a string, got {name!r}.")
     if name not in known:
         raise ValueError(_unknown_scorer(name, known))
     return known[name]

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from skuq._rounding import equal_step
+from skuq._rounding import rounding_error
 from skuq._typing import FloatArray
 from skuq._validation import check_finite, check_option
 from skuq.distributions import Distribution, SharedSteps
@@ -99,7 +99,7 @@ class IsotonicDistributionalRecalibrator(BaseRecalibrator):
         position = np.interp(prediction, knots, np.arange(float(len(knots))))
         # A prediction that differs from a knot by rounding alone has the cdf of this knot, not a mixture.
         nearest = np.rint(position)
-        at_knot = np.abs(prediction - knots[nearest.astype(np.intp)]) <= equal_step(knots)
+        at_knot = np.abs(prediction - knots[nearest.astype(np.intp)]) <= rounding_error(prediction, knots)
         return SharedSteps(self.table_, np.where(at_knot, nearest, position))
 
     def _order(self, dist: Distribution) -> FloatArray:

@@ -236,7 +236,14 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         loc = np.concatenate([of[:size] for of, size in zip(fit.predictions, sizes, strict=True)])
         second = np.concatenate([of[size:] for of, size in zip(fit.predictions, sizes, strict=True)])
         self._fit_models(estimator, data, fit, progress, averaged=averaged)
-        sample = sample_of_groups(groups[rows], np.flatnonzero(data.repetitions[rows] > 0), rng)
+        sample = np.flatnonzero(data.repetitions[rows] > 0)
+        if not sample.size:
+            raise ValueError(
+                "at least one row that `cv` tests must have a positive weight, but the weights of all tested "
+                "rows are 0. Pass other weights or another splitter."
+            )
+        if len(sample) > MOST_ROWS:
+            sample = np.sort(rng.permutation(sample)[:MOST_ROWS])
         of_sample = self._learn_errors(
             data, rows, loc, fold, groups, sample, np.concatenate(twice), second, rng
         )
@@ -266,7 +273,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         errors = ErrorSample(
             self._features(X, loc[sample]),
             data.y[rows[sample]] - loc[sample],
-            data.repetitions[rows[sample]],
+            data.repetitions_of(rows)[sample],
             np.unique(groups[rows[sample]], return_inverse=True)[1],
             fold[sample],
         )
@@ -328,15 +335,3 @@ def rows_left_out_twice(
         labels = rng.permutation(np.unique(groups[test]))
         extra.append(test[np.isin(groups[test], labels[: round(share * len(labels))])])
     return extra[1:] + extra[:1]
-
-
-def sample_of_groups(groups: IntArray, candidates: IntArray, rng: np.random.RandomState) -> IntArray:
-    """Return the candidates of random groups, at most `MOST_ROWS` of them."""
-    if len(candidates) <= MOST_ROWS:
-        return candidates
-    sizes = np.bincount(groups[candidates])
-    order = rng.permutation(len(sizes))
-    kept = np.zeros(len(sizes), dtype=bool)
-    kept[order[np.cumsum(sizes[order]) <= MOST_ROWS]] = True
-    kept[order[0]] = True
-    return candidates[kept[groups[candidates]]]

@@ -267,3 +267,12 @@ def test_distributions_that_are_not_frozen_univariate_ones_are_refused():
     if hasattr(stats, "poisson_binom"):
         with pytest.raises(ValueError, match=r"one distribution per row, but scipy reads .* poisson_binom"):
             crps_loss([0.0, 1.0], stats.poisson_binom([0.3, 0.3]))
+
+
+@pytest.mark.parametrize(
+    ("weighting", "expected"), [("tails", 0.4), ("left", 4 / 15), ("right", 0.6), ("center", 7 / 30)]
+)
+def test_the_weighted_crps_of_a_target_beyond_the_support(weighting, expected):
+    # The quantile scores of the uniform distribution on [0, 1], integrated over the levels by hand.
+    found = quantile_weighted_crps_loss([2.0], stats.uniform([0.0], [1.0]), weighting=weighting)
+    assert found == pytest.approx(expected, rel=1e-9)

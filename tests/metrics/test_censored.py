@@ -349,3 +349,9 @@ def test_times_without_uncensored_rows_and_ensembles_are_refused():
     assert localized_crps_loss(Y, members, event=EVENT) > 0
     with pytest.raises(ValueError, match="density"):
         nll_loss(Y, members, event=EVENT)
+
+
+def test_survival_tables_refuse_relative_weights():
+    y, weight = np.arange(1.0, 9.0), np.full(8, 1 / 8)
+    with pytest.raises(ValueError, match="counts repetitions"):
+        survival_calibration_table(y, Normal(y, 1.0), time=4.0, sample_weight=weight)

@@ -308,3 +308,13 @@ def test_a_scorer_of_random_groups_leaves_numpys_generator_alone():
     assert scorer(model, X, Y) == scorer(model, X, Y)
     make_scorer("agce", fraction=0.2)
     np.testing.assert_array_equal(generator.get_state()[1], before)
+
+
+def test_the_direction_is_a_truth_value_of_any_library():
+    def loss(y_true, dist):
+        return 1.0
+
+    assert make_scorer(loss, greater_is_better=np.False_).__name__ == "neg_loss"
+    for direction in ("no", 0):
+        with pytest.raises(ValueError, match="`greater_is_better` must be one of None, True, False"):
+            make_scorer(loss, greater_is_better=direction)

@@ -215,7 +215,9 @@ def _score(
     at = np.minimum(_last_start(panels, row, inside), last)
     low, high = _cumulated(panels.row, panels.below), _cumulated(panels.row[::-1], panels.above[::-1])[::-1]
     whole = low[at] - panels.below[at] + high[at] - panels.above[at]
-    return np.abs(y - inside) + whole + _split(dist, row, panels, at, inside, below, above)
+    # Beyond the outermost panel, the cdf is 0 or 1.
+    outside = np.where(y > inside, below(np.ones(1)), above(np.ones(1))) * np.abs(y - inside)
+    return outside + whole + _split(dist, row, panels, at, inside, below, above)
 
 
 def _last_start(panels: Panels, row: IntArray, y: FloatArray) -> IntArray:
