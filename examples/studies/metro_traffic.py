@@ -52,9 +52,8 @@ def read(folder):
 
 def fit(X, y, week):
     """Return a model whose intervals are calibrated on weeks that it was not fitted to."""
-    folds = list(GroupKFold(5).split(X, groups=week))
     trees = HistGradientBoostingRegressor(max_iter=100, random_state=0)
-    return UncertaintyRegressor(trees, cv=folds, random_state=0).fit(X, y)
+    return UncertaintyRegressor(trees, cv=GroupKFold(5), random_state=0).fit(X, y, groups=week)
 
 
 def watch(folder):

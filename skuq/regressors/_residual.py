@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -117,6 +118,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     minimize the squared out-of-bag error.
     Quantiles of new rows are averaged with Student t quantiles, which have the weight of 20 rows. With fewer
     than 40 rows (or groups), all rows have the same distribution of errors and no row is left out twice.
+    The trees draw rows, or whole groups. If ``cv`` is a splitter that does not shuffle, or a list of folds,
+    and no groups are given, they draw whole folds and no row is left out twice, because neighboring rows may
+    have similar errors.
 
     `fit_transform` returns the out-of-bag forecasts. Weights count as repetitions. Cost: a little less than
     one fit per fold; a forest on at most 10 000 rows. A prediction calls the models of all folds.
@@ -210,10 +214,16 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             and is_partition([test for _, test in folds], len(data))
             and not isinstance(self.estimator, FrozenEstimator)
         )
+        # Rows of one group may have similar errors, and so may rows of one fold that is not drawn at random.
+        random_folds = isinstance(cv, Integral) or getattr(cv, "shuffle", False)
         labels = np.arange(len(data)) if data.groups is None else np.asarray(data.groups)
+        if data.groups is None and not random_folds and tests_are_disjoint(folds):
+            for number, (_, test) in enumerate(folds):
+                labels[test] = -1 - number
         groups = np.unique(labels, return_inverse=True)[1]
         twice = [np.empty(0, dtype=np.intp) for _ in folds]
-        if averaged and data.independent_rows(np.arange(len(data))) >= FEWEST_ROWS:
+        honest = random_folds or data.groups is not None
+        if averaged and honest and data.independent_rows(np.arange(len(data))) >= FEWEST_ROWS:
             twice = rows_left_out_twice([test for _, test in folds], groups, rng)
         fit = cross_fit(
             estimator,
@@ -322,6 +332,11 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         points = self._points(X)
         errors = self._errors.quantiles(self._features(X, points[0]), self._errors.levels, points)
         return Quantiles(LEVELS, points.mean(axis=0)[:, np.newaxis] + errors)
+
+
+def tests_are_disjoint(folds: list[tuple[IntArray, IntArray]]) -> bool:
+    rows = np.concatenate([test for _, test in folds])
+    return len(np.unique(rows)) == len(rows)
 
 
 def rows_left_out_twice(

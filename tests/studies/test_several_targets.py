@@ -16,7 +16,9 @@ SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "several_targets.p
 
 @pytest.fixture(scope="module")
 def study():
-    return runpy.run_path(str(SCRIPT))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SCRIPT.parent)  # scripts import each other
+        return runpy.run_path(str(SCRIPT))
 
 
 @pytest.fixture(scope="module")

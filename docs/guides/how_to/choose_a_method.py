@@ -24,8 +24,8 @@ the class in the first column:
       - start here
       - cost of the selected method: usually as much as four fits on all rows
     * - :class:`~skuq.regressors.ResidualRegressor`
-      - you want the distribution of the errors of any regressor. A forest learns it
-        from the out-of-fold errors, so mean, scale and shape may depend on X
+      - you want the distribution of the errors of any regressor. A forest learns
+        it from the out-of-fold errors, so mean, scale and shape may depend on X
       - one fit per fold (five by default), which takes as long as four fits on all rows
     * - :class:`~skuq.regressors.MultiQuantileRegressor`
       - the estimator has a quantile loss (gradient boosting, quantile regression), and the shape of the distribution
