@@ -67,7 +67,8 @@ def test_the_moments_of_a_row_do_not_depend_on_other_rows(model):
     model = model.fit(X, X[:, 0] + np.random.default_rng(0).standard_t(4, size=len(X)))
     first, all_rows = predict_dist(model, X[:1]), predict_dist(model, X)
     for method in ("mean", "std"):
-        np.testing.assert_array_equal(getattr(all_rows, method)()[:1], getattr(first, method)())
+        # BLAS may round the prediction of one row and of many rows differently.
+        np.testing.assert_allclose(getattr(all_rows, method)()[:1], getattr(first, method)(), rtol=1e-13)
 
 
 def test_each_family_has_its_own_integrals():
