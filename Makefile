@@ -118,11 +118,11 @@ bench-tables: $(TABLES)/.installed
 
 # Warnings of the AutoML tools are not errors.
 test-automl: $(AUTOML)/.installed
-	$(AUTOML)/bin/python $(PYTEST) -W default $(AUTOML_TESTS) $(ARGS)
+	$(AUTOML)/bin/python $(PYTEST) -W default $(ALL) $(AUTOML_TESTS) $(ARGS)
 
 # The models are small, so two processes would need more time to import the packages than they save.
 test-foundation: $(FOUNDATION)/.installed
-	$(FOUNDATION)/bin/python -m pytest -W default tests/foundation tests/test_peers.py $(ARGS)
+	$(FOUNDATION)/bin/python -m pytest -W default $(ALL) tests/foundation tests/test_peers.py $(ARGS)
 
 test-minimum: $(MINIMUM)/.installed
 	$(MINIMUM)/bin/python $(PYTEST) $(ARGS)
