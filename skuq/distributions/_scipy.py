@@ -193,7 +193,7 @@ class ScipyDistribution(Distribution):
         return super()._weighted_crps(y, weight) if self._discrete else adaptive_crps(self, y, weight)
 
     def _tails_at(self, rows: IntArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return F and 1 - F of one row for each x. The larger tail is computed from the smaller one."""
+        """Return F and 1 - F of one row for each x. Above the median, 1 - F is scipy's ``sf``."""
         parameters = {name: value[rows] for name, value in self._parameters.items()}
         with np.errstate(all="ignore"):
             cdf = np.asarray(self.frozen.dist.cdf(x, **parameters), dtype=float)
@@ -207,8 +207,9 @@ class ScipyDistribution(Distribution):
         given = ", ".join(f"{name}={value[row]}" for name, value in self._parameters.items())
         return ValueError(
             f"the CRPS of {self.frozen.dist.name}({given}) at row {row} cannot be integrated, because a tail "
-            "is too heavy, or because scipy's cdf or quantiles are not accurate enough. Use a sample "
-            "instead: `Empirical(frozen.rvs((1000, n)).T)`."
+            "is too heavy, or because scipy's cdf or quantiles are not accurate enough. With a heavy tail, "
+            "the CRPS may be infinite: use `pinball_loss` or `nll_loss`. Else, use a sample: "
+            "`Empirical(frozen.rvs((1000, n)).T)`."
         )
 
     def _crps(self, y: FloatArray) -> FloatArray:

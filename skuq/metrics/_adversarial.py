@@ -348,7 +348,7 @@ def adversarial_group_calibration_error(
     Returns
     -------
     error : float
-        For equally spaced levels, in [0, 0.5] for "mace" and in [0, 0.58] for "rmsce"; for others, in [0, 1].
+        For an integer ``levels``, in [0, 0.5] for "mace" and in [0, 0.58] for "rmsce"; else, in [0, 1].
         The value of a calibrated forecast is about ``0.63 / sqrt(fraction * n)`` for small groups. If the
         group contains all rows, the error equals `mean_absolute_calibration_error`.
 

@@ -253,7 +253,7 @@ def mean_absolute_calibration_error(
     Returns
     -------
     error : float
-        In [0, 0.5] for equally spaced levels, and in [0, 1] for others. For a calibrated forecast, the
+        In [0, 0.5] for an integer ``levels``, and in [0, 1] for others. For a calibrated forecast, the
         expected error is about ``0.31 / sqrt(n)``.
 
     Warns
@@ -341,7 +341,7 @@ def root_mean_squared_calibration_error(
     Returns
     -------
     error : float
-        In [0, 0.58] for equally spaced levels, and in [0, 1] for others. For a calibrated forecast, the
+        In [0, 0.58] for an integer ``levels``, and in [0, 1] for others. For a calibrated forecast, the
         expected error is about ``0.37 / sqrt(n)``.
 
     Warns

@@ -191,7 +191,7 @@ def expected_coverage_probability_error(
     Returns
     -------
     error : float
-        In [0, 0.5] for equally spaced levels, and in [0, 1] for others. For a calibrated forecast, the
+        In [0, 0.5] for an integer ``levels``, and in [0, 1] for others. For a calibrated forecast, the
         expected error is about ``0.31 / sqrt(n)``.
 
     Warns
