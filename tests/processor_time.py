@@ -22,9 +22,6 @@ LIMIT = 1.0
 EXCEPTIONS: dict[str, str] = {}
 """Tests without a limit, by the end of their name without parameters, and the reason."""
 
-TIERS = ("docs", "laws", "slow", "gpu")
-"""Markers of the tests that are not in the default tier."""
-
 LARGE_PACKAGE = 100
 """Number of modules. A test that imports more of them has no limit, as any other test could be the first."""
 
@@ -93,7 +90,7 @@ class ProcessorTime:
             used += self.of_running_children()
         report.user_properties.append(("processor_time", used))
         name = item.nodeid.partition("[")[0]
-        limited = not any(item.get_closest_marker(tier) for tier in TIERS) and not any(
+        limited = "not laws" in item.config.option.markexpr and not any(
             name.endswith(exception) for exception in EXCEPTIONS
         )
         if limited and used > LIMIT and len(sys.modules) - self.modules < LARGE_PACKAGE:

@@ -99,7 +99,7 @@ WRAPPERS = {
 }
 
 
-COMPOSED = ("bootstrap, noise that varies", "forest as scale", "recalibrated", "pipeline", "search")
+COMPOSED = ("bootstrap, noise that varies", "residual, center model", "recalibrated", "pipeline", "search")
 
 
 # A column is the target that a wrapper could flatten.

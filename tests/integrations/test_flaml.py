@@ -116,13 +116,14 @@ def test_what_is_no_metric_is_refused_before_the_search(loss, also_logged, error
 @pytest.mark.laws
 def test_a_constraint_on_coverage_excludes_trials_however_small_their_loss():
     learners = {"linear": learner("enet", WRAP)}
-    free, bound = metric("crps", "picp"), metric("crps", subject_to={"picp": ("<=", 0.93)})
+    free, bound = metric("crps", "picp"), metric("crps", subject_to={"picp": ("<=", 0.5)})
     chosen = [searched(learners, max_iter=4, metric=one).best_result for one in (free, bound)]
     logged = [one["metric_for_logging"] for one in chosen]
-    assert logged[1]["picp"] <= 0.93 < logged[0]["picp"]
-    assert chosen[0]["val_loss"] < chosen[1]["val_loss"] == logged[1]["crps"]
+    assert min(one["picp"] for one in logged) > 0.5
+    assert chosen[0]["val_loss"] == logged[0]["crps"]
+    assert chosen[1]["val_loss"] > 1e99
     # FLAML's own constraints do nothing to it, as the docstring has it.
-    own = searched(learners, max_iter=4, metric=free, metric_constraints=[("picp", "<=", 0.93)])
+    own = searched(learners, max_iter=4, metric=free, metric_constraints=[("picp", "<=", 0.5)])
     assert own.best_result["metric_for_logging"] == logged[0]
 
 
@@ -204,6 +205,7 @@ def test_an_ensemble_has_a_final_estimator_with_a_distribution():
     final = UncertaintyRegressor(RidgeCV(), effort="low", random_state=0)
     automl = searched(
         {"boosting": learner("lgbm", WRAP), "forest": learner("rf", WRAP)},
+        max_iter=8,
         metric=metric(),
         ensemble={"final_estimator": final, "passthrough": False, "n_jobs": 1},
     )
