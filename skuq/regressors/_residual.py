@@ -217,7 +217,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         # Rows of one group may have similar errors, and so may rows of one fold that is not drawn at random.
         random_folds = isinstance(cv, Integral) or getattr(cv, "shuffle", False)
         labels = np.arange(len(data)) if data.groups is None else np.asarray(data.groups)
-        if data.groups is None and not random_folds and tests_are_disjoint(folds):
+        if data.groups is None and not random_folds and len(folds) > 1 and tests_are_disjoint(folds):
             for number, (_, test) in enumerate(folds):
                 labels[test] = -1 - number
         groups = np.unique(labels, return_inverse=True)[1]
