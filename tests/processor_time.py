@@ -20,7 +20,7 @@ LIMIT = 1.0
 """Seconds of processor time for one test."""
 
 EXCEPTIONS = {
-    "test_a_cross_validation_gives_a_curve_a_fold_and_models_share_references": "one display draws groups of rows"
+    "test_a_cross_validation_gives_a_curve_a_fold_and_models_share_references": "one display draws groups",
 }
 """Tests without a limit, by the end of their name without parameters, and the reason."""
 
