@@ -297,6 +297,8 @@ def _confirmed(
             nearest = _quantile_or_nan(larger, inverse)
             found = doubtful & _has_level(nearest, larger, tail)
             quantile, doubtful = np.where(found, nearest, quantile), doubtful & ~found
+        if (np.isnan(quantile) & (level >= LEAST_LEVELS[-1]) & (level <= 1)).any():
+            return np.asarray(inverse(level), dtype=float)  # raises scipy's own error, if there is one
     return quantile
 
 

@@ -276,3 +276,19 @@ def test_the_weighted_crps_of_a_target_beyond_the_support(weighting, expected):
     # The quantile scores of the uniform distribution on [0, 1], integrated over the levels by hand.
     found = quantile_weighted_crps_loss([2.0], stats.uniform([0.0], [1.0]), weighting=weighting)
     assert found == pytest.approx(expected, rel=1e-9)
+
+
+class FailsForLargeScales(stats.rv_continuous):
+    def _cdf(self, x, a):
+        return stats.norm.cdf(x / a)
+
+    def _ppf(self, q, a):
+        if (np.asarray(a) > 1).any():
+            raise RuntimeError("no convergence")
+        return a * stats.norm.ppf(q)
+
+
+def test_an_error_of_a_search_for_quantiles_is_not_hidden():
+    dist = ScipyDistribution(FailsForLargeScales(name="own")(a=np.array([1.0, 2.0])))
+    with pytest.raises(RuntimeError, match="no convergence"):
+        dist.quantile([0.05, 0.95])
