@@ -65,7 +65,7 @@ for name, dist in forecasts.items():
     print(f"{name}: CRPS {crps:.2f} MPa, 90 % intervals {width:.1f} MPa wide cover {coverage:.1%}")
 
 # %%
-# The 90 % intervals of linear regression cover 92 % of the 412 rows, and those of the selected model
+# The 90 % intervals of linear regression cover 92 % of the 412 rows. The intervals of the selected model
 # cover 88 %. The standard error is 1.5 %, so both are near 90 %. The intervals of the selected model are
 # less than half as wide. It is a linear model whose errors are corrected as a function of the features.
 #

@@ -38,7 +38,7 @@ def weighted(values: FloatArray, weight: FloatArray | None) -> FloatArray:
 
 
 def weighted_quantiles(values: FloatArray, levels: ArrayLike, weight: FloatArray | None) -> FloatArray:
-    """Return quantiles. With integer weights, they are those of `numpy.quantile` for the repeated rows."""
+    """Return quantiles. With integer weights, `numpy.quantile` of the repeated rows has the same values."""
     order = np.argsort(values)
     counts = np.ones(values.size) if weight is None else weight[order]
     first = np.cumsum(counts) - counts

@@ -236,8 +236,8 @@ def pair_sums(
     concordant = np.zeros(y.size)
     guess = np.unique(point, return_inverse=True)[1]
     order = np.argsort(guess, kind="stable")
-    # The highest bit in which two keys differ tells which key is larger. So each bit compares the rows whose
-    # higher bits are equal. They are neighbors in `order`, which sorts them by their prediction.
+    # Two keys are compared by the highest bit that differs. So each bit compares the rows whose higher bits
+    # are equal. These rows are neighbors in `order` and are sorted by their prediction.
     for bit in reversed(range(int(key.max()).bit_length())):
         group, is_later = key[order] >> (bit + 1), (key[order] >> bit & 1).astype(bool)
         first, last = _run_ends(group)

@@ -16,8 +16,8 @@ from skuq.prediction._predict_set import class_proba
 class MetricScorer(BaseScorer):
     """Scorer with the signature ``scorer(estimator, X, y)``; returned by `get_scorer` and `make_scorer`.
 
-    The larger the score the better: a loss is multiplied by -1. A scorer for monitoring returns the metric,
-    of which neither larger nor smaller values are better. If a search has several scorers, each model
+    The larger the score the better: a loss is multiplied by -1. A scorer for monitoring returns the metric.
+    Its larger values are neither better nor worse. If a search has several scorers, each model
     predicts only once for all of them.
     """
 
