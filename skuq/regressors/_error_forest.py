@@ -87,8 +87,8 @@ class ErrorForest:
 
     An error is represented by its level: the distribution function of all errors, at this error. The forecast
     of a row is a distribution function of the level, stored as its values at `THRESHOLDS`. It is a weighted
-    mean of two bootstrap forests and of the uniform distribution of all errors. With ``symmetric``, the forecasts are
-    symmetric around 0: only the size of the errors is learned.
+    mean of two bootstrap forests and of the uniform distribution of all errors. With ``symmetric``, the
+    forecasts are symmetric around 0: only the size of the errors is learned.
     """
 
     def __init__(self, *, symmetric: bool) -> None:
