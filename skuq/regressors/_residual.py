@@ -217,7 +217,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         # Rows of one group may have similar errors, and so may rows of one fold that is not drawn at random.
         random_folds = isinstance(cv, Integral) or getattr(cv, "shuffle", False)
         labels = np.arange(len(data)) if data.groups is None else np.asarray(data.groups)
-        if data.groups is None and not random_folds and len(folds) > 1 and tests_are_disjoint(folds):
+        rows = np.concatenate([test for _, test in folds])
+        disjoint = len(folds) > 1 and len(np.unique(rows)) == len(rows)
+        if data.groups is None and not random_folds and disjoint:
             for number, (_, test) in enumerate(folds):
                 labels[test] = -1 - number
         groups = np.unique(labels, return_inverse=True)[1]
@@ -241,7 +243,6 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         )
         # A splitter may test a row in several folds or in no fold. A pair is a row and one of its test folds.
         sizes = [len(test) for _, test in folds]
-        rows = np.concatenate([test for _, test in folds])
         fold = np.repeat(np.arange(len(folds)), sizes)
         loc = np.concatenate([of[:size] for of, size in zip(fit.predictions, sizes, strict=True)])
         second = np.concatenate([of[size:] for of, size in zip(fit.predictions, sizes, strict=True)])
@@ -332,11 +333,6 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         points = self._points(X)
         errors = self._errors.quantiles(self._features(X, points[0]), self._errors.levels, points)
         return Quantiles(LEVELS, points.mean(axis=0)[:, np.newaxis] + errors)
-
-
-def tests_are_disjoint(folds: list[tuple[IntArray, IntArray]]) -> bool:
-    rows = np.concatenate([test for _, test in folds])
-    return len(np.unique(rows)) == len(rows)
 
 
 def rows_left_out_twice(
