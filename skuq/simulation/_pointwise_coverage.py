@@ -147,10 +147,10 @@ class PointwiseCoverage:
             return self.prediction_coverages
         if self.confidence_coverages is None:
             raise ValueError(
-                "`kind` must be 'prediction', because the result has no confidence intervals: either "
-                "`confidence` was False, or the regression function is unknown, or the estimator does not "
-                "separate epistemic from aleatoric uncertainty. To see the reason, call simulate_coverage "
-                "with confidence=True."
+                "the result has no confidence intervals: either `confidence` was False, or the regression "
+                "function is unknown, or the estimator does not separate epistemic from aleatoric "
+                "uncertainty. To see the reason, call simulate_coverage with confidence=True. The coverage "
+                "of prediction intervals is in `picf` and `picp`."
             )
         return self.confidence_coverages
 
