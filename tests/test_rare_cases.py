@@ -257,7 +257,7 @@ def test_a_second_fit_forgets_the_calibration_rows():
 def test_functional_of_a_model_of_another_package_has_out_of_fold_values():
     from sklearn.linear_model import BayesianRidge
 
-    model = FunctionalRegressor(BayesianRidge(), functional="quantile", level=0.9)
+    model = FunctionalRegressor(BayesianRidge(), functional="quantile", levels=0.9)
     assert model.fit(X, y).predict(X).shape == (80,)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import FillBetweenPolyCollection
 
-OPTIONS = ("level", "band", "band_coverage", "n_redraws", "random_state")
+OPTIONS = ("levels", "band", "band_coverage", "n_redraws", "random_state")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -36,7 +36,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
     ----------
     table : DataFrame, or list of DataFrame
         Curve from `skuq.evaluation.quantile_reliability_curve`. A list has one curve per fold.
-    level : float, default=0.5
+    levels : float, default=0.5
         Level of the quantile. Shown in the axis labels.
     band_coverage : float, default=0.9
         Nominal coverage of the band. Shown in the legend.
@@ -72,13 +72,14 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=300)
     >>> y = x + rng.normal(size=300)
-    >>> display = QuantileReliabilityDisplay.from_predictions(y, (x, np.ones(300)), level=0.9, random_state=0)
+    >>> dist = (x, np.ones(300))
+    >>> display = QuantileReliabilityDisplay.from_predictions(y, dist, levels=0.9, random_state=0)
     >>> display.ax_.get_xlabel()
     'Forecast 90 % quantile'
     """
 
     table: pd.DataFrame | list[pd.DataFrame]
-    level: float = 0.5
+    levels: float = 0.5
     band_coverage: float = 0.9
     unit: str | None = None
     name: str | None = None
@@ -123,9 +124,9 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         if len(tables) == 1:
             self.band_ = self._draw_curve_band(tables[0], self.band_coverage, color, fill_kwargs)
         self.ref_line_ = draw_diagonal(self.ax_, ref_line_kwargs) if ref_line else None
-        self.ax_.set_xlabel(with_unit(f"Forecast {percent(self.level)} quantile", self.unit))
+        self.ax_.set_xlabel(with_unit(f"Forecast {percent(self.levels)} quantile", self.unit))
         self.ax_.set_ylabel(
-            with_unit(f"Conditional {percent(self.level)} quantile of the targets", self.unit)
+            with_unit(f"Conditional {percent(self.levels)} quantile of the targets", self.unit)
         )
         draw_legend(self.ax_)
         return self
@@ -136,7 +137,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         y_true: ArrayLike,
         y_pred: Any,
         *,
-        level: float = 0.5,
+        levels: float = 0.5,
         band: str | None = "consistency",
         band_coverage: float = 0.9,
         n_redraws: int = 200,
@@ -155,7 +156,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
             Observed targets. Use rows on which the model was not trained.
         y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
             Forecast of every target.
-        level : float, default=0.5
+        levels : float, default=0.5
             Level of the quantile, in (0, 1).
         band : {"consistency", "confidence"} or None, default="consistency"
             "consistency" draws the range of the curves of calibrated forecasts. "confidence" draws the range
@@ -184,7 +185,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         """
         check_matplotlib("QuantileReliabilityDisplay.from_predictions")
         options = {
-            "level": level,
+            "levels": levels,
             "band": band,
             "band_coverage": band_coverage,
             "n_redraws": n_redraws,
@@ -203,7 +204,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        kept = {key: kwargs[key] for key in ("level", "band_coverage") if key in kwargs}
+        kept = {key: kwargs[key] for key in ("levels", "band_coverage") if key in kwargs}
         kwargs = {"random_state": 0, **kwargs, **({"band": None} if len(folds) > 1 else {})}
         table = tables_of_folds(quantile_reliability_curve, folds, OPTIONS, kwargs)
         return cls(table=table, unit=unit, name=name, **kept).plot(ax, **kwargs)

@@ -58,7 +58,7 @@ def murphy_curve(
     *,
     sample_weight: ArrayLike | None = None,
     functional: str = "mean",
-    level: float = 0.5,
+    levels: float = 0.5,
     threshold: float | None = None,
     reference: Any = None,
     thetas: ArrayLike | None = None,
@@ -80,9 +80,9 @@ def murphy_curve(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     functional : {"mean", "quantile", "probability"}, default="mean"
-        Point forecast that is computed from the distribution: the mean, the quantile at `level`, or the
+        Point forecast that is computed from the distribution: the mean, the quantile at `levels`, or the
         probability of ``y > threshold``.
-    level : float, default=0.5
+    levels : float, default=0.5
         Level of the quantile, strictly between 0 and 1.
     threshold : float, default=None
         Value that defines the event, in the units of y. Required for ``functional="probability"``.
@@ -137,7 +137,7 @@ def murphy_curve(
     >>> rng = np.random.default_rng(0)
     >>> loc = rng.normal(size=200)
     >>> y, dist = rng.normal(loc), (loc, np.ones(200))
-    >>> curve = murphy_curve(y, dist, functional="quantile", level=0.9)
+    >>> curve = murphy_curve(y, dist, functional="quantile", levels=0.9)
     >>> area = np.trapezoid(curve.scores, curve.thetas)
     >>> round(float(area), 4), round(pinball_loss(y, dist, levels=[0.9]), 4)
     (0.1889, 0.1889)
@@ -148,7 +148,7 @@ def murphy_curve(
     >>> curve.scores.round(3), curve.standard_errors.round(3)
     (array([-0.116]), array([0.047]))
     """
-    point = _read_point(functional, level, threshold)
+    point = _read_point(functional, levels, threshold)
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
     target, forecasts = point.target(y), [point.forecast(dist)]
     if reference is not None:
@@ -172,14 +172,14 @@ class _Point:
     """
 
     functional: str
-    level: float
+    levels: float
     threshold: float
 
     def forecast(self, dist: Distribution) -> FloatArray:
         if self.functional == "mean":
             return finite_mean(dist)
         if self.functional == "quantile":
-            return dist.quantile(self.level)
+            return dist.quantile(self.levels)
         return dist._sf(np.full(len(dist), self.threshold))
 
     def target(self, y: FloatArray) -> FloatArray:
@@ -187,12 +187,12 @@ class _Point:
 
     def line(self, below: BoolArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         if self.functional == "quantile":
-            return np.where(below, 1 - self.level, self.level), np.zeros(y.size)
+            return np.where(below, 1 - self.levels, self.levels), np.zeros(y.size)
         slope = np.where(below, 1.0, -1.0)
         return -slope * y, slope
 
 
-def _read_point(functional: str, level: float, threshold: float | None) -> _Point:
+def _read_point(functional: str, levels: float, threshold: float | None) -> _Point:
     check_option(functional, "functional", FUNCTIONALS)
     if (threshold is not None) != (functional == "probability"):
         raise ValueError(
@@ -200,7 +200,7 @@ def _read_point(functional: str, level: float, threshold: float | None) -> _Poin
             f"with functional={functional!r}."
         )
     value = np.nan if threshold is None else check_number(threshold, "threshold")
-    return _Point(functional, check_single_coverage(level, "level"), value)
+    return _Point(functional, check_single_coverage(levels, "levels"), value)
 
 
 def _thresholds(thetas: ArrayLike | None, values: list[FloatArray]) -> tuple[FloatArray, BoolArray]:

@@ -39,7 +39,7 @@ def test_the_line_is_the_exact_curve(forecasts):
     y, dist, _ = forecasts
     for options, label in (
         ({}, "mean"),
-        ({"functional": "quantile", "level": 0.9}, "0.9 quantile"),
+        ({"functional": "quantile", "levels": 0.9}, "0.9 quantile"),
         ({"functional": "probability", "threshold": 4.0}, "P(y > 4.0)"),
     ):
         display = draw(y, dist, name="model", **options)
@@ -150,9 +150,9 @@ def test_bad_forecasts_and_decompositions_are_named():
 
 def test_the_quantile_diagram_draws_the_curve_and_its_band():
     display = QuantileReliabilityDisplay.from_predictions(
-        Y, MODELS["right"], level=0.9, name="model", unit="m"
+        Y, MODELS["right"], levels=0.9, name="model", unit="m"
     )
-    curve = quantile_reliability_curve(Y, MODELS["right"], level=0.9, random_state=0)
+    curve = quantile_reliability_curve(Y, MODELS["right"], levels=0.9, random_state=0)
     assert_allclose(display.line_.get_xydata(), curve[["forecast", "recalibrated"]])
     assert display.band_.get_label() == "90 % consistency band"
     top = display.band_.get_paths()[0].vertices[:, 1].max()

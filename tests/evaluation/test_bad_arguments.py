@@ -74,10 +74,10 @@ def bounded(action, y):
 
 BAD_VALUES = [
     (lambda: decide(loss="huber"), "`loss` must be one of 'absolute', .* got 'huber'"),
-    (lambda: decide(loss="pinball"), r"`level` must be given .* pass level=u / \(u \+ o\)"),
-    (lambda: decide(loss="pinball", level=75), "`level` must lie strictly between 0 and 1, got 75"),
-    (lambda: decide(loss="pinball", level=[0.5, 0.6]), "`level` must have 7 rows"),
-    (lambda: decide(loss="squared", level=0.3), "`level` must be None unless the loss is 'pinball'"),
+    (lambda: decide(loss="pinball"), r"`levels` must be given .* pass levels=u / \(u \+ o\)"),
+    (lambda: decide(loss="pinball", levels=75), "`levels` must lie strictly between 0 and 1, got 75"),
+    (lambda: decide(loss="pinball", levels=[0.5, 0.6]), "`levels` must have 7 rows"),
+    (lambda: decide(loss="squared", levels=0.3), "`levels` must be None unless the loss is 'pinball'"),
     (lambda: decide(coverage=0.8), "`coverage` must be None unless the loss is 'interval'"),
     (lambda: decide(breaks=[1.0]), "`breaks` must be None unless the loss is a function"),
     (lambda: decide(loss=bounded, breaks=[np.nan]), "`breaks` must be finite"),
@@ -201,7 +201,7 @@ BAD_VALUES = [
     (lambda: differences(method="threshold"), "with method='threshold', `thresholds` must be an array"),
     (lambda: differences(confidence=1.5), "`confidence` must lie strictly between 0 and 1"),
     (lambda: differences(n_resamples=1), "`n_resamples` must be at least 2"),
-    (lambda: quantile_curve(PAIR, level=1.0), "`level` must lie strictly"),
+    (lambda: quantile_curve(PAIR, levels=1.0), "`levels` must lie strictly"),
     (lambda: quantile_curve(PROBA), "`band` must be 'confidence' or None if `y_pred`"),
     (lambda: quantile_curve(PAIR, band="both"), "`band` must be one of"),
     (lambda: quantile_curve(PAIR, n_redraws=1), "`n_redraws` must be at least"),

@@ -35,7 +35,7 @@ def test_the_values_of_the_reference():
     assert_allclose(murphy_curve(Y, POINTS, thetas=THETAS).scores, 2 * np.array(half), rtol=1e-14)
     median = murphy_curve(Y, POINTS, functional="quantile", thetas=THETAS)
     assert_allclose(median.scores, [0.125] * 7 + [0.0625], rtol=1e-14)
-    high = murphy_curve(Y, POINTS, functional="quantile", level=0.9, thetas=THETAS)
+    high = murphy_curve(Y, POINTS, functional="quantile", levels=0.9, thetas=THETAS)
     assert_allclose(high.scores, [0.125] * 7 + [0.0125], rtol=1e-14)
 
 
@@ -44,7 +44,7 @@ def test_intervals_are_closed_on_the_left_and_open_on_the_right():
     above = murphy_curve([1.0], ([2.0], [0.0]), thetas=[1.0, 1.5, 2.0])
     assert_array_equal(below.scores, [1.0, 0.0])
     assert_array_equal(above.scores, [0.0, 0.5, 0.0])
-    curve = murphy_curve([1.0], ([2.0], [0.0]), functional="quantile", level=0.25)
+    curve = murphy_curve([1.0], ([2.0], [0.0]), functional="quantile", levels=0.25)
     assert_array_equal(curve.thetas, [1.0, 1.0, 2.0, 2.0])
     assert_array_equal(curve.scores, [0.0, 0.75, 0.75, 0.0])
 
@@ -59,7 +59,7 @@ def test_the_curve_is_the_mean_over_the_rows(functional, ties):
     weight = rng.integers(0, 3, size=60)
     dist, options = Normal(x, np.full(60, 0.3)), {"functional": functional}
     if functional == "quantile":
-        options["level"], x = 0.3, dist.ppf(0.3)
+        options["levels"], x = 0.3, dist.ppf(0.3)
     elif functional == "probability":
         options["threshold"] = 0.5
         x, y_event = stats.norm.sf(0.5, x, 0.3), (y > 0.5).astype(float)
@@ -87,7 +87,7 @@ def test_the_area_is_the_score(forecast):
     assert_allclose(area(), np.mean((y - dist.mean()) ** 2) / 2, rtol=1e-12)
     for level in (0.1, 0.5, 0.95):
         expected = pinball_loss(y, dist, levels=[level])
-        assert_allclose(area(functional="quantile", level=level), expected, rtol=1e-12)
+        assert_allclose(area(functional="quantile", levels=level), expected, rtol=1e-12)
     brier = np.mean(((y > 0.3) - (1 - dist.cdf(0.3))) ** 2)
     assert_allclose(area(functional="probability", threshold=0.3), brier / 2, rtol=1e-12)
 
@@ -144,7 +144,7 @@ def test_units_and_shift_of_any_size(unit, shift):
 def test_an_infinite_quantile_is_a_forecast_above_every_threshold():
     dist = ConformalPredictive([0.0, 0.0], [1.0, 1.0], [-1.0, 0.0, 2.0])
     with pytest.warns(SmallSampleWarning):
-        curve = murphy_curve([0.5, 1.0], dist, functional="quantile", level=0.95, thetas=[0.0, 0.7, 99.0])
+        curve = murphy_curve([0.5, 1.0], dist, functional="quantile", levels=0.95, thetas=[0.0, 0.7, 99.0])
     assert_allclose(curve.scores, [0.0, 0.025, 0.05])
 
 
@@ -154,7 +154,7 @@ def test_bad_input_is_named():
         ({"functional": "expectile"}, "`functional` must be one of"),
         ({"functional": "probability"}, given),
         ({"threshold": 1.0}, "got threshold=1.0 with functional='mean'"),
-        ({"functional": "quantile", "level": 1.0}, "`level` must lie strictly between 0 and 1"),
+        ({"functional": "quantile", "levels": 1.0}, "`levels` must lie strictly between 0 and 1"),
         ({"thetas": []}, "`thetas` must be a number or a non-empty 1-D array"),
         ({"thetas": [np.nan]}, "`thetas` must be finite"),
         ({"reference": ([0.0, 1.0], 1.0)}, "`reference` must have 8 rows or one row, got 2"),

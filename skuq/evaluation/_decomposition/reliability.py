@@ -32,7 +32,7 @@ def quantile_reliability_curve(
     y_true: ArrayLike,
     y_pred: Any,
     *,
-    level: float = 0.5,
+    levels: float = 0.5,
     sample_weight: ArrayLike | None = None,
     band: str | None = "consistency",
     band_coverage: float = 0.9,
@@ -51,9 +51,9 @@ def quantile_reliability_curve(
     y_true : array-like of shape (n,)
         Observed targets.
     y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n,)
-        Forecast of every target. An array holds quantiles at `level`. A consistency band cannot be computed
+        Forecast of every target. An array holds quantiles at `levels`. A consistency band cannot be computed
         for an array.
-    level : float, default=0.5
+    levels : float, default=0.5
         Level of the quantile, in (0, 1).
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -106,15 +106,15 @@ def quantile_reliability_curve(
     >>> x = rng.uniform(0, 3, size=2000)
     >>> y = x * rng.normal(size=2000)
     >>> constant = (np.zeros(2000), np.sqrt(3) * (0.8 + 0.1 * x))  # the noise grows faster with x
-    >>> curve = quantile_reliability_curve(y, constant, level=0.9, random_state=0)
+    >>> curve = quantile_reliability_curve(y, constant, levels=0.9, random_state=0)
     >>> curve.drop(columns="n").iloc[[200, 1000, 1800]].round(1)
           forecast  recalibrated  consistency_low  consistency_high
     200        1.8           0.5              1.6               2.0
     1000       2.1           1.9              1.9               2.3
     1800       2.4           3.6              2.2               2.7
     """
-    check_single_coverage(level, "level")
-    request = Request("pinball", "quantile", level, None, None)
+    check_single_coverage(levels, "levels")
+    request = Request("pinball", "quantile", levels, None, None)
     problem = make_problem(y_true, y_pred, request, sample_weight)
     if problem.forecast is None and band == "consistency":
         raise ValueError(

@@ -357,12 +357,12 @@ def test_the_curve_of_probabilities_is_isotonic_regression():
 def test_the_curve_gives_the_miscalibration():
     _x, y, dist = sample(200)
     quantile = dist.quantile([0.8])[:, 0]
-    curve = quantile_reliability_curve(y, dist, level=0.8, band=None)
+    curve = quantile_reliability_curve(y, dist, levels=0.8, band=None)
     best = np.interp(quantile, curve["forecast"], curve["recalibrated"])
     loss = [np.maximum(0.8 * e, -0.2 * e).mean() for e in (y - quantile, y - best)]
     parts = score_decomposition(y, dist, score="pinball", levels=0.8, n_redraws=0)
     assert loss[0] - loss[1] == pytest.approx(parts.miscalibration)
-    points = quantile_reliability_curve(y, quantile, level=0.8, band=None)
+    points = quantile_reliability_curve(y, quantile, levels=0.8, band=None)
     assert_allclose(points, curve)
 
 
@@ -372,7 +372,7 @@ def test_the_consistency_band_holds_the_curve_of_calibrated_forecasts():
     for seed in range(20):
         _x, y, dist = sample(200, seed)
         for curve in (
-            quantile_reliability_curve(y, dist, level=0.7, random_state=seed),
+            quantile_reliability_curve(y, dist, levels=0.7, random_state=seed),
             probability_reliability_curve(y, dist, threshold=0.3, random_state=seed),
         ):
             low, high = curve["consistency_low"], curve["consistency_high"]
