@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import FillBetweenPolyCollection, LineCollection
 
-CURVE_OPTIONS = ("labels", "of_class", "band", "band_coverage", "n_redraws", "random_state")
+CURVE_OPTIONS = ("labels", "of_class", "band", "band_coverage", "n_draws", "random_state")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -172,7 +172,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         strategy: str = "uniform",
         band: str | None = "consistency",
         band_coverage: float = 0.9,
-        n_redraws: int = 200,
+        n_draws: int = 200,
         random_state: int | None = 0,
         sample_weight: ArrayLike | None = None,
         name: str | None = None,
@@ -203,8 +203,8 @@ class ClassReliabilityDisplay(CurveMixin, Display):
             require ``strategy="isotonic"``.
         band_coverage : float, default=0.9
             Probability that the band contains the curve at a single predicted probability.
-        n_redraws : int, default=200
-            Number of draws or resamples for the band.
+        n_draws : int, default=200
+            Number of draws of targets, or of resamples of the rows, for the band.
         random_state : int or None, default=0
             Controls the random draws of the band.
         sample_weight : array-like of shape (n,), default=None
@@ -224,7 +224,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         check_matplotlib("ClassReliabilityDisplay.from_predictions")
         options = {"of_class": of_class, "n_bins": n_bins, "strategy": strategy}
         if strategy == "isotonic":
-            band_options = {"band": band, "band_coverage": band_coverage, "n_redraws": n_redraws}
+            band_options = {"band": band, "band_coverage": band_coverage, "n_draws": n_draws}
             options |= {**band_options, "random_state": random_state}
         folds = [Fold(y_true, y_pred, sample_weight, labels=labels)]
         return cls._from_folds(folds, name=name, ax=ax, **options, **kwargs)

@@ -120,7 +120,7 @@ class MurphyDisplay(CurveMixin, Display):
         width = float(ndtri((1 + check_single_coverage(confidence, "confidence")) / 2))
         curves = as_list(self.curve)
         color = self._draw_curves(
-            [(curve.thetas, curve.scores) for curve in curves],
+            [(curve.theta, curve.scores) for curve in curves],
             self.name if name is None else name,
             line_kwargs,
             linewidth=1.5,
@@ -141,7 +141,7 @@ class MurphyDisplay(CurveMixin, Display):
         default = {"color": color, "alpha": 0.2, "linewidth": 0.0, "zorder": 2.0}
         merged = merge_style("collections.PolyCollection", default, style, "fill_kwargs")
         reach = width * curve.standard_errors
-        self.band_ = self.ax_.fill_between(curve.thetas, curve.scores - reach, curve.scores + reach, **merged)
+        self.band_ = self.ax_.fill_between(curve.theta, curve.scores - reach, curve.scores + reach, **merged)
 
     def _draw_reference(self, style: Style) -> None:
         merged = merge_style("lines.Line2D", {**REFERENCE_LINE, "zorder": 1.5}, style, "ref_line_kwargs")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import FillBetweenPolyCollection
 
-OPTIONS = ("levels", "band", "band_coverage", "n_redraws", "random_state")
+OPTIONS = ("levels", "band", "band_coverage", "n_draws", "random_state")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -140,7 +140,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         levels: float = 0.5,
         band: str | None = "consistency",
         band_coverage: float = 0.9,
-        n_redraws: int = 200,
+        n_draws: int = 200,
         random_state: int | None = 0,
         unit: str | None = None,
         sample_weight: ArrayLike | None = None,
@@ -163,8 +163,8 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
             of the curves of resampled rows. None draws no band.
         band_coverage : float, default=0.9
             Probability that the band contains the curve at a single forecast.
-        n_redraws : int, default=200
-            Number of draws or resamples for the band.
+        n_draws : int, default=200
+            Number of draws of targets, or of resamples of the rows, for the band.
         random_state : int or None, default=0
             Controls the random draws of the band.
         unit : str, default=None
@@ -188,7 +188,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
             "levels": levels,
             "band": band,
             "band_coverage": band_coverage,
-            "n_redraws": n_redraws,
+            "n_draws": n_draws,
             "random_state": random_state,
         }
         folds = [Fold(y_true, y_pred, sample_weight)]

@@ -44,7 +44,7 @@ def test_the_line_is_the_exact_curve(forecasts):
     ):
         display = draw(y, dist, name="model", **options)
         curve = murphy_curve(y, dist, **options)
-        assert_array_equal(display.line_.get_xydata(), np.column_stack([curve.thetas, curve.scores]))
+        assert_array_equal(display.line_.get_xydata(), np.column_stack([curve.theta, curve.scores]))
         assert display.line_.get_label() == "model"
         assert display.ax_.get_xlabel() == "Threshold θ"
         assert display.ax_.get_ylabel() == f"Mean elementary score, {label}"
@@ -99,7 +99,7 @@ draw_parts = ScoreDecompositionDisplay.from_predictions
 def test_points_are_the_parts():
     display = draw_parts(Y, MODELS, levels=5)
     for point, forecast in zip(display.points_, MODELS.values(), strict=True):
-        parts = score_decomposition(Y, forecast, levels=5, n_redraws=0)
+        parts = score_decomposition(Y, forecast, levels=5, n_draws=0)
         assert_allclose(point.get_xydata(), [[parts.miscalibration, parts.discrimination]])
         (x0, x1), (y0, y1) = display.ax_.get_xlim(), display.ax_.get_ylim()
         assert x0 <= parts.miscalibration < x1
@@ -119,7 +119,7 @@ def test_lines_have_the_score_of_their_text_and_points_below_their_limit_are_hol
     faces = [point.get_markerfacecolor() for point in display.points_]
     assert faces[0] == "white" != faces[1]
     assert "Miscalibration below its limit" in display.ax_.get_legend_handles_labels()[1]
-    without = draw_parts(Y, MODELS, n_redraws=0)
+    without = draw_parts(Y, MODELS, n_draws=0)
     assert "white" not in [point.get_markerfacecolor() for point in without.points_]
 
 
@@ -127,7 +127,7 @@ def test_one_model_and_options():
     display = draw_parts(Y, {"one": MODELS["right"]}, score="squared_error", unit="m²", name="Wind")
     assert display.ax_.get_xlabel() == "Miscalibration (m²)"
     assert display.ax_.get_title(loc="left") == "Wind"
-    flat = draw_parts(Y, {"mean": np.zeros(200)}, score="squared_error", n_redraws=0)
+    flat = draw_parts(Y, {"mean": np.zeros(200)}, score="squared_error", n_draws=0)
     assert flat.points_[0].get_ydata() == pytest.approx([0], abs=1e-12)
 
 
@@ -136,7 +136,7 @@ def test_bad_forecasts_and_decompositions_are_named():
         draw_parts(Y, MODELS["right"])
     with pytest.raises(ValueError, match="`y_pred` must hold at least one model"):
         draw_parts(Y, {})
-    one = score_decomposition(Y, MODELS["right"], n_redraws=0)
+    one = score_decomposition(Y, MODELS["right"], n_draws=0)
     other = replace(one, uncertainty=2 * one.uncertainty)
     for decompositions, error, message in (
         ([one], TypeError, "must be a dictionary of names to results"),

@@ -36,7 +36,7 @@ def quantile_reliability_curve(
     sample_weight: ArrayLike | None = None,
     band: str | None = "consistency",
     band_coverage: float = 0.9,
-    n_redraws: int = 200,
+    n_draws: int = 200,
     random_state: int | np.random.RandomState | None = None,
 ) -> pd.DataFrame:
     r"""Return the reliability curve of a predicted quantile.
@@ -65,8 +65,8 @@ def quantile_reliability_curve(
         Probability that the band contains the curve at a single forecast. Even the curve of a calibrated
         forecast leaves the band at some forecasts, so the band is not a test of the whole curve. Use the
         p-value of `score_decomposition` for such a test.
-    n_redraws : int, default=200
-        Number of draws or resamples for the band.
+    n_draws : int, default=200
+        Number of draws of targets, or of resamples of the rows, for the band.
     random_state : int, RandomState instance or None, default=None
         Controls the random draws of the band. Pass an int for reproducible output across calls.
 
@@ -121,7 +121,7 @@ def quantile_reliability_curve(
             "`band` must be 'confidence' or None if `y_pred` is an array of quantiles, got 'consistency'. "
             "Targets can be drawn only from a distribution."
         )
-    return _curve(problem, band, band_coverage, n_redraws, random_state)
+    return _curve(problem, band, band_coverage, n_draws, random_state)
 
 
 def probability_reliability_curve(
@@ -134,7 +134,7 @@ def probability_reliability_curve(
     sample_weight: ArrayLike | None = None,
     band: str | None = "consistency",
     band_coverage: float = 0.9,
-    n_redraws: int = 200,
+    n_draws: int = 200,
     random_state: int | np.random.RandomState | None = None,
 ) -> pd.DataFrame:
     r"""Return the reliability curve of a probability: the frequency of an event given the forecast.
@@ -164,8 +164,8 @@ def probability_reliability_curve(
         "confidence" is the range of the curves for resampled rows. None means no band.
     band_coverage : float, default=0.9
         Probability that the band contains the curve at a single forecast.
-    n_redraws : int, default=200
-        Number of draws or resamples for the band.
+    n_draws : int, default=200
+        Number of draws of targets, or of resamples of the rows, for the band.
     random_state : int, RandomState instance or None, default=None
         Controls the random draws of the band. Pass an int for reproducible output across calls.
 
@@ -218,7 +218,7 @@ def probability_reliability_curve(
         if labels is not None or of_class is not None:
             raise ValueError("`labels` and `of_class` must be None if `y_pred` is a Distribution.")
         problem = _problem_of_event(y_true, y_pred, check_number(threshold, "threshold"), sample_weight)
-    return _curve(problem, band, band_coverage, n_redraws, random_state)
+    return _curve(problem, band, band_coverage, n_draws, random_state)
 
 
 def _problem_of_event(
@@ -255,12 +255,12 @@ def _curve(
     problem: Problem,
     band: str | None,
     band_coverage: float,
-    n_redraws: int,
+    n_draws: int,
     random_state: int | np.random.RandomState | None,
 ) -> pd.DataFrame:
     check_option(band, "band", BANDS)
     share = check_single_coverage(band_coverage, "band_coverage")
-    check_integer(n_redraws, "n_redraws", 2)
+    check_integer(n_draws, "n_draws", 2)
     rng = check_random_state(random_state)
     sections, unit = problem.sections, problem.unit
     weight = None if problem.weight is None else problem.weight[np.newaxis]
@@ -276,7 +276,7 @@ def _curve(
     if band is not None:
         redrawn = _consistent if band == "consistency" else _resampled
         few = forecast[_evenly_spaced(forecast.size)]
-        curves = redrawn(problem, few, n_redraws, rng)
+        curves = redrawn(problem, few, n_draws, rng)
         ends = np.quantile(curves, [(1 - share) / 2, (1 + share) / 2], axis=0)
         if few.size < forecast.size:
             ends = np.stack([np.interp(forecast, few, end) for end in ends])
@@ -290,17 +290,17 @@ def _evenly_spaced(n: int) -> IntArray:
 
 
 def _consistent(
-    problem: Problem, forecast: FloatArray, n_redraws: int, rng: np.random.RandomState
+    problem: Problem, forecast: FloatArray, n_draws: int, rng: np.random.RandomState
 ) -> FloatArray:
-    blocks = problem.redrawn(n_redraws, rng)
+    blocks = problem.redrawn(n_draws, rng)
     return np.concatenate([_at(sections.recalibrated(y), sections, forecast) for sections, y in blocks])
 
 
 def _resampled(
-    problem: Problem, forecast: FloatArray, n_redraws: int, rng: np.random.RandomState
+    problem: Problem, forecast: FloatArray, n_draws: int, rng: np.random.RandomState
 ) -> FloatArray:
     sections, y = problem.sections, problem.y[np.newaxis]
-    blocks = bootstrap_weights(problem.rows, n_redraws, rng)
+    blocks = bootstrap_weights(problem.rows, n_draws, rng)
     return np.concatenate([_at(sections.recalibrated(y, weight), sections, forecast) for weight in blocks])
 
 
