@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import FillBetweenPolyCollection
 
-OPTIONS = ("levels", "band", "band_coverage", "n_draws", "random_state")
+OPTIONS = ("levels", "band", "confidence", "n_draws", "random_state")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -38,8 +38,8 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         Curve from `skuq.evaluation.quantile_reliability_curve`. A list has one curve per fold.
     levels : float, default=0.5
         Level of the quantile. Shown in the axis labels.
-    band_coverage : float, default=0.9
-        Nominal coverage of the band. Shown in the legend.
+    confidence : float, default=0.9
+        Probability of the band. Shown in the legend.
     unit : str, default=None
         Unit of the target. Shown in the axis labels.
     name : str, default=None
@@ -80,7 +80,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
 
     table: pd.DataFrame | list[pd.DataFrame]
     levels: float = 0.5
-    band_coverage: float = 0.9
+    confidence: float = 0.9
     unit: str | None = None
     name: str | None = None
 
@@ -122,7 +122,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         color = self._draw_curves(curves, self.name if name is None else name, line_kwargs, zorder=2.2)
         self.band_: FillBetweenPolyCollection | None = None
         if len(tables) == 1:
-            self.band_ = self._draw_curve_band(tables[0], self.band_coverage, color, fill_kwargs)
+            self.band_ = self._draw_curve_band(tables[0], self.confidence, color, fill_kwargs)
         self.ref_line_ = draw_diagonal(self.ax_, ref_line_kwargs) if ref_line else None
         self.ax_.set_xlabel(with_unit(f"Forecast {percent(self.levels)} quantile", self.unit))
         self.ax_.set_ylabel(
@@ -139,7 +139,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         *,
         levels: float = 0.5,
         band: str | None = "consistency",
-        band_coverage: float = 0.9,
+        confidence: float = 0.9,
         n_draws: int = 200,
         random_state: int | None = 0,
         unit: str | None = None,
@@ -161,7 +161,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         band : {"consistency", "confidence"} or None, default="consistency"
             "consistency" draws the range of the curves of calibrated forecasts. "confidence" draws the range
             of the curves of resampled rows. None draws no band.
-        band_coverage : float, default=0.9
+        confidence : float, default=0.9
             Probability that the band contains the curve at a single forecast.
         n_draws : int, default=200
             Number of draws of targets, or of resamples of the rows, for the band.
@@ -187,7 +187,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         options = {
             "levels": levels,
             "band": band,
-            "band_coverage": band_coverage,
+            "confidence": confidence,
             "n_draws": n_draws,
             "random_state": random_state,
         }
@@ -204,7 +204,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        kept = {key: kwargs[key] for key in ("levels", "band_coverage") if key in kwargs}
+        kept = {key: kwargs[key] for key in ("levels", "confidence") if key in kwargs}
         kwargs = {"random_state": 0, **kwargs, **({"band": None} if len(folds) > 1 else {})}
         table = tables_of_folds(quantile_reliability_curve, folds, OPTIONS, kwargs)
         return cls(table=table, unit=unit, name=name, **kept).plot(ax, **kwargs)

@@ -61,7 +61,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
         of training. None returns the uncalibrated distribution. Its intervals are too short on small data
         sets.
-    calibration_coverage : float, default=0.9
+    coverage : float, default=0.9
         Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
         intervals with other coverages also depends on the estimated tails. If there are fewer calibration
         rows than the coverage requires (9 rows for 90 %), a `SmallSampleWarning` is issued.
@@ -189,7 +189,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         output: str = "moments",
         keep_best: str | Loss | bool = False,
         calibration: str | None = "split",
-        calibration_coverage: float = 0.9,
+        coverage: float = 0.9,
         validation_size: Any = 0.2,
         learning_rate: float = 3e-3,
         lr_schedule: str = "cosine",
@@ -214,7 +214,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         self.output = output
         self.keep_best = keep_best
         self.calibration = calibration
-        self.calibration_coverage = calibration_coverage
+        self.coverage = coverage
         self.validation_size = validation_size
         self.learning_rate = learning_rate
         self.lr_schedule = lr_schedule

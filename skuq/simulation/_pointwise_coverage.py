@@ -75,7 +75,7 @@ class PointwiseCoverage:
     >>> process = make_known_process("cubic", n_train=100, n_test=50, random_state=0)
     >>> result = simulate_coverage(LeastSquaresRegressor(), process, n_simulations=30, random_state=0)
     >>> result
-    PointwiseCoverage(n_simulations=30, n_rows=50, coverage=0.9, confidence=True)
+    PointwiseCoverage(n_simulations=30, n_rows=50, coverage=0.9, confidence_intervals=True)
     >>> result.picf.shape, result.picp.shape
     ((50,), (30,))
     >>> bool(result.cicf.min() < 0.1)  # a linear model has a bias
@@ -98,7 +98,7 @@ class PointwiseCoverage:
             "n_simulations": self.n_simulations,
             "n_rows": self.prediction_coverage.shape[1],
             "coverage": self.coverage if np.ndim(self.coverage) == 0 else np.asarray(self.coverage).tolist(),
-            "confidence": self.confidence_coverage is not None,
+            "confidence_intervals": self.confidence_coverage is not None,
         }
         return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
@@ -148,9 +148,9 @@ class PointwiseCoverage:
         if self.confidence_coverage is None:
             raise ValueError(
                 "`kind` must be 'prediction', because the result has no confidence intervals: either "
-                "`confidence` was False, or the regression function is unknown, or the estimator does not "
-                "separate epistemic from aleatoric uncertainty. To see the reason, call simulate_coverage "
-                "with confidence=True."
+                "`confidence_intervals` was False, or the regression function is unknown, or the estimator "
+                "does not separate epistemic from aleatoric uncertainty. To see the reason, call "
+                "simulate_coverage with confidence_intervals=True."
             )
         return self.confidence_coverage
 

@@ -159,7 +159,7 @@ def test_the_quantile_diagram_draws_the_curve_and_its_band():
     assert top == pytest.approx(curve["consistency_high"].max())
     assert display.ax_.get_ylabel() == "Conditional 90 % quantile of the targets (m)"
     other = QuantileReliabilityDisplay.from_predictions(
-        Y, MODELS["narrow"], band="confidence", band_coverage=0.8, ax=display.ax_
+        Y, MODELS["narrow"], band="confidence", confidence=0.8, ax=display.ax_
     )
     assert other.band_.get_label() == "80 % confidence band"
     assert other.ref_line_ is None
@@ -177,9 +177,7 @@ def test_the_class_diagram_without_bins():
     assert confidence.band_.get_label() == "90 % confidence band"
     assert ClassReliabilityDisplay.from_predictions(EVENT, BOTH).band_ is None
     X, model = X_ROWS[:, np.newaxis], GaussianNB()
-    display = ClassReliabilityDisplay.from_estimator(
-        model.fit(X, EVENT), X, EVENT, band_coverage=0.8, **options
-    )
+    display = ClassReliabilityDisplay.from_estimator(model.fit(X, EVENT), X, EVENT, confidence=0.8, **options)
     assert display.band_.get_label() == "80 % consistency band"
     folds = cross_validate(model, X, EVENT, cv=3, return_estimator=True, return_indices=True)
     curves = ClassReliabilityDisplay.from_cv_results(folds, X, EVENT, **options)

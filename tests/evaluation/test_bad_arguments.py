@@ -208,7 +208,7 @@ BAD_VALUES = [
     (lambda: event_curve(PAIR), "`threshold` must be a value of y"),
     (lambda: event_curve(PROBA, threshold=1.0), "`threshold` must be None"),
     (lambda: event_curve(PROBA, of_class=7), "`of_class` must be one of"),
-    (lambda: event_curve(PROBA, band_coverage=90), "`band_coverage` must lie strictly"),
+    (lambda: event_curve(PROBA, confidence=90), "`confidence` must lie strictly"),
     (lambda: event_curve(PAIR, threshold=0.5, of_class=1), "`labels` and `of_class` must be None"),
     # censored targets
     (lambda: survival({}), "`y_pred` must hold at least one forecast"),

@@ -332,7 +332,7 @@ def test_progress_is_reported_by_epoch(sine):
 @two_or_every_variant
 def test_fewer_rows_than_a_batch(model):
     for n in (2, 3, 5, 20):
-        one = clone(model).set_params(calibration_coverage=0.95, max_epochs=20)
+        one = clone(model).set_params(coverage=0.95, max_epochs=20)
         X = np.arange(n, dtype=float).reshape(-1, 1)
         if n == 2 and one.get_params().get("n_estimators") == 4:
             one.set_params(random_state=1)  # of two rows, each is left out by some member
@@ -362,7 +362,7 @@ def test_a_constant_fold_among_others_is_certain(sine):
     """A constant target of one fit leaves the fits that are trained with it as they are."""
     X, y = sine
     y = np.where(np.arange(150) < 75, 2.5, y)
-    params = {"max_epochs": 20, "random_state": 0, "dtype": "float64", "calibration_coverage": 0.9}
+    params = {"max_epochs": 20, "random_state": 0, "dtype": "float64", "coverage": 0.9}
     models = [PNNRegressor((16,), **params) for _ in range(2)]
     parts = [np.arange(75), np.arange(75, 150)]
     constant, other = fit_many(models, X, y, parts)
@@ -536,7 +536,7 @@ def test_rows_of_weight_zero_do_not_calibrate(model, sine):
     X, y = sine
     weight = np.where(np.arange(150) < 5, 0.0, 1.0)
     model.set_params(validation_size=PredefinedSplit(np.where(np.arange(150) < 15, 0, -1)), keep_best=False)
-    model.set_params(calibration_coverage=0.9)
+    model.set_params(coverage=0.9)
     plain = clone(model).fit(X, y, sample_weight=weight)
     assert model.fit(X, np.where(weight > 0, y, 1e3), sample_weight=weight).factor_ == plain.factor_
 
@@ -897,7 +897,7 @@ BAD_PARAMETERS = [
     ({"device": "tpu"}, ValueError, "`device` must be one of"),
     ({"dtype": "float16"}, ValueError, "`dtype` must be one of"),
     ({"calibration": "yes"}, ValueError, "`calibration` must be one of"),
-    ({"calibration_coverage": 95}, ValueError, "`calibration_coverage` must lie strictly between"),
+    ({"coverage": 95}, ValueError, "`coverage` must lie strictly between"),
     ({"net_params": {"lr": 0.1}}, ValueError, "must not contain 'lr'.* Use the parameter `learning_rate`"),
     ({"net_params": {"criterion": 1}}, ValueError, "must not contain 'criterion', which .*Regressor sets"),
     ({"net_params": {"optimizer__lr": 0.1}}, ValueError, "'optimizer__lr'.* parameter `learning_rate`"),

@@ -105,7 +105,7 @@ def test_rows_that_no_member_left_out_get_other_members(sine, n_members):
 @pytest.mark.laws
 @pytest.mark.parametrize(
     ("params", "loss"),
-    [(PLAIN, "squared_error"), ({"calibration_coverage": 0.95}, "beta_nll")],
+    [(PLAIN, "squared_error"), ({"coverage": 0.95}, "beta_nll")],
     ids=["plain layers", "layers for tables"],
 )
 def test_calibrated_members_cover_although_they_hold_no_noise(params, loss):

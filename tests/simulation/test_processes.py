@@ -228,8 +228,8 @@ def test_confidence_intervals_are_refused_before_the_first_fit(line_data):
             raise AssertionError
 
     process = SplitData(*line_data, n_train=40, n_test=200, random_state=0)
-    with pytest.raises(ValueError, match="`confidence` must be 'auto' or False for a SplitData"):
-        simulate_coverage(NeverFitted(), process, confidence=True)
+    with pytest.raises(ValueError, match="`confidence_intervals` must be 'auto' or False for a SplitData"):
+        simulate_coverage(NeverFitted(), process, confidence_intervals=True)
     with pytest.raises(ValueError, match=r"this SplitData has .*`n_simulations` must be at most 45"):
         simulate_coverage(NeverFitted(), process, n_simulations=46)
 

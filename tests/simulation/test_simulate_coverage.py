@@ -154,12 +154,12 @@ def test_without_a_decomposition_there_are_no_confidence_intervals():
     assert result.confidence_coverage is None
     assert result.claimed_spread is None
     with pytest.raises(NoDecompositionError, match="does not separate") as caught:
-        study(conformal, linear_process(60), confidence=True)
+        study(conformal, linear_process(60), confidence_intervals=True)
     notes = " ".join(caught.value.__notes__)
     assert "ConformalRegressor" in notes
     assert "simulation 0, counted from 0, with random_state=" in notes
-    assert study(LeastSquaresRegressor(), confidence=False).confidence_coverage is None
-    assert study(LeastSquaresRegressor(), confidence=True).confidence_coverage is not None
+    assert study(LeastSquaresRegressor(), confidence_intervals=False).confidence_coverage is None
+    assert study(LeastSquaresRegressor(), confidence_intervals=True).confidence_coverage is not None
 
 
 def test_a_distribution_that_separates_only_at_first():
@@ -252,7 +252,11 @@ def test_constant_targets_work():
         ({"n_simulations": "many"}, TypeError, "`n_simulations` must be an integer"),
         ({"coverage": 90}, ValueError, "`coverage` must lie strictly between 0 and 1.*mean 0.9"),
         ({"coverage": [0.5, 1.0]}, ValueError, "`coverage`"),
-        ({"confidence": "yes"}, ValueError, "`confidence` must be one of 'auto', True, False"),
+        (
+            {"confidence_intervals": "yes"},
+            ValueError,
+            "`confidence_intervals` must be one of 'auto', True, F",
+        ),
         ({"random_state": "seed"}, ValueError, "`random_state`"),
         ({"process": 3}, TypeError, "`process` must be a process of skuq.simulation"),
         ({"process": KnownProcess}, TypeError, "`process` must be an instance, got the class KnownProcess"),
@@ -333,9 +337,9 @@ def test_stacked_simulations_of_data_frames_and_in_several_blocks(neural, monkey
         random_state=0,
     )
     net = neural.PNNRegressor((4,), calibration=None, keep_best=False, max_epochs=2)
-    at_once = study(net, process, confidence=False)
+    at_once = study(net, process, confidence_intervals=False)
     monkeypatch.setattr(_fits, "_MOST_BYTES", 2 * 8 * 20 * 2)  # two simulations a call
-    in_blocks = study(net, process, confidence=False)
+    in_blocks = study(net, process, confidence_intervals=False)
     assert _fits.simulations_per_task(net, process.X_test_) > 2
     assert _fits.simulations_per_task(net, process.training_set(0)[0]) == 2
     assert_allclose(in_blocks.prediction_coverage, at_once.prediction_coverage, atol=1e-5)

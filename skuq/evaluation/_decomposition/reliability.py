@@ -35,7 +35,7 @@ def quantile_reliability_curve(
     levels: float = 0.5,
     sample_weight: ArrayLike | None = None,
     band: str | None = "consistency",
-    band_coverage: float = 0.9,
+    confidence: float = 0.9,
     n_draws: int = 200,
     random_state: int | np.random.RandomState | None = None,
 ) -> pd.DataFrame:
@@ -61,7 +61,7 @@ def quantile_reliability_curve(
         "consistency" is the range of the curves for targets that are drawn from the forecasts. A curve
         outside this band is evidence of miscalibration. "confidence" is the range of the curves for resampled
         rows. This band shows the uncertainty of the estimated curve. None means no band.
-    band_coverage : float, default=0.9
+    confidence : float, default=0.9
         Probability that the band contains the curve at a single forecast. Even the curve of a calibrated
         forecast leaves the band at some forecasts, so the band is not a test of the whole curve. Use the
         p-value of `score_decomposition` for such a test.
@@ -121,7 +121,7 @@ def quantile_reliability_curve(
             "`band` must be 'confidence' or None if `y_pred` is an array of quantiles, got 'consistency'. "
             "Targets can be drawn only from a distribution."
         )
-    return _curve(problem, band, band_coverage, n_draws, random_state)
+    return _curve(problem, band, confidence, n_draws, random_state)
 
 
 def probability_reliability_curve(
@@ -133,7 +133,7 @@ def probability_reliability_curve(
     of_class: Any = None,
     sample_weight: ArrayLike | None = None,
     band: str | None = "consistency",
-    band_coverage: float = 0.9,
+    confidence: float = 0.9,
     n_draws: int = 200,
     random_state: int | np.random.RandomState | None = None,
 ) -> pd.DataFrame:
@@ -162,7 +162,7 @@ def probability_reliability_curve(
     band : {"consistency", "confidence"} or None, default="consistency"
         "consistency" is the range of the curves for events that are drawn with the forecast probabilities.
         "confidence" is the range of the curves for resampled rows. None means no band.
-    band_coverage : float, default=0.9
+    confidence : float, default=0.9
         Probability that the band contains the curve at a single forecast.
     n_draws : int, default=200
         Number of draws of targets, or of resamples of the rows, for the band.
@@ -218,7 +218,7 @@ def probability_reliability_curve(
         if labels is not None or of_class is not None:
             raise ValueError("`labels` and `of_class` must be None if `y_pred` is a Distribution.")
         problem = _problem_of_event(y_true, y_pred, check_number(threshold, "threshold"), sample_weight)
-    return _curve(problem, band, band_coverage, n_draws, random_state)
+    return _curve(problem, band, confidence, n_draws, random_state)
 
 
 def _problem_of_event(
@@ -254,12 +254,12 @@ def _binary(rows: Rows, event: Any, probability: FloatArray) -> Problem:
 def _curve(
     problem: Problem,
     band: str | None,
-    band_coverage: float,
+    confidence: float,
     n_draws: int,
     random_state: int | np.random.RandomState | None,
 ) -> pd.DataFrame:
     check_option(band, "band", BANDS)
-    share = check_single_coverage(band_coverage, "band_coverage")
+    share = check_single_coverage(confidence, "confidence")
     check_integer(n_draws, "n_draws", 2)
     rng = check_random_state(random_state)
     sections, unit = problem.sections, problem.unit

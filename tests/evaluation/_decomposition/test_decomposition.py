@@ -428,7 +428,7 @@ def test_events_of_a_threshold_and_of_classes():
 def test_bands_are_reproducible_nested_and_interpolated():
     _x, y, dist = sample(60)
     narrow, again, wide = (
-        quantile_reliability_curve(y, dist, band_coverage=c, random_state=0) for c in (0.5, 0.5, 0.9)
+        quantile_reliability_curve(y, dist, confidence=c, random_state=0) for c in (0.5, 0.5, 0.9)
     )
     assert_allclose(narrow, again)
     assert (wide["consistency_low"] <= narrow["consistency_low"]).all()
