@@ -25,7 +25,7 @@ SPECS = forecast_specs()
 OF_WEIGHTS = [spec for spec in SPECS.values() if spec.fast.of_weights is not None]
 OF_UNIFORM = [spec for spec in SPECS.values() if spec.fast.of_uniform is not None]
 OPTIONS = {
-    "crps": [{"estimator": "fair"}],
+    "crps": [{"crps_estimator": "fair"}],
     "pinball": [{"levels": [0.1, 0.7]}],
     "interval_score": [{"coverage": [0.5, 0.8]}],
     "wis": [{"coverage": [0.5, 0.9]}],

@@ -406,7 +406,7 @@ def test_ensembles_of_scoringrules(ours, theirs):
     members, y = rng.normal(size=(40, 23)), rng.normal(size=40)
     members[3] = 0.5  # all members tied
     expected = peer.crps_ensemble(y, members, estimator=theirs).mean()
-    equal(crps_loss(y, Empirical(members), estimator=ours), expected)
+    equal(crps_loss(y, Empirical(members), crps_estimator=ours), expected)
 
 
 def test_scores_of_properscoring(case):
