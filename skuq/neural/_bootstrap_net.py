@@ -65,7 +65,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
         intervals with other coverages also depends on the estimated tails. If there are fewer calibration
         rows than the coverage requires (9 rows for 90 %), a `SmallSampleWarning` is issued.
-    validation_size : float, int, splitter or iterable, default=0.2
+    held_out_size : float, int, splitter or iterable, default=0.2
         Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
         rows. A float is the share of held-out rows, and an int is the number of held-out rows. The rows are
         drawn at random. With a splitter, such as PredefinedSplit, the test rows of its first split are held
@@ -209,7 +209,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         keep_best: str | Loss | bool = False,
         calibration: str | None = "oob",
         coverage: float = 0.9,
-        validation_size: Any = 0.2,
+        held_out_size: Any = 0.2,
         learning_rate: float = 1e-3,
         lr_schedule: str = "constant",
         batch_size: int = 32,
@@ -235,7 +235,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         self.keep_best = keep_best
         self.calibration = calibration
         self.coverage = coverage
-        self.validation_size = validation_size
+        self.held_out_size = held_out_size
         self.learning_rate = learning_rate
         self.lr_schedule = lr_schedule
         self.batch_size = batch_size

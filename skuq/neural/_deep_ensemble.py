@@ -85,7 +85,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         noise. For "mixture" and "members", calibration multiplies the distances from the mean by one factor,
         so that intervals have the nominal coverage. For several targets, only "moments" is possible. It is
         then a multivariate normal distribution.
-    validation_size : float, int, splitter or iterable, default=0.2
+    held_out_size : float, int, splitter or iterable, default=0.2
         Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
         rows. A float is the share of held-out rows, and an int is the number of held-out rows. The rows are
         drawn at random. With a splitter, such as PredefinedSplit, the test rows of its first split are held
@@ -267,7 +267,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         calibration: str | None = "oob",
         coverage: float = 0.9,
         output: str = "moments",
-        validation_size: Any = 0.2,
+        held_out_size: Any = 0.2,
         learning_rate: float = 8e-3,
         lr_schedule: str = "cosine",
         batch_size: int | str = "auto",
@@ -295,7 +295,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         self.calibration = calibration
         self.coverage = coverage
         self.output = output
-        self.validation_size = validation_size
+        self.held_out_size = held_out_size
         self.learning_rate = learning_rate
         self.lr_schedule = lr_schedule
         self.batch_size = batch_size

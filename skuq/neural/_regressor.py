@@ -210,6 +210,6 @@ def _too_few_rows(coverage: float, n_rows: float) -> str | None:
         return None
     return (
         f"intervals of {100 * coverage:g} % need at least {needed} rows for calibration, got {n_rows:g}. The "
-        "intervals may be too short. Use more rows, a larger `validation_size` if rows are held out, or a "
+        "intervals may be too short. Use more rows, a larger `held_out_size` if rows are held out, or a "
         "lower `coverage`."
     )

@@ -25,7 +25,7 @@ SHORT = {
     "hidden_layer_sizes": (8,),
     "max_epochs": 3,
     "calibration": "split",
-    "validation_size": [(np.arange(N_TRAIN), np.arange(N_TRAIN, N_TRAIN + N_CAL))],
+    "held_out_size": [(np.arange(N_TRAIN), np.arange(N_TRAIN, N_TRAIN + N_CAL))],
     "device": "cpu",
 }
 NETWORKS = {

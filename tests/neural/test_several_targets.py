@@ -120,7 +120,7 @@ def test_mean_and_variance_of_a_target_are_those_of_the_members(table):
 def test_each_target_has_its_own_factor(table):
     X, y = table
     wide = y.assign(price=np.where(np.arange(150) < 30, 100.0, 1.0) * y["price"])
-    params = {"calibration": "split", "keep_best": False, "validation_size": [(range(30, 150), range(30))]}
+    params = {"calibration": "split", "keep_best": False, "held_out_size": [(range(30, 150), range(30))]}
     model, other = (ensemble(**params).fit(X, target) for target in (y, wide))
     dist, wider = (one.predict_dist(X) for one in (model, other))
     np.testing.assert_array_equal(other.factor_[0], model.factor_[0])
