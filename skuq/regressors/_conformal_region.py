@@ -310,8 +310,8 @@ class ConformalRegionRegressor(BaseJointRegressor):
 
         Returns
         -------
-        bounds : ndarray of shape (n, d, 2)
-            Lower bounds ``bounds[:, :, 0]`` and upper bounds ``bounds[:, :, 1]`` of the region of
+        bounds : ndarray of shape (n, 2, d)
+            Lower bounds ``bounds[:, 0]`` and upper bounds ``bounds[:, 1]`` of the region of
             `predict_region`, in the units of the targets.
         """
         return self.predict_region(X, coverage).bounds()

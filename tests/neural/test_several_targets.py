@@ -87,7 +87,7 @@ def test_intervals_of_targets_and_of_their_sum_cover(accurate):
     for model in (accurate, clone(accurate).set_params(random_state=1).fit(*world(500, 11))):
         bounds = model.predict_interval(X, 0.9)
         assert bounds.shape == (2000, 2, 2)
-        inside = ((bounds[..., 0] <= y) & (y <= bounds[..., 1])).mean(axis=0)
+        inside = ((bounds[:, 0] <= y) & (y <= bounds[:, 1])).mean(axis=0)
         of_sum = model.predict_dist(X).linear([8.0, 1.0]).interval(0.9)
         covered.append([*inside, np.mean((of_sum[:, 0] <= total) & (total <= of_sum[:, 1]))])
     np.testing.assert_allclose(np.mean(covered, axis=0), 0.9, atol=0.04)

@@ -80,7 +80,7 @@ def test_boxes_are_narrower_than_one_interval_per_target():
     rank = int(np.ceil((1 - 0.1 / 3) * 501))
     new = fitted.predict_dist(X[:1])
     bonferroni = 2 * scores[rank - 1] * new.std()[0]
-    width = np.diff(fitted.predict_interval(X[:1])[0], axis=1)[:, 0]
+    width = np.diff(fitted.predict_interval(X[:1])[0], axis=0)[0]
     assert np.prod(width / bonferroni) ** (1 / 3) < 0.97
     X, y = world(600, rho=0.95)  # ellipsoids of correlated errors are smaller than boxes
     box, ellipsoid = (model(shape=shape).fit(X, y).predict_region(X) for shape in ("box", "ellipsoid"))
