@@ -263,7 +263,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
             grid = np.linspace(min(0.0, float(y.min())), float(y.max()), _N_TIMES)
         else:
             grid = check_increasing(check_finite(as_float_array(times, "times"), "times"), "times")
-        survival = [1 - dist.cdf(np.full(len(dist), t)) for t in grid.tolist()]
+        survival = [dist.sf(t) for t in grid.tolist()]
         tails = [(1 - share) / 2, (1 + share) / 2]
         low, high = np.transpose([weighted_quantiles(values, tails, weight) for values in survival])
         display = cls(

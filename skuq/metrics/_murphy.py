@@ -180,7 +180,7 @@ class _Point:
             return finite_mean(dist)
         if self.functional == "quantile":
             return dist.quantile(self.levels)
-        return dist._sf(np.full(len(dist), self.threshold))
+        return dist.sf(self.threshold)
 
     def target(self, y: FloatArray) -> FloatArray:
         return (y > self.threshold).astype(float) if self.functional == "probability" else y

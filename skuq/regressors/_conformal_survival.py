@@ -333,7 +333,7 @@ class _DensityRatio:
 
     def __call__(self, X: Any) -> FloatArray:
         dist = predict_dist(self.model, X)
-        probability = 1 - dist.cdf(np.full(len(dist), np.nextafter(self.threshold, -np.inf)))
+        probability = dist.sf(np.nextafter(self.threshold, -np.inf))
         if not (probability > 0).all():
             row = int(np.argmin(probability))
             raise ValueError(

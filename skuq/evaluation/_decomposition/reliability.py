@@ -226,7 +226,7 @@ def _problem_of_event(
 ) -> Problem:
     rows = Rows(y_true, sample_weight)
     dist = rows.of(y_pred)
-    return _binary(rows, rows.y > threshold, 1 - dist.cdf(np.full(len(dist), threshold)))
+    return _binary(rows, rows.y > threshold, dist.sf(threshold))
 
 
 def _problem_of_class(
