@@ -83,7 +83,7 @@ def bootstrap(size: Size = FULL, n_validation: int = N_VALIDATION) -> BootstrapN
         size.n_networks,
         hidden_layer_sizes=LAYERS,
         noise_estimation="split",
-        validation_size=n_validation,
+        held_out_size=n_validation,
         calibration=None,
         max_epochs=size.n_epochs,
     )

@@ -153,9 +153,8 @@ class CrossEllipsoidRegion(PredictionRegion):
 
         Returns
         -------
-        bounds : ndarray of shape (n, d, 2)
-            Lower bounds ``bounds[:, :, 0]`` and upper bounds ``bounds[:, :, 1]``, in the units of the
-            targets.
+        bounds : ndarray of shape (n, 2, d)
+            Lower bounds ``bounds[:, 0]`` and upper bounds ``bounds[:, 1]``, in the units of the targets.
         """
         return self.box.bounds()
 

@@ -137,7 +137,7 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
         y_pred: Any,
         *,
         threshold: float,
-        event: Literal["above", "below"] = "above",
+        side: Literal["above", "below"] = "above",
         ratios: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         name: str | None = None,
@@ -154,7 +154,7 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
             Forecast of every target.
         threshold : float
             Threshold of the event, in the units of y.
-        event : {"above", "below"}, default="above"
+        side : {"above", "below"}, default="above"
             "above": the event is a target above the threshold. "below": the event is a target below the
             threshold or equal to it.
         ratios : array-like of shape (k,), default=None
@@ -176,7 +176,7 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
         check_matplotlib("RelativeEconomicValueDisplay.from_predictions")
         folds = [Fold(y_true, y_pred, sample_weight)]
         return cls._from_folds(
-            folds, threshold=threshold, event=event, ratios=ratios, name=name, ax=ax, **kwargs
+            folds, threshold=threshold, side=side, ratios=ratios, name=name, ax=ax, **kwargs
         )
 
     @classmethod
@@ -185,7 +185,7 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
         folds: Sequence[Fold],
         *,
         threshold: float,
-        event: Literal["above", "below"] = "above",
+        side: Literal["above", "below"] = "above",
         ratios: ArrayLike | None = None,
         name: str | None = None,
         ax: Axes | None = None,
@@ -196,7 +196,7 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
                 fold.y_true,
                 fold.y_pred,
                 threshold=threshold,
-                event=event,
+                side=side,
                 ratios=ratios,
                 sample_weight=fold.sample_weight,
             ).sort_index()

@@ -392,16 +392,16 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
 
         Returns
         -------
-        bounds : ndarray of shape (n, d, 2), or (n, d, 2, k) for k coverages
-            Lower bounds ``bounds[:, :, 0]`` and upper bounds ``bounds[:, :, 1]``, in the units of the
-            targets. If ``simultaneous`` is False and a regressor such as `ConformalRegressor` has intervals
-            with a guarantee, these intervals are returned.
+        bounds : ndarray of shape (n, 2, d), or (n, 2, d, k) for k coverages
+            Lower bounds ``bounds[:, 0]`` and upper bounds ``bounds[:, 1]``, in the units of the targets. If
+            ``simultaneous`` is False and a regressor such as `ConformalRegressor` has intervals with a
+            guarantee, these intervals are returned.
         """
         check_new(self, X)
         if simultaneous:
             joint = self._predict_joint(X)
             return joint.interval(check_single_coverage(coverage), simultaneous=True)
-        return np.stack([one.predict_interval(X, coverage) for one in self.estimators_], axis=1)
+        return np.stack([one.predict_interval(X, coverage) for one in self.estimators_], axis=2)
 
     def predict_quantiles(self, X: Any, levels: ArrayLike) -> FloatArray:
         """Return quantiles of the distribution of each target.

@@ -189,7 +189,7 @@ def test_what_is_built_on_beta_is_finite_and_right():
     given = joint.condition(np.column_stack([[np.nan, np.nan], [0.1, 0.2]])).marginal(0)
     assert_allclose(given.crps(y), 0.0420246, atol=1e-6)
     report = uncertainty_report(
-        np.full(60, 0.3), stats.beta(np.full(60, 2.0), 5.0), metrics=["crps"], n_resamples=0, n_simulations=0
+        np.full(60, 0.3), stats.beta(np.full(60, 2.0), 5.0), metrics=["crps"], n_resamples=0, n_draws=0
     )
     assert report.loc["crps", "value"] == pytest.approx(0.0420246, abs=1e-6)
 

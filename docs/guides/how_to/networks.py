@@ -165,8 +165,8 @@ mixed.predict_interval(table[:3].assign(group="violet"), 0.9).round(2)
 
 # %%
 # If you use intervals with only one coverage, calibrate at this coverage, for example
-# with ``calibration_coverage=0.8``. Intervals with other coverages then depend on the
-# fitted Student t distribution.
+# with ``coverage=0.8``. Intervals with other coverages then depend on the fitted
+# Student t distribution.
 #
 # Custom modules
 # --------------

@@ -82,7 +82,7 @@ import sys
 
 command = [sys.executable, "-m", "skuq", "report", "forecasts.csv", "--y", "rings"]
 command += ["--loc", "mean", "--scale", "std", "--groups", "sex", "-o", "page.html"]
-command += ["--resamples", "100", "--simulations", "50"]
+command += ["--resamples", "100", "--draws", "50"]
 result = subprocess.run(
     command, cwd=folder, capture_output=True, text=True, check=False
 )

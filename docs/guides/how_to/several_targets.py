@@ -138,7 +138,7 @@ pd.Series(crps).round(2)
 # determines the widths:
 
 bounds = model.predict_interval(X_new, 0.9, simultaneous=True)
-inside = (bounds[..., 0] <= y_new) & (y_new <= bounds[..., 1])
+inside = (bounds[:, 0] <= y_new) & (y_new <= bounds[:, 1])
 float(inside.all(axis=1).mean())
 
 # %%

@@ -406,7 +406,7 @@ def test_merging_compares_arguments_by_their_values():
         MetricAccumulator("crps").merge(MetricAccumulator("picp"))
     for name, other in {
         "levels": 9, "n_bins": 9, "accuracy": 1e-2, "coverage": 0.8, "curves": [],
-        "options": {"crps": {"estimator": "fair"}},
+        "options": {"crps": {"crps_estimator": "fair"}},
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=f"`other` must have the same `{name}`"):
             MetricAccumulator("crps").merge(MetricAccumulator("crps", **{name: other}))
