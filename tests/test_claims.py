@@ -27,7 +27,6 @@ from skuq.neural import (
 )
 from skuq.recalibration import ConformalRecalibrator, IsotonicRecalibrator, StdScalingRecalibrator
 from skuq.regressors import (
-    BootstrapRegressor,
     ConformalRegressor,
     CrossConformalRegressor,
     MixtureRegressor,
