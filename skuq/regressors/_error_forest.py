@@ -22,6 +22,9 @@ from skuq.recalibration._isotonic import isotonic_level_map
 FEWEST_ROWS = 40
 """With fewer independent rows, all rows have the same distribution of errors."""
 
+MOST_ROWS = 10_000
+"""The errors of at most this number of rows are used."""
+
 MOST_DRAWN = 3_000
 """At most this number of rows is drawn for a tree."""
 
