@@ -149,7 +149,7 @@ class ConformalRegressor(BaseConformalRegressor):
     skuq.recalibration.ConformalRecalibrator : Conformal intervals from predicted distributions.
     skuq.recalibration.OnlineRecalibrator : Distributions that adapt to a sequence.
     skuq.monitoring.ExchangeabilityMonitor : Test of the assumption that rows are exchangeable.
-    skuq.distributions.ConformalPredictive : The distribution that `predict_dist` returns.
+    ConformalPredictive : The distribution that `predict_dist` returns.
 
     Notes
     -----

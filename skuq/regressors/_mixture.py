@@ -78,7 +78,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
           includes the differences between the members.
         - "quantiles": the quantile functions. The width of the pool is then the average width of the members.
           Prefer "quantiles" if the members are calibrated or too wide, and if their locations differ only by
-          chance. Probability mass at infinity, as in `~skuq.distributions.ConformalPredictive`, is not
+          chance. Probability mass at infinity, as in `ConformalPredictive`, is not
           averaged.
     recalibrator : "auto", recalibrator or None, default="auto"
         Recalibrator that is fitted to the out-of-fold forecasts of the pool; cloned. "auto" means
