@@ -91,7 +91,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
     random_state : int, RandomState instance or None, default=None
         An integer makes results reproducible.
     verbose : int, default=0
-        Verbosity of joblib.
+        1 prints about ten lines to stderr while `fit` works, 2 prints more.
 
     Attributes
     ----------
