@@ -6,22 +6,22 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from skuq.distributions import (
-    Concatenated,
-    ConformalPredictive,
     Empirical,
-    LevelMap,
     Mixture,
     Normal,
     NormalMixture,
     Quantiles,
-    Recalibrated,
     ScipyDistribution,
     SharedEmpirical,
     StudentT,
     Transformed,
 )
+from skuq.distributions._concatenated import Concatenated
+from skuq.distributions._conformal_predictive import ConformalPredictive
+from skuq.distributions._level_map import LevelMap
 from skuq.distributions._numerics import levels
 from skuq.distributions._numerics.levels import snap_levels
+from skuq.distributions._recalibrated import Recalibrated
 
 RNG = np.random.default_rng(6)
 SHARED = SharedEmpirical(0.0, 1.0, np.arange(1, 201.0))
