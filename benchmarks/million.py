@@ -27,7 +27,6 @@ import skuq.displays
 import skuq.recalibration
 from skuq.classifiers import ConformalClassifier
 from skuq.distributions import (
-    BetaRecalibrated,
     Distribution,
     Empirical,
     Mixture,
@@ -37,6 +36,7 @@ from skuq.distributions import (
     Quantiles,
     StudentT,
 )
+from skuq.distributions._beta_recalibrated import BetaRecalibrated
 from skuq.evaluation import Tilt, bootstrap_interval, paired_permutation_test, shift_curve, uncertainty_report
 from skuq.metrics import (
     adversarial_group_calibration_curve,

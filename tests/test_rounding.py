@@ -22,19 +22,19 @@ from skuq.distributions import (
     Empirical,
     EmpiricalJoint,
     Hurdle,
-    LevelMap,
     Mixture,
     Normal,
     NormalJoint,
     Quantiles,
-    Recalibrated,
     SharedEmpirical,
-    SharedSteps,
-    StepTable,
     StudentT,
     Truncated,
     as_distribution,
 )
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
+from skuq.distributions._shared_steps import SharedSteps
+from skuq.distributions._step_table import StepTable
 from skuq.metrics._spec import all_specs
 from skuq.regressors import (
     BootstrapRegressor,

@@ -112,7 +112,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         sets. An integer makes results reproducible. With an integer, each call of `predict_set` uses the same
         random numbers. Therefore, predict all rows in one call.
     verbose : int, default=0
-        Verbosity of joblib.
+        1 prints about ten lines to stderr while `fit` works, 2 prints more.
 
     Attributes
     ----------

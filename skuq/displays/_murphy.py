@@ -13,7 +13,8 @@ from skuq._validation import check_single_coverage
 from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
 from skuq.displays._drawing import REFERENCE_LINE, Style, check_matplotlib, draw_legend, merge_style
 from skuq.distributions import as_distribution
-from skuq.metrics import MurphyCurve, murphy_curve
+from skuq.metrics import murphy_curve
+from skuq.metrics._murphy import MurphyCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,7 +21,8 @@ from skuq._validation import (
     effective_rows,
 )
 from skuq._weights import weighted_mean, weighted_quantiles
-from skuq.censoring import KaplanMeierCurve, kaplan_meier_curve
+from skuq.censoring import kaplan_meier_curve
+from skuq.censoring._kaplan_meier import KaplanMeierCurve
 from skuq.displays._display import CurveMixin, Display, Fold, event_of_folds
 from skuq.displays._drawing import (
     REFERENCE,

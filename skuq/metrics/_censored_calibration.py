@@ -39,7 +39,7 @@ class CoverageBounds(NamedTuple):
 
     Examples
     --------
-    >>> from skuq.metrics import CoverageBounds
+    >>> from skuq.metrics._censored_calibration import CoverageBounds
     >>> CoverageBounds(0.6, 0.95, 0.91).high
     0.95
     """

@@ -10,7 +10,8 @@ from skuq._censoring import Bounds, log_mass
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq._weights import weighted_mean
-from skuq.distributions import Concatenated, Distribution, Empirical
+from skuq.distributions import Distribution, Empirical
+from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._pit import bound_scores
 from skuq.metrics._inputs import check_censored, check_forecast
 from skuq.metrics._spec import FastPath, metric

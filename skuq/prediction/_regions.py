@@ -26,7 +26,7 @@ class PredictionRegion(ABC):
 
     Examples
     --------
-    >>> from skuq.prediction import BoxRegion
+    >>> from skuq.prediction._regions import BoxRegion
     >>> region = BoxRegion([[0.0, 0.0], [1.0, 1.0]], [[2.0, 1.0], [2.0, 4.0]])
     >>> region.contains([[1.0, 0.5], [0.0, 2.0]])
     array([ True, False])
@@ -110,7 +110,7 @@ class BoxRegion(PredictionRegion):
 
     Examples
     --------
-    >>> from skuq.prediction import BoxRegion
+    >>> from skuq.prediction._regions import BoxRegion
     >>> BoxRegion([[0.0, 0.0]], [[2.0, 1.0]]).bounds()
     array([[[0., 0.],
             [2., 1.]]])
@@ -183,7 +183,7 @@ class EllipsoidRegion(PredictionRegion):
 
     Examples
     --------
-    >>> from skuq.prediction import EllipsoidRegion
+    >>> from skuq.prediction._regions import EllipsoidRegion
     >>> region = EllipsoidRegion([[0.0, 0.0]], [[[1.0, 0.0], [0.0, 4.0]]], [2.0])
     >>> region.volume().round(2), region.bounds()  # pi * 2 * 4
     (array([25.13]), array([[[-2., -4.],

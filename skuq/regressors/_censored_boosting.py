@@ -69,7 +69,7 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
     random_state : int, RandomState instance or None, default=None
         Seed of the folds and of the trees. An integer makes results reproducible.
     verbose : int, default=0
-        Verbosity of joblib.
+        1 prints about ten lines to stderr while `fit` works, 2 prints more.
 
     Attributes
     ----------

@@ -129,7 +129,7 @@ class ConformalRegressor(BaseConformalRegressor):
         Seed of the held-out rows, and of estimators without a seed of their own. An integer makes results
         reproducible.
     verbose : int, default=0
-        Verbosity of joblib.
+        1 prints about ten lines to stderr while `fit` works, 2 prints more.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class ConformalRegressor(BaseConformalRegressor):
     skuq.recalibration.ConformalRecalibrator : Conformal intervals from predicted distributions.
     skuq.recalibration.OnlineRecalibrator : Distributions that adapt to a sequence.
     skuq.monitoring.ExchangeabilityMonitor : Test of the assumption that rows are exchangeable.
-    skuq.distributions.ConformalPredictive : The distribution that `predict_dist` returns.
+    ConformalPredictive : The distribution that `predict_dist` returns.
 
     Notes
     -----

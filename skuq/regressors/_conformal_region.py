@@ -48,8 +48,9 @@ from skuq._validation import (
     effective_rows,
 )
 from skuq.distributions import JointDistribution
-from skuq.prediction import PredictionRegion, predict_dist
+from skuq.prediction import predict_dist
 from skuq.prediction._child import iter_wrapped
+from skuq.prediction._regions import PredictionRegion
 from skuq.regressors._multi_output import MultiOutputUncertaintyRegressor
 
 
@@ -90,7 +91,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
     random_state : int, RandomState instance or None, default=None
         An integer makes results reproducible.
     verbose : int, default=0
-        Verbosity of joblib.
+        1 prints about ten lines to stderr while `fit` works, 2 prints more.
 
     Attributes
     ----------

@@ -81,7 +81,7 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         Seed of all random steps. An integer makes results reproducible. All targets use the same seed, and
         therefore the same folds.
     verbose : int, default=0
-        Verbosity of joblib.
+        1 prints about ten lines to stderr while `fit` works, 2 prints more.
 
     Attributes
     ----------

@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import binom
 
 from skuq.displays import PointwiseCoverageDisplay
-from skuq.simulation import PointwiseCoverage
+from skuq.simulation._pointwise_coverage import PointwiseCoverage
 
 draw = PointwiseCoverageDisplay.from_result
 S, N = 40, 200

@@ -10,8 +10,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils import _safe_indexing
 
-from skuq.distributions import Distribution, LevelMap, Mixture, Normal, Recalibrated, affine, concat
+from skuq.distributions import Distribution, Mixture, Normal, affine, concat
 from skuq.distributions._cramer import cramer_distances
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.exceptions import NoDensityError
 from tests.distributions.families import ALL, DEFAULT, EMPIRICAL, FAMILIES, NORMAL, SMOOTH, WITH_ATOMS, N, law
 

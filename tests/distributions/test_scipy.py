@@ -7,16 +7,16 @@ from scipy import integrate, stats
 
 from skuq.distributions import (
     CopulaJoint,
-    LevelMap,
     Mixture,
     Normal,
-    Recalibrated,
     ScipyDistribution,
     Transformed,
     affine,
     as_distribution,
     normal_template,
 )
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.evaluation import uncertainty_report
 from skuq.metrics import crps_loss, quantile_weighted_crps_loss, threshold_weighted_crps_loss
 

@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import stats
 
-from skuq.evaluation import MetricAgreement, metric_agreement, uncertainty_report
+from skuq.evaluation import metric_agreement, uncertainty_report
+from skuq.evaluation._metric_agreement import MetricAgreement
 
 
 def table(n, m=4, seed=0, *, ties=False):

@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from skuq.distributions import ConformalPredictive, Empirical, Normal
+from skuq.distributions import Empirical, Normal
+from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import murphy_curve, pinball_loss
 

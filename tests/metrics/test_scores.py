@@ -8,17 +8,9 @@ from sklearn.linear_model import BayesianRidge
 from sklearn.metrics import mean_absolute_error, mean_pinball_loss
 from sklearn.model_selection import cross_val_score
 
-from skuq.distributions import (
-    Empirical,
-    Hurdle,
-    LevelMap,
-    Normal,
-    Quantiles,
-    Recalibrated,
-    ScipyDistribution,
-    StudentT,
-    concat,
-)
+from skuq.distributions import Empirical, Hurdle, Normal, Quantiles, ScipyDistribution, StudentT, concat
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.exceptions import NoDensityError
 from skuq.metrics import (
     crps_loss,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from skuq.prediction import BoxRegion, EllipsoidRegion
+from skuq.prediction._regions import BoxRegion, EllipsoidRegion
 
 COVARIANCE = np.array([[2.0, 1.0, 0.0], [1.0, 3.0, -0.5], [0.0, -0.5, 1.0]])
 

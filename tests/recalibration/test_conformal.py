@@ -15,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 
 from skuq import RecalibratedRegressor, UncertaintyRegressor, get_scorer, predict_dist
 from skuq._conformal.groups import equal_count_edges
-from skuq.distributions import ConformalPredictive, Normal, StudentT
+from skuq.distributions import Normal, StudentT
+from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.evaluation import uncertainty_report
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import (

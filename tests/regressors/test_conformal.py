@@ -17,7 +17,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from skuq.distributions import ConformalPredictive, Normal, Quantiles
+from skuq.distributions import Normal, Quantiles
+from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
 from skuq.metrics import get_scorer
 from skuq.prediction import predict_dist

@@ -13,7 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq.exceptions import SmallSampleWarning
-from skuq.prediction import BoxRegion, EllipsoidRegion, predict_dist
+from skuq.prediction import predict_dist
+from skuq.prediction._regions import BoxRegion, EllipsoidRegion
 from skuq.regressors import (
     ConformalRegionRegressor,
     LeastSquaresRegressor,

@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skuq.distributions import Normal
 from skuq.regressors import LeastSquaresRegressor
-from skuq.simulation import KnownProcess, PointwiseCoverage, simulate_coverage
+from skuq.simulation import KnownProcess, simulate_coverage
+from skuq.simulation._pointwise_coverage import PointwiseCoverage
 from tests.simulation.processes import Oracle, line, linear_process
 
 pytestmark = pytest.mark.filterwarnings("ignore:coverage at a row:skuq.exceptions.SmallSampleWarning")

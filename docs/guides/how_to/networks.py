@@ -78,7 +78,9 @@ X.shape, X_new.shape
 # Train
 # -----
 #
-# This code trains an ensemble of ten networks and predicts distributions for new rows:
+# This code trains an ensemble of ten networks and predicts distributions for new rows.
+# ``set_callbacks(ProgressBar())`` shows the progress of the fit
+# (:ref:`progress-of-a-fit`):
 
 from skuq.neural import DeepEnsembleRegressor
 

@@ -32,6 +32,8 @@ report = HTMLReport.from_estimator(model, X_test, y_test, groups=sex_test)
 report
 
 # %%
+# ``verbose=1`` writes the progress of the report to stderr.
+#
 # The first section describes each problem in plain words and recommends a next step
 # and the class that corrects the problem. The findings are also available in Python:
 

@@ -43,6 +43,8 @@ X_new, y_new = draw(500)
 # The estimator is any regressor, or a list with one regressor per target. Regressors
 # that are not from skuq are wrapped in :class:`~skuq.regressors.UncertaintyRegressor`.
 # The names of the targets come from the DataFrame.
+# ``set_callbacks(ProgressBar())`` shows the progress of the fit
+# (:ref:`progress-of-a-fit`).
 
 from skuq.regressors import MultiOutputUncertaintyRegressor
 

@@ -51,7 +51,8 @@ from skuq.displays._html_report.sources import (
     taken,
 )
 from skuq.distributions import Distribution, concat
-from skuq.evaluation import UncertaintyReport, uncertainty_report
+from skuq.evaluation import uncertainty_report
+from skuq.evaluation._report.table import UncertaintyReport
 
 MOST_DRAWN_ROWS = 100_000_000
 """Maximum number of rows times resamples, if the number of resamples is not given."""

@@ -9,7 +9,8 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array
 from skuq._weights import weighted_mean
-from skuq.distributions import ConcatenatedJoint, EmpiricalJoint, JointDistribution
+from skuq.distributions import EmpiricalJoint, JointDistribution
+from skuq.distributions._joint.concatenated import ConcatenatedJoint
 from skuq.metrics._joint.inputs import (
     check_joint_forecast,
     check_scaled_forecast,

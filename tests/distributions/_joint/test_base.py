@@ -15,14 +15,14 @@ from skuq.distributions import (
     EmpiricalJoint,
     Mixture,
     Normal,
-    Recalibrated,
-    Supported,
     Transformed,
     affine,
     as_distribution,
     concat,
     rank_template,
 )
+from skuq.distributions._recalibrated import Recalibrated
+from skuq.distributions._supported import Supported
 from skuq.exceptions import NoDensityError
 from tests.distributions._joint.families import ALL, NAMES, D, K, N
 

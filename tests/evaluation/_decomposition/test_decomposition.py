@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from sklearn.isotonic import IsotonicRegression
 
-from skuq.distributions import ConformalPredictive, Empirical, Normal, Transformed
+from skuq.distributions import Empirical, Normal, Transformed
+from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.evaluation import (
     compare_score_decompositions,
     probability_reliability_curve,

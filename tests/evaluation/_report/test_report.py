@@ -10,7 +10,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skuq.distributions import Empirical, Normal
-from skuq.evaluation import UncertaintyReport, bootstrap_interval, score_decomposition, uncertainty_report
+from skuq.evaluation import bootstrap_interval, score_decomposition, uncertainty_report
+from skuq.evaluation._report.table import UncertaintyReport
 from skuq.evaluation._report.wording import RowFormat, is_in_percent, number, percent
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import crps_loss, prediction_interval_coverage
@@ -472,3 +473,11 @@ def test_numbers_and_percents_read_well():
     assert [number(value) for value in values] == texts
     shares = [percent(share) for share in (0.784, 0.991, 1.0, 0.004, 4.3e-4, 0.9996)]
     assert shares == ["78 %", "99.1 %", "100 %", "0.4 %", "0.04 %", "99.96 %"]
+
+
+def test_a_calibration_error_smaller_than_that_of_calibrated_models_is_no_worse():
+    n = 200
+    dist = Normal(np.zeros(n), np.ones(n))
+    y = dist.ppf((np.arange(n) + 0.5) / n)
+    report = uncertainty_report(y, dist, metrics=["mace"], random_state=0)
+    assert "no worse than a calibrated model" in report.loc["mace", "reading"]
