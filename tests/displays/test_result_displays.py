@@ -52,7 +52,10 @@ def test_the_periods_are_those_of_the_table(periods):
     assert_allclose(display.ref_line_.get_ydata(), 90)
     assert [tick.get_text() for tick in display.ax_.get_xticklabels()] == list("abcdef")
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert texts == ["model", "Flagged", "Nominal coverage (90 %)"]
+    assert texts == ["model", "Flagged: wrong coverage or PIT", "Nominal coverage (90 %)"]
+    display.figure_.canvas.draw()
+    legend, plot = (each.get_window_extent() for each in (display.ax_.get_legend(), display.ax_))
+    assert legend.y0 >= plot.y1 - 1  # It hides no point.
 
 
 def test_other_columns_are_drawn(periods):
