@@ -264,7 +264,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
             The drawn display.
         """
         check_matplotlib("PointwiseCoverageDisplay.from_result")
-        if not hasattr(result, "prediction_coverages"):
+        if not hasattr(result, "prediction_coverage"):
             raise TypeError(
                 "`result` must be the result of skuq.simulation.simulate_coverage, got "
                 f"{type(result).__name__}."
@@ -279,7 +279,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
         attribute = ("pic" if kind == "prediction" else "cic") + ("f" if over == "rows" else "p")
         values, number = getattr(result, attribute), _number_of(coverage, result.coverage)
         level = float(np.atleast_1d(result.coverage)[number])
-        covered = result.prediction_coverages if kind == "prediction" else result.confidence_coverages
+        covered = result.prediction_coverage if kind == "prediction" else result.confidence_coverage
         if np.ndim(result.coverage):
             values, covered = values[:, number], covered[..., number]
         place, label = (None, None) if x is None else _column(result.X_test, x, covered.shape[1])

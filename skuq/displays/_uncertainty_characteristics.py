@@ -24,8 +24,9 @@ from skuq.displays._drawing import (
     with_unit,
 )
 from skuq.distributions import as_distribution
-from skuq.metrics import OperatingPoint, UncertaintyCharacteristicsCurve, uncertainty_characteristics_curve
+from skuq.metrics import uncertainty_characteristics_curve
 from skuq.metrics._internal import is_bounds
+from skuq.metrics._ucc.curve import OperatingPoint, UncertaintyCharacteristicsCurve
 from skuq.monitoring import MetricAccumulator
 
 if TYPE_CHECKING:
@@ -261,7 +262,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         if cost is None:
             return []
         x_axis, y_axis = axes
-        points = [curve.optimum(cost, x_axis=x_axis, y_axis=y_axis).point for curve in curves]
+        points = [curve.optimum(cost=cost, x_axis=x_axis, y_axis=y_axis) for curve in curves]
         self.optimum_ = self._mark(points, axes, "s", "Least cost, with line of equal cost", color, style)
         single = isinstance(cost, int | float | np.integer | np.floating)
         x_cost, y_cost = np.array([cost, 1 - cost] if single else cost)  # type: ignore[operator]

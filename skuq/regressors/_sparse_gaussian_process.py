@@ -84,7 +84,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     random_state : int, RandomState instance or None, default=None
         Seed of the inducing points and of the folds. An integer makes results reproducible.
     verbose : int, default=0
-        Verbosity of joblib in `fit_transform`.
+        1 prints about ten lines to stderr while `fit_transform` works, 2 prints more.
 
     Attributes
     ----------

@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import binom
 
 from skuq.displays import PointwiseCoverageDisplay
-from skuq.simulation import PointwiseCoverage
+from skuq.simulation._pointwise_coverage import PointwiseCoverage
 
 draw = PointwiseCoverageDisplay.from_result
 S, N = 40, 200
@@ -22,8 +22,8 @@ def study(coverage=0.8, truth=True, X=None):
         coverage=coverage,
         X_test=rng.uniform(size=(N, 2)) if X is None else X,
         truth=object() if truth else None,
-        prediction_coverages=prediction[..., 0] if one else prediction,
-        confidence_coverages=confidence[..., 0] if one else confidence,
+        prediction_coverage=prediction[..., 0] if one else prediction,
+        confidence_coverage=confidence[..., 0] if one else confidence,
         prediction_width=np.ones(N),
         confidence_width=np.ones(N),
         bias=np.zeros(N),
@@ -116,7 +116,7 @@ def test_the_width_of_bins_is_that_given_and_constant_coverage_can_be_drawn():
     display = draw(result, bin_width=0.01, name="a")
     assert_allclose(np.diff(display.hist_.get_data().edges), 0.01)
     assert display.line_.get_label().startswith("a (Brier score")
-    result.prediction_coverages[:] = 0.8
+    result.prediction_coverage[:] = 0.8
     display = draw(result)
     display.figure_.canvas.draw()
     assert display.hist_.get_data().values.max() == pytest.approx(100)

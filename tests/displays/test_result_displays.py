@@ -238,7 +238,7 @@ def data():
 def test_the_curve_has_the_values_of_the_table_and_folds_have_one_each(data):
     X, y = data
     model = BayesianRidge().fit(X, y)
-    options = {"threshold": 0.5, "event": "below", "ratios": [0.6, 0.2], "sample_weight": np.arange(300) % 2}
+    options = {"threshold": 0.5, "above": False, "ratios": [0.6, 0.2], "sample_weight": np.arange(300) % 2}
     display = RelativeEconomicValueDisplay.from_estimator(model, X, y, **options)
     table = relative_economic_value(y, model.predict(X, return_std=True), **options)
     assert display.line_.get_label() == "BayesianRidge"

@@ -126,7 +126,7 @@ def test_the_error_of_an_unknown_name_has_similar_ones():
 
 def test_options_and_names_are_checked_when_the_scorer_is_made():
     for error, message, call in (
-        (TypeError, r"`options` of 'crps' must be options of this metric \(estimator\), got 'coverage'",
+        (TypeError, r"`options` of 'crps' must be options of this metric \(crps_estimator\), got 'coverage'",
          lambda: make_scorer("crps", coverage=0.5)),
         (TypeError, "got 'sample_weight'", lambda: make_scorer("crps", sample_weight=np.ones(3))),
         (TypeError, "`metric` must be callable as",

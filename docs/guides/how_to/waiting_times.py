@@ -60,6 +60,9 @@ print(f"{len(X)} patients, {event.mean():.0%} of the events were observed")
 #
 # 1. Fit
 # ------
+#
+# ``set_callbacks(ProgressBar())`` shows the progress of the fit
+# (:ref:`progress-of-a-fit`).
 
 boosting = CensoredBoostingRegressor(random_state=0)
 boosting.fit(X[train], days[train], event=event[train])
