@@ -72,7 +72,7 @@ OPTIONS = {
     "murphy_curve": {"theta": 9},
     "probability_reliability_curve": {"threshold": 4.0, "band": None},
     "quantile_reliability_curve": {"band": None},
-    "relative_economic_value": {"threshold": 4.2, "side": "above"},
+    "relative_economic_value": {"threshold": 4.2, "above": True},
     "score_decomposition": {"n_draws": 0},
     "survival_calibration_table": {"time": 4.2, "n_bins": 4},
     "survival_report": {"n_resamples": 0},
@@ -82,7 +82,7 @@ OPTIONS = {
     "ClassReliabilityDisplay": {"band": None},
     "PITHistogramDisplay": {"randomized": False},
     "QuantileReliabilityDisplay": {"band": None},
-    "RelativeEconomicValueDisplay": {"threshold": 4.2, "side": "above"},
+    "RelativeEconomicValueDisplay": {"threshold": 4.2, "above": True},
 }
 EXEMPT = {
     "adversarial_group_calibration_curve": "draws groups of rows",

@@ -307,7 +307,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
             Distribution in the units of y.
         """
         self._check_new(X)
-        return self._on_support(self._predict_dist(X))
+        return self._on_support(self._predict_dist(self._for_wrapped(X)))
 
     def transform(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row, for the next step of a Pipeline.
@@ -347,6 +347,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
             Standard deviation, in the units of y. Only returned if `return_std` is True.
         """
         self._check_new(X)
+        X = self._for_wrapped(X)
         if return_std:
             points, dist = self._point_and_supported_dist(X)
             return points, dist.std()
@@ -392,6 +393,10 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
 
     def _check_new(self, X: Any) -> None:
         check_new(self, X)
+
+    def _for_wrapped(self, X: Any) -> Any:
+        """Return X with the column names of `fit`, so that wrapped models do not repeat a warning."""
+        return _with_names(self, X) if hasattr(self, "estimator") else X
 
     # ------------------------------------------------------------------------- scikit-learn
 
@@ -439,9 +444,11 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         return tags
 
 
-def _quartiles(regressor: BaseUncertaintyRegressor, X: Any) -> FloatArray:
-    """Return the predicted quartiles. X may be an array even if `fit` has received a DataFrame."""
+def _with_names(regressor: BaseUncertaintyRegressor, X: Any) -> Any:
+    """Return X with the column names of `fit`, also if X is an array."""
     names = getattr(regressor, "feature_names_in_", None)
-    if names is not None and isinstance(X, np.ndarray):
-        X = pd.DataFrame(X, columns=names)
-    return predict_quartiles(regressor, X)
+    return pd.DataFrame(X, columns=names) if names is not None and isinstance(X, np.ndarray) else X
+
+
+def _quartiles(regressor: BaseUncertaintyRegressor, X: Any) -> FloatArray:
+    return predict_quartiles(regressor, _with_names(regressor, X))

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 _LEAST_BIN_WIDTH = 0.002
 _SHARE_IN_BAND = 0.95
 _NAMES = {
-    ("prediction", "rows"): "Coverage of the prediction interval at a row (PICF)",
-    ("confidence", "rows"): "Coverage of the confidence interval at a row (CICF)",
-    ("prediction", "simulations"): "Coverage of prediction intervals in a simulation (PICP)",
-    ("confidence", "simulations"): "Coverage of confidence intervals in a simulation (CICP)",
+    ("prediction", "rows"): "Coverage of y at a row (PICF)",
+    ("confidence", "rows"): "Coverage of the mean at a row (CICF)",
+    ("prediction", "simulations"): "Coverage of y in a simulation (PICP)",
+    ("confidence", "simulations"): "Coverage of the mean in a simulation (CICP)",
 }
 
 
@@ -104,7 +104,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
     >>> result = simulate_coverage(BayesianRidge(), process, n_simulations=30, random_state=0)
     >>> display = PointwiseCoverageDisplay.from_result(result, x=0, name="line")
     >>> display.ax_.get_ylabel()
-    'Coverage of the prediction interval at a row (PICF)'
+    'Coverage of y at a row (PICF)'
     """
 
     values: FloatArray

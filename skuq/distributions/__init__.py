@@ -1,5 +1,8 @@
 """Predictive distributions."""
 
+# `_supported` and `_joint.concatenated` complete the base classes: `clip` and `concat` of joint distributions
+# need them.
+from skuq.distributions import _supported  # noqa: F401
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._binned import Binned
@@ -7,6 +10,7 @@ from skuq.distributions._concatenated import concat
 from skuq.distributions._convert import as_distribution
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._hurdle import Hurdle
+from skuq.distributions._joint import concatenated as _concatenated_joint  # noqa: F401
 from skuq.distributions._joint.base import JointDistribution
 from skuq.distributions._joint.copula import CopulaJoint
 from skuq.distributions._joint.empirical import EmpiricalJoint

@@ -147,10 +147,10 @@ class PointwiseCoverage:
             return self.prediction_coverage
         if self.confidence_coverage is None:
             raise ValueError(
-                "`kind` must be 'prediction', because the result has no confidence intervals: either "
-                "`confidence_intervals` was False, or the regression function is unknown, or the estimator "
-                "does not separate epistemic from aleatoric uncertainty. To see the reason, call "
-                "simulate_coverage with confidence_intervals=True."
+                "the result has no confidence intervals: either `confidence_intervals` was False, or the "
+                "regression function is unknown, or the estimator does not separate epistemic from aleatoric "
+                "uncertainty. To see the reason, call simulate_coverage with confidence_intervals=True. The "
+                "coverage of prediction intervals is in `picf` and `picp`."
             )
         return self.confidence_coverage
 

@@ -36,7 +36,8 @@ def study(coverage=0.8, truth=True, X=None):
 @pytest.mark.parametrize("over", ["rows", "simulations"])
 def test_the_histogram_counts_what_the_result_has(kind, over):
     result = study()
-    values = getattr(result, ("pic" if kind == "prediction" else "cic") + ("f" if over == "rows" else "p"))
+    name = ("pic" if kind == "prediction" else "cic") + ("f" if over == "rows" else "p")
+    values = getattr(result, name)
     display = draw(result, kind=kind, over=over, name="method")
     shares, edges, _ = display.hist_.get_data()
     assert shares.sum() == pytest.approx(100)
@@ -47,8 +48,16 @@ def test_the_histogram_counts_what_the_result_has(kind, over):
     brier = f"Brier score = {np.square(values - 0.8).mean():.3g}"
     assert (brier if over == "rows" else f"mean = {values.mean():.3g}") in display.line_.get_label()
     assert over in display.ax_.get_ylabel()
-    assert kind in display.ax_.get_xlabel()
+    assert f"({name.upper()})" in display.ax_.get_xlabel()
     assert (display.band_ is None) == (over == "simulations")
+
+
+def test_the_label_of_a_curve_fits_beside_it():
+    for kind in ("prediction", "confidence"):
+        display = draw(study(), kind=kind, x=np.arange(float(N)))
+        display.figure_.canvas.draw()
+        label, figure = display.ax_.yaxis.label.get_window_extent(), display.figure_.bbox
+        assert figure.y0 <= label.y0 < label.y1 <= figure.y1
 
 
 def test_bands_are_binomial_or_the_monte_carlo_error():
@@ -75,7 +84,7 @@ def test_a_curve_over_a_column():
     named = draw(study(X=frame), x="b")
     assert_array_equal(named.line_.get_xdata(), display.line_.get_xdata())
     assert named.ax_.get_xlabel() == "b"
-    values = draw(result, x=np.arange(N))
+    values = draw(result, x=np.arange(float(N)))
     assert_array_equal(values.line_.get_ydata(), result.picf)
 
 

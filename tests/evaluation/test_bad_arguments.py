@@ -97,7 +97,7 @@ BAD_VALUES = [
     # economic value
     (lambda: value(threshold=9.0), "got 0 targets above 9 in 2 rows"),
     (lambda: value(threshold=np.nan), "`threshold` must be finite"),
-    (lambda: value(threshold=0.5, side="over"), "`side` must be one of 'above', 'below', got 'over'"),
+    (lambda: value(threshold=0.5, above="over"), "`above` must be one of True, False, got 'over'"),
     (lambda: value(threshold=0.5, ratios=[0.5, 1.0]), "`ratios` must lie strictly between 0 and 1, got 1"),
     (lambda: value(threshold=0.5, sample_weight=[-1.0, 1.0]), "`sample_weight` must be non-negative"),
     (lambda: relative_economic_value([1.0], POINT, threshold=0.5), "have rows with and without the event"),

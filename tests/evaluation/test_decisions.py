@@ -285,7 +285,7 @@ def test_the_right_forecast_has_the_smallest_expense(data):
 def test_an_event_below_is_the_mirror_image(data):
     loc, scale, y = data
     above = relative_economic_value(y, (loc, scale), threshold=2.0)
-    below = relative_economic_value(-y, (-loc, scale), threshold=-2.0, side="below")
+    below = relative_economic_value(-y, (-loc, scale), threshold=-2.0, above=False)
     pd.testing.assert_frame_equal(above, below)
 
 

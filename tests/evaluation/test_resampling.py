@@ -43,8 +43,8 @@ OPTIONS = {
     "ence": [{"strategy": "uniform"}, {"n_bins": 1}, {"n_bins": 3}],
     "uce": [{"strategy": "quantile"}, {"on": "std", "n_bins": 4}],
     "qce": [{"marginal": True}, {"strategy": "uniform", "levels": [0.5, 0.2]}],
-    "nmpiw": [{"norm": "std"}, {"norm": 2.0}, {"y_train": [0.0, 5.0]}],
-    "cwc": [{"formula": "mapie", "eta": 3.0}, {"norm": "std", "coverage": 0.99}],
+    "nmpiw": [{"scale": "std"}, {"scale": 2.0}, {"y_train": [0.0, 5.0]}],
+    "cwc": [{"formula": "mapie", "eta": 3.0}, {"scale": "std", "coverage": 0.99}],
 }
 CASES = [(name, options) for name in SPECS for options in [{}, *OPTIONS.get(name, [])]]
 
@@ -219,7 +219,7 @@ def test_the_value_and_its_resamples_draw_the_same_groups(random_state):
 @pytest.mark.parametrize("name", ["nmpiw", "cwc"])
 def test_equal_targets_have_no_spread_whichever_rows_have_weight(name):
     y, weight = np.array([0.0, 0.1, 0.1]), np.array([[0.0, 3.0, 0.0], [0.0, 2.0, 1.0], [0.0, 1.0, 2.0]])
-    evaluation = evaluate(name, {"norm": "std"}, y, Normal(y, np.ones(3)))
+    evaluation = evaluate(name, {"scale": "std"}, y, Normal(y, np.ones(3)))
     assert_array_equal(values_of_weights([evaluation], [weight])[0], np.inf)
 
 

@@ -354,7 +354,7 @@ def test_differences_that_are_not_defined_count_as_extreme(alternative):
 
 
 @pytest.mark.parametrize(
-    ("metric", "options"), [("crps", {}), ("sharpness", {"kind": "rms"}), ("nmpiw", {"norm": "std"})]
+    ("metric", "options"), [("crps", {}), ("sharpness", {"kind": "rms"}), ("nmpiw", {"scale": "std"})]
 )
 @pytest.mark.parametrize("unit", [2.0**-830, 2.0**830])
 def test_intervals_in_units_of_any_size(metric, options, unit):

@@ -206,7 +206,7 @@ def test_out_of_fold_distributions_do_not_know_their_rows(world):
 def test_folds_may_test_rows_several_times(few):
     rows = np.arange(150)
     model = CensoredBoostingRegressor(engine="sklearn", **{**SMALL, "cv": [(rows[:75], rows[75:])] * 3})
-    assert model.fit(few.X, few.y, few.time * 0 + 3, event=few.event).scale_factor_ == 1.0
+    assert model.fit(few.X, few.y, few.time * 0 + 3, event=few.event).factor_ == 1.0
 
 
 def test_jobs_and_missing_features(few):

@@ -117,7 +117,7 @@ def test_a_row_of_the_frame_is_a_test_row(result):
 def test_without_confidence_intervals_what_needs_them_raises():
     one = made_up(np.full((3, 4), 0.9), None, 0.9)
     for refused in (lambda: one.cicf, lambda: one.cicp, lambda: one.brier_score("confidence")):
-        with pytest.raises(ValueError, match="the result has no confidence intervals"):
+        with pytest.raises(ValueError, match=r"^the result has no confidence intervals"):
             refused()
     assert one.summary().index.to_list() == [("prediction", 0.9)]
 

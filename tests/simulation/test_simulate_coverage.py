@@ -1,3 +1,4 @@
+import re
 import warnings
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import skuq
 from skuq.distributions import Empirical, Normal, ScipyDistribution, StudentT
 from skuq.exceptions import NoDecompositionError, NotProbabilisticError, SmallSampleWarning
 from skuq.regressors import BootstrapRegressor, ConformalRegressor, LeastSquaresRegressor
@@ -276,6 +278,22 @@ def test_an_estimator_without_a_distribution_is_refused_before_the_first_fit():
         study(NeverFitted())
     with pytest.raises(TypeError, match="must be an instance"):
         study(LeastSquaresRegressor)
+
+
+def test_the_error_for_ones_own_interval_method_keeps_the_method():
+    class Own(LinearRegression):
+        def predict_interval(self, X):
+            return self.predict(X)[:, np.newaxis] + [-1.0, 1.0]
+
+    with pytest.raises(NotProbabilisticError, match="add a method") as caught:
+        study(Own())
+    (code,) = re.findall(r"skuq\.distributions\.Quantiles\(.*?\)", str(caught.value))
+
+    class Repaired(Own):
+        def predict_dist(self, X):
+            return eval(code, {"skuq": skuq, "bounds": self.predict_interval(X)})
+
+    assert 0 < study(Repaired()).picp.mean() <= 1
 
 
 # ------------------------------------------------------------------------------------------------ progress
