@@ -306,8 +306,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         dist : Distribution of n rows
             Distribution in the units of y.
         """
-        self._check_new(X)
-        return self._on_support(self._predict_dist(self._for_wrapped(X)))
+        return self._on_support(self._predict_dist(self._check_new(X)))
 
     def transform(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row, for the next step of a Pipeline.
@@ -346,8 +345,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         y_std : ndarray of shape (n,)
             Standard deviation, in the units of y. Only returned if `return_std` is True.
         """
-        self._check_new(X)
-        X = self._for_wrapped(X)
+        X = self._check_new(X)
         if return_std:
             points, dist = self._point_and_supported_dist(X)
             return points, dist.std()
@@ -391,12 +389,10 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         """
         return self.predict_dist(X).quantile(levels)
 
-    def _check_new(self, X: Any) -> None:
+    def _check_new(self, X: Any) -> Any:
+        """Check X, and return it with the column names of `fit`: wrapped models do not repeat the warning."""
         check_new(self, X)
-
-    def _for_wrapped(self, X: Any) -> Any:
-        """Return X with the column names of `fit`, so that wrapped models do not repeat a warning."""
-        return _with_names(self, X) if hasattr(self, "estimator") else X
+        return _with_names(self, X)
 
     # ------------------------------------------------------------------------- scikit-learn
 

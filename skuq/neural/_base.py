@@ -207,9 +207,10 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         check_is_fitted(self)
         return self.net_.history
 
-    def _check_new(self, X: Any) -> None:
+    def _check_new(self, X: Any) -> Any:
         check_is_fitted(self)
         check_unmasked(X, "X")
+        return X
 
     def _check_features(self, X: Any, y: Any) -> Any:
         table, options = table_of(X), {"ensure_min_samples": 2, "multi_output": y.ndim == 2}

@@ -185,11 +185,11 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
             return check_rows(np.asarray(self.functional(dist), dtype=float), "functional", len(dist))
         return _FUNCTIONALS[self.functional](dist, self.levels, self.coverage)
 
-    def _check_new(self, X: Any) -> None:
+    def _check_new(self, X: Any) -> Any:
         if hasattr(self, "estimator_"):
-            super()._check_new(X)
-        else:
-            check_is_fitted(self)
+            return super()._check_new(X)
+        check_is_fitted(self)
+        return X
 
     def __sklearn_is_fitted__(self) -> bool:
         if hasattr(self, "estimator_"):

@@ -274,9 +274,10 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     def _is_calibrated(self) -> bool:
         return False  # the posterior is approximate
 
-    def _check_new(self, X: Any) -> None:
+    def _check_new(self, X: Any) -> Any:
         check_is_fitted(self)
         check_unmasked(X, "X")
+        return X
 
     def _standardize(self, X: FloatArray) -> FloatArray:
         standardized: FloatArray = np.clip((X - self._X_mean) / self._X_scale, -_FARTHEST, _FARTHEST)
