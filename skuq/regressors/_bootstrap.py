@@ -66,7 +66,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     random_state : int, RandomState instance or None, default=None
         Seed of the resamples and of the members. An integer makes results reproducible.
     verbose : int, default=0
-        Verbosity of joblib.
+        1 prints about ten lines to stderr while `fit` works, 2 prints more.
 
     Attributes
     ----------

@@ -15,8 +15,8 @@ from skuq._fitting.seeds import MAX_SEED
 from skuq._rounding import distinct
 from skuq._typing import FloatArray, IntArray
 from skuq._units import power_of_two
-from skuq.distributions import LevelMap
 from skuq.distributions._estimated_scale import fit_student, shrunk_level_map
+from skuq.distributions._level_map import LevelMap
 from skuq.recalibration._isotonic import isotonic_level_map
 
 FEWEST_ROWS = 40
