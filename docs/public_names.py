@@ -65,7 +65,7 @@ def link_result(app, env, node, contnode):
     """Resolve the plain names of result objects on all pages, and plain public names on pages of results."""
     target = node["reftarget"].removeprefix("~")
     exported, returned = homes()
-    known = exported | returned if "._" in node["refdoc"] else returned
+    known = exported | returned if "._" in node["refdoc"] or node["refdoc"].endswith("/results") else returned
     module = known.get(target.partition(".")[0])
     if module is None or node.get("refdomain") != "py":
         return None

@@ -263,12 +263,14 @@ def _draw_labels(ax: Axes, index: pd.Index[Any]) -> None:
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
         locator = AutoDateLocator(maxticks=_MOST_LABELS)  # type: ignore[no-untyped-call]
-        ax.xaxis.set_major_locator(locator)
-        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+        formatter = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
+        ax.xaxis.set(major_locator=locator, major_formatter=formatter)
     elif not _in_order_of_values(index):
         shown = choose_rows(len(index), _MOST_LABELS)
         names = [str(index[i]) for i in shown]
-        tilt: dict[str, Any] = {"rotation": 30, "ha": "right"} if sum(map(len, names)) > _MOST_LETTERS else {}
-        ax.set_xticks(shown, names, **tilt)
+        ax.set_xticks(shown, names)
+        if sum(map(len, names)) > _MOST_LETTERS:
+            for label in ax.get_xticklabels():
+                label.set(rotation=30, horizontalalignment="right")
         ax.set_xlim(-0.5, len(index) - 0.5)
     ax.set_xlabel("Period")

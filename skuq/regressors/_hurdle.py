@@ -26,7 +26,7 @@ from skuq._warnings import warn_user
 from skuq.distributions import Distribution, Hurdle, Truncated
 from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
 from skuq.prediction import predict_dist, supports_dist
-from skuq.regressors._method_rules import is_calibrated
+from skuq.regressors._methods import is_calibrated
 
 
 class HurdleRegressor(BaseUncertaintyRegressor):

@@ -6,7 +6,46 @@ Start with :class:`~skuq.regressors.UncertaintyRegressor`. It uses the method of
 rule that applies to the estimator. The column Fits states how many fits on all rows take
 as long:
 
-.. include:: /reference/generated/method-rules.inc
+.. list-table::
+    :header-rows: 1
+    :widths: 40 15 10 35
+
+    * - Estimator
+      - Method
+      - Fits
+      - Evidence
+    * - ``GaussianProcessRegressor``, and models that are calibrated on held-out rows: skuq's regressors,
+        networks with a ``calibration``, recalibrators, TabPFN with ``calibrate_temperature``
+      - native
+      - 1
+      - the distribution is exact under the assumptions of the model, or is already calibrated
+    * - with another distribution: NGBoost, CatBoost, quantile forests, TabPFN, TabICL, mixtures by bagging
+        and voting, ``SparseGaussianProcessRegressor``, networks with ``calibration=None``
+      - recalibrated
+      - 6
+      - without recalibration, 90 % intervals of CatBoost cover 64 % (mean of 21 data sets), and the coverage
+        of quantile-forest differs significantly from 90 % on 10 of the 21 data sets
+    * - with a quantile loss, or a Pipeline that ends in such an estimator
+      - recalibrated
+      - 12: 3 at each of 4 levels
+      - recalibration increases the coverage of 90 % intervals of LightGBM from 81.5 % to 91.6 % (21 data
+        sets), and multiplies the CRPS by 0.98 and the interval score by 0.86. On ten other data sets with 100
+        training rows, it increases the coverage from 84 % to 91 % and multiplies the CRPS by 1.05
+    * - forest or BaggingRegressor with at least 50 trees on bootstrap rows, unless ``cv`` is a splitter,
+        which may keep groups together or respect time order
+      - forest
+      - 1
+      - one fit instead of 3.9. On 15 data sets with up to 1000 rows, 90 % intervals cover 90 %, and the CRPS
+        is 1.02 times the CRPS of ``residual``
+    * - all others. Also ``BayesianRidge`` and ``ARDRegression``, whose posteriors ignore the bias of the
+        linear model. Also a forest in a Pipeline, because the other steps may use the target, or in a search
+        (``GridSearchCV(UncertaintyRegressor(forest), {"estimator__max_features": ...})`` is better).
+        Also a quantile loss inside a search, BaggingRegressor or TransformedTargetRegressor
+      - residual
+      - 3.9
+      - the method works with every regressor. The CRPS of the posteriors of ``BayesianRidge`` and
+        ``ARDRegression`` is 1.9 times the CRPS of this method (geometric mean over 6 data sets, 1.1 to 5.8;
+        see :ref:`any-regressor`)
 
 A posterior is exact only if the assumptions of its model hold.
 ``method="recalibrated"`` recalibrates the posterior; ``"native"`` and ``"quantile"`` do
@@ -73,7 +112,7 @@ the class in the first column:
       - a time budget, a minute by default
     * - the estimator itself
       - the estimator has a posterior (``BayesianRidge``, ``ARDRegression``,
-        ``GaussianProcessRegressor``) and the assumptions of its model hold
+        ``GaussianProcessRegressor``) and the assumptions of its model hold, for example the linearity
       - none
     * - :class:`~skuq.regressors.RecalibratedRegressor`
       - the estimator has a predictive distribution fitted to the training rows (NGBoost, CatBoost, XGBoost, quantile
