@@ -270,7 +270,11 @@ def test_a_constraint_on_coverage_decides(engine):
 @pytest.mark.laws
 @pytest.mark.parametrize("engine", ENGINES)
 def test_candidates_that_satisfy_the_constraints_are_not_pruned_for_their_crps(engine):
-    narrow = {"estimator": BayesianRidge(), "methods": ["native"], "params": {"lambda_1": loguniform(1e-6, 1)}}
+    narrow = {
+        "estimator": BayesianRidge(),
+        "methods": ["native"],
+        "params": {"lambda_1": loguniform(1e-6, 1)},
+    }
     wide = {"estimator": DummyRegressor(), "methods": ["residual"]}
     space = {"estimators": {"narrow": narrow, "wide": {**wide, "params": {"strategy": ["mean", "median"]}}}}
     target = X[:, 0] + 0.5 * np.abs(X[:, 1])
