@@ -33,6 +33,8 @@ AUTOML_TESTS := tests/integrations tests/prediction/_rules/test_automl.py skuq/i
 TOOLS := pytest pytest-timeout pytest-xdist psutil hypothesis mpmath
 
 export MPLBACKEND := Agg
+# Compiled modules are stored. Without them, each process of a test compiles all packages that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 # One process per core and one thread per process: more threads would wait for each other. Each process runs a share of
 # the test files, so that fixtures are created once. A process without work takes tests from the others.

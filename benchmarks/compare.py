@@ -81,7 +81,7 @@ def cases() -> dict[str, Callable[[], object]]:
         "log score, calibrated forecasts": lambda: nll_loss(y, dist),
         "recalibrate": lambda: EmpiricalRecalibrator().fit(normal, y).transform(normal).interval(0.9),
         "recalibrate, Gaussian process": lambda: GPNormalRecalibrator().fit(normal[:200], y[:200]),
-        "report": lambda: uncertainty_report(y, normal, n_resamples=50, n_simulations=0, random_state=0),
+        "report": lambda: uncertainty_report(y, normal, n_resamples=50, n_draws=0, random_state=0),
         "uncertainty characteristics curve": lambda: uncertainty_characteristics_curve(y, normal).area(),
         "metrics in blocks": lambda: MetricAccumulator().update(y, normal),
         "size of the pickle, linear model": lambda: len(pickle.dumps(residual)),

@@ -202,7 +202,7 @@ def proper_scores(big: Data) -> Iterator[Line]:
         yield Line(
             f"CRPS, 1e4 ensembles of 100, {own}",
             members.size,
-            lambda own=own: crps_loss(target, Empirical(members), estimator=own),
+            lambda own=own: crps_loss(target, Empirical(members), crps_estimator=own),
             f"{name} {peer}",
             lambda peer=peer: rules.crps_ensemble(target, members, estimator=peer).mean(),
             target=1.5,

@@ -27,7 +27,6 @@ import skuq.displays
 import skuq.recalibration
 from skuq.classifiers import ConformalClassifier
 from skuq.distributions import (
-    BetaRecalibrated,
     Distribution,
     Empirical,
     Mixture,
@@ -37,6 +36,7 @@ from skuq.distributions import (
     Quantiles,
     StudentT,
 )
+from skuq.distributions._beta_recalibrated import BetaRecalibrated
 from skuq.evaluation import Tilt, bootstrap_interval, paired_permutation_test, shift_curve, uncertainty_report
 from skuq.metrics import (
     adversarial_group_calibration_curve,
@@ -259,14 +259,14 @@ def metric_lines() -> Iterator[Line]:
 
 
 def resampling_lines() -> Iterator[Line]:
-    few = {"n_resamples": 20, "n_simulations": 10}
+    few = {"n_resamples": 20, "n_draws": 10}
 
     def interval(y: np.ndarray, dist: Normal) -> object:
         return bootstrap_interval(y, dist, "crps", random_state=0)
 
     def test(y: np.ndarray, dist: Normal) -> object:
         other = Normal(dist.loc, 1.1 * dist.scale)
-        return paired_permutation_test(y, dist, other, "crps", n_permutations=100, random_state=0)
+        return paired_permutation_test(y, dist, other, "crps", n_resamples=100, random_state=0)
 
     def report(y: np.ndarray, dist: Normal) -> object:
         return uncertainty_report(y, dist, **few, random_state=0)
@@ -322,11 +322,11 @@ def drawn(name: str, n: int) -> Any:
         return of_class.from_result(simulate_coverage(estimator, process, n_simulations=3, random_state=0))
     if name == "ScoreDecompositionDisplay":
         y, dist = forecast(n)
-        return of_class.from_predictions(y, {"model": dist}, n_redraws=0)
+        return of_class.from_predictions(y, {"model": dist}, n_draws=0)
     if name == "RelativeEconomicValueDisplay":
         return of_class.from_predictions(*forecast(n), threshold=0.5)
     if name == "QuantileReliabilityDisplay":
-        return of_class.from_predictions(*forecast(n), n_redraws=10)
+        return of_class.from_predictions(*forecast(n), n_draws=10)
     return of_class.from_predictions(*forecast(n))
 
 

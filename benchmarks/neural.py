@@ -153,7 +153,7 @@ def chung_2021(epochs: int) -> None:
         CASE_SIZES[1:-1],
         batch_size=1000,
         max_epochs=epochs,
-        validation_size=1 / 3,
+        held_out_size=1 / 3,
         calibration=None,
         learning_rate=LR,
         lr_schedule="constant",

@@ -157,7 +157,7 @@ def measure(y: np.ndarray, dist: Any) -> dict[str, float]:
 
 def simultaneous_coverage(dist: Any, y: np.ndarray) -> float:
     bounds = dist.interval(0.9, simultaneous=True)
-    return float(np.mean(((bounds[..., 0] <= y) & (y <= bounds[..., 1])).all(axis=1)))
+    return float(np.mean(((bounds[:, 0] <= y) & (y <= bounds[:, 1])).all(axis=1)))
 
 
 def table_of_dependence(seeds: int) -> pd.DataFrame:

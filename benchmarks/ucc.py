@@ -92,7 +92,7 @@ def compare_curves() -> None:
 def compare_reports() -> None:
     for n in (1_000, 100_000):
         y, dist = forecast(n)
-        values = partial(uncertainty_report, y, dist, n_resamples=0, n_simulations=0)
+        values = partial(uncertainty_report, y, dist, n_resamples=0, n_draws=0)
         own, memory = median_time(values, 3), peak_arrays(values, n)
         whole = median_time(partial(uncertainty_report, y, dist, random_state=0)) if n < 10_000 else np.nan
         if importlib.util.find_spec("uncertainty_toolbox") is None:
@@ -118,7 +118,7 @@ def compare_resampling() -> None:
     loop = median_time(lambda: [np.mean((rows - rows_b) * rng.choice([-1, 1], n)) for _ in range(resamples)])
     line("paired_permutation_test, CRPS", n, "a loop over permutations", own, loop, 0.0)
     own = median_time(
-        lambda: paired_permutation_test(y, dist, other, "mace", n_permutations=100, random_state=0)
+        lambda: paired_permutation_test(y, dist, other, "mace", n_resamples=100, random_state=0)
     )
     line("paired_permutation_test, MACE, 100", n, "-", own, np.nan, 0.0)
 

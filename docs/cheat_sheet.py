@@ -2,44 +2,9 @@
 
 import textwrap
 from pathlib import Path
-from typing import NamedTuple
 
 from matplotlib.figure import Figure
-from public_names import sections
-
-# Code that shows the use of a module, with data X, y, X_new, y_new and a regressor `forest` of scikit-learn.
-# tests/test_cheat_sheet.py runs the code in the order of the sheet.
-USES = {
-    "skuq.regressors": (
-        "model = UncertaintyRegressor(forest)",
-        "model.fit(X, y)",
-        "model.predict_interval(X_new, coverage=0.9)",
-    ),
-    "skuq.prediction": ("dist = predict_dist(model, X_new)",),
-    "skuq.distributions": (
-        "dist.mean(), dist.std(), dist.interval(0.9)",
-        "dist.quantile([0.1, 0.5, 0.9]), dist.cdf(200)",
-    ),
-    "skuq.metrics": (
-        "crps_loss(y_new, dist)",
-        'cross_val_score(model, X, y, scoring=get_scorer("neg_crps"))',
-    ),
-    "skuq.recalibration": ("RecalibratedRegressor(model, StdScalingRecalibrator()).fit(X, y)",),
-    "skuq.evaluation": ("uncertainty_report(y_new, dist)",),
-    "skuq.displays": ("CalibrationCurveDisplay.from_predictions(y_new, dist)",),
-    "skuq.model_selection": ("cross_val_predict_dist(model, X, y)",),
-    "skuq.monitoring": (
-        'total = MetricAccumulator("crps", "picp")',
-        "total.update(y_new, dist).result()",
-    ),
-    "skuq.classifiers": (
-        "sets = ConformalClassifier(GaussianNB()).fit(X, y > 0)",
-        "sets.predict_set(X_new, 0.9)",
-    ),
-    "skuq.neural": ("DeepEnsembleRegressor(5).fit(X, y)",),
-    "skuq.datasets": ("X, y = load_concrete(return_X_y=True)",),
-}
-FIRST = ("skuq.regressors", "skuq.prediction", "skuq.distributions", "skuq.recalibration", "skuq.metrics")
+from public_names import sections, start
 
 INCHES, MARGIN, N_COLUMNS, GAP = (11.69, 8.27), 0.35, 3, 0.2
 """A4 in landscape format."""
@@ -50,34 +15,12 @@ SIZES = (8.0, 7.5, 7.0, 6.5, 6.0, 5.5)
 COLORS = {"title": "#0b5394", "code": "#7a3e00", "names": "#111111"}
 
 
-class Block(NamedTuple):
-    """Heading, code and names of a section."""
-
-    title: str
-    code: tuple[str, ...]
-    module: str
-    names: tuple[str, ...]
-
-
-def blocks():
-    """Return the blocks in the order of the sheet. The first block of a module has its code."""
-    order = {module: k for k, module in enumerate(FIRST)}
-    found, seen = [], set()
-    for module, title, names in sorted(sections(), key=lambda section: order.get(section.module, len(order))):
-        code = () if module in seen else USES.get(module, ())
-        seen.add(module)
-        heading = f"{module}: {title[0].lower()}{title[1:]}" if title else module
-        found.append(Block(heading, code, module, names))
-    return found
-
-
 def page():
-    """Return the page as reStructuredText."""
-    lines = []
-    for title, code, module, names in blocks():
-        links = ", ".join(f":obj:`{name} <{module}.{name}>`" for name in names)
-        shown = [".. code-block:: python", "", *(f"    {line}" for line in code), ""] if code else []
-        lines += [f".. rubric:: {title}", "", *shown, links, ""]
+    """Return the page as reStructuredText: the code of the front row, and links to all names."""
+    lines = [".. rubric:: Start here", "", ".. code-block:: python", "", *(f"    {x}" for x in start()), ""]
+    for section in sections():
+        links = ", ".join(f":obj:`{name} <{section.module}.{name}>`" for name in section.names)
+        lines += [f".. rubric:: {section.heading}", "", links, ""]
     return "\n".join(lines)
 
 
@@ -86,11 +29,12 @@ def columns(size):
     width = ((INCHES[0] - 2 * MARGIN - (N_COLUMNS - 1) * GAP) / N_COLUMNS) * 72
     n_characters = int(width / (ADVANCE * size))
     n_lines = int((INCHES[1] - 2 * MARGIN - 0.3) * 72 / (LEADING * size))
+    blocks = [("Start here", "code", start())]
+    blocks += [(section.heading, "names", [", ".join(section.names)]) for section in sections()]
     filled = [[]]
-    for title, code, _, names in blocks():
+    for title, style, texts in blocks:
         lines = [("title", title)]
-        lines += [("code", part) for line in code for part in textwrap.wrap(line, n_characters)]
-        lines += [("names", line) for line in textwrap.wrap(", ".join(names), n_characters)]
+        lines += [(style, part) for text in texts for part in textwrap.wrap(text, n_characters)]
         if len(filled[-1]) + len(lines) > n_lines:
             filled.append([])
         filled[-1] += [*lines, ("names", "")]

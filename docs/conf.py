@@ -21,9 +21,9 @@ import no_break
 import peer_tables
 import pool_pictures
 import prose
+import public_names
 import published_tables
 import recalibration_pictures
-import redirects as moved_pages
 import site_options
 
 os.environ["MPLBACKEND"] = "Agg"
@@ -49,7 +49,6 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
-    "sphinx_reredirects",
 ]
 templates_path = ["_templates"]
 html_static_path = ["_static", str(mathml.FONTS)]
@@ -64,7 +63,6 @@ nitpick_ignore_regex = [(r"py:.*", r"(?!skuq\b).*")]
 
 # The reference: one page per public name, generated from docs/reference/api.rst.
 autosummary_generate = True
-redirects = moved_pages.redirects()  # old pages lead to the new ones
 autodoc_typehints = "none"  # numpydoc sections state the types in words
 numpydoc_show_class_members = False
 numpydoc_show_inherited_class_members = False
@@ -148,6 +146,7 @@ def setup(app):
     app.add_config_value("site", "", "env")
     app.add_transform(no_break.NoBreakTransform)
     app.add_transform(prose.LanguageTransform)
+    app.connect("missing-reference", public_names.link_result)
     app.connect("build-finished", site_options.write_versions)
     app.connect("build-finished", llms.write_index)
     app.connect("builder-inited", changelog.write_changelog)

@@ -36,15 +36,17 @@ def page_lines(titles, address):
 
 
 def name_lines(address):
-    """Return the headings of the modules, and a link and a summary for each public name."""
+    """Return the headings of the modules, and a link and a summary for each public name and result object."""
+
+    def link(module, name):
+        page = f"{address}reference/generated/{module}.{name}.html"
+        return f"- [{name}]({page}): {public_names.summary(module, name)}"
+
     lines = []
-    for module, title, names in public_names.sections():
-        lines += [f"## {module}: {title}" if title else f"## {module}", ""]
-        for name in names:
-            page = f"{address}reference/generated/{module}.{name}.html"
-            lines.append(f"- [{name}]({page}): {public_names.summary(module, name)}")
-        lines.append("")
-    return lines
+    for section in public_names.sections():
+        links = [link(section.module, name) for name in section.names]
+        lines += [f"## {section.heading}", "", *links, ""]
+    return [*lines, "## Result objects", "", *(link(*pair) for pair in public_names.results()), ""]
 
 
 def text(titles, site):

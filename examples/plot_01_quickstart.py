@@ -84,7 +84,7 @@ for name, dist in forecasts.items():
 # Intervals of individual rows
 # ----------------------------
 #
-# The rows are in the order of the prediction. Observations outside their interval are marked.
+# The rows are in the order of the observed value. Observations outside their interval are marked.
 display = IntervalDisplay.from_predictions(
     y_test, forecasts["selected"], target_name="strength (MPa)"
 )

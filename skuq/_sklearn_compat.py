@@ -200,16 +200,20 @@ def _run_task(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
 
 
 def run_parallel(
-    tasks: Iterable[Task], *, n_jobs: int | None, one_by_one: bool = False, **options: Any
+    tasks: Iterable[Task], *, n_jobs: int | None, one_by_one: bool = False, verbose: int = 0, **options: Any
 ) -> Iterable[Any]:
-    """Return the results of tasks from `delayed`, in the order of the tasks."""
+    """Return the results of tasks from `delayed`, in the order of the tasks.
+
+    With ``verbose=1``, joblib prints about ten lines. Its own level 1 prints only at the end of a few tasks.
+    """
     with parallel_config("sequential") if n_jobs == 1 else sequential_in_cluster_task():
         backend, n_jobs_of_backend = get_active_backend()
         gradual = one_by_one and (isinstance(backend, SequentialBackend) or backend.supports_return_generator)
         # One job runs without joblib, whose overhead is as long as a linear prediction for one row.
         requested = n_jobs_of_backend if n_jobs is None else n_jobs
-        one_job = requested in (None, 1) and backend.effective_n_jobs(1) == 1 and not options.get("verbose")
-        parallel = Parallel(n_jobs=n_jobs, return_as="generator" if gradual else "list", **options)
+        one_job = requested in (None, 1) and backend.effective_n_jobs(1) == 1 and not verbose
+        returned = "generator" if gradual else "list"
+        parallel = Parallel(n_jobs=n_jobs, return_as=returned, verbose=10 * verbose, **options)
     if one_job:
         here = (_run_task(*task) for task in tasks)
         return here if gradual else list(here)

@@ -499,6 +499,19 @@ def test_a_breach_is_found(subtests):
             assert message in found
 
 
+def test_modules_that_complete_a_class_of_another_module_are_imported(modules):
+    """`Distribution._supported = Supported` has an effect only if some module imports this one."""
+    imported = set().union(*module_edges(modules).values())
+    completing = {
+        name
+        for name, module in modules.items()
+        for node in module.tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute)
+    }
+    assert completing
+    assert completing <= imported
+
+
 def test_a_long_cycle_is_found():
     files = {
         "metrics/a.py": "from skuq.metrics.b import f",

@@ -229,7 +229,7 @@ def test_few_modules_are_entered():
     fit = CallPath("").of(lambda: UncertaintyRegressor(Ridge(), random_state=0).fit(X, Y))
     assert len(fit.entered) <= 48
     dist = predict_dist(BayesianRidge().fit(X, Y), X)
-    few = {"n_resamples": 20, "n_simulations": 10}
+    few = {"n_resamples": 20, "n_draws": 10}
     report = CallPath("").of(lambda: uncertainty_report(Y, dist, random_state=0, **few))
     # 15 of them are families of metrics, and 4 compute the parts of the CRPS.
     assert len(report.entered) <= 40

@@ -27,7 +27,6 @@ from skuq.neural import (
 )
 from skuq.recalibration import ConformalRecalibrator, IsotonicRecalibrator, StdScalingRecalibrator
 from skuq.regressors import (
-    BootstrapRegressor,
     ConformalRegressor,
     CrossConformalRegressor,
     MixtureRegressor,
@@ -87,8 +86,6 @@ def test_21_data_sets(real_data):
         MixtureRegressor,
         f"cover {pool:.1f} % of the test rows without this recalibrator, and {recalibrated:.1f} % with it",
     )
-    bootstrap = 100 * number["bootstrap of a forest"]["coverage"]
-    assert claims(BootstrapRegressor, f"For a default random forest, 90 % intervals cover {bootstrap:.0f} %")
     assert round(fitted["coverage"], 1) == 0.8
     assert claims(MultiQuantileRegressor, "90 % intervals of gradient boosting cover about 80 %")
     assert (
@@ -207,7 +204,6 @@ def test_layers_of_the_deep_ensemble():
 
 
 def test_constants_of_docstrings():
-    assert claims(BootstrapRegressor, f":math:`2 \\varphi(1) = {2 * norm.pdf(1):.2f}` times the variance")
     median = norm.ppf(0.75)  # of the absolute standardized residual
     assert claims(StdScalingRecalibrator, f":math:`{median:.4f}\\,\\sigma_i` for a normal distribution")
     # relative variances, times n: of the sample median by its density, and of the root mean square

@@ -57,7 +57,7 @@ NETWORK = {"hidden_layer_sizes": (4,), "max_epochs": 3, "n_estimators": 4, "n_dr
 VARIANTS = [
     ("BootstrapRegressor", {"noise": "heteroscedastic"}),
     ("ConformalRegionRegressor", {"method": "cv+", "cv": 3}),
-    ("ConformalRegressor", {"method": "split", "calibration_size": 20}),
+    ("ConformalRegressor", {"method": "split", "held_out_size": 20}),
     ("ConformalRegressor", {"method": "normalized", "symmetric": False}),
     ("CrossConformalRegressor", {"method": "cv+", "cv": 4}),
     ("CrossConformalRegressor", {"method": "jackknife+ab", "aggregate": "median", "n_estimators": 12}),

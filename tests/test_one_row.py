@@ -16,7 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from skuq import _sklearn_compat, predict_dist
 from skuq._fitting import columns as columns_module
 from skuq._fitting.columns import ScaleFeatures
-from skuq.distributions import LevelMap, Normal, Recalibrated, StudentT, affine
+from skuq.distributions import Normal, StudentT, affine
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
@@ -196,7 +198,7 @@ def test_words_still_become_numbers():
     np.testing.assert_array_equal(features(np.array([[1.0, 2.0]]), np.zeros(1)), [[-1.0, 2.0, 0.0]])
 
 
-def test_jobs_give_their_results_in_order():
+def test_jobs_give_their_results_in_order(capsys):
     def run(**options):
         return list(_sklearn_compat.run_parallel(map(_sklearn_compat.delayed(abs), [-1, 2]), **options))
 
@@ -206,3 +208,7 @@ def test_jobs_give_their_results_in_order():
     assert run(n_jobs=2, prefer="threads") == run(n_jobs=1, verbose=1) == [1, 2]
     with pytest.raises(ValueError, match="n_jobs == 0"):
         run(n_jobs=0)
+    # lines before the last task ends
+    tasks = map(_sklearn_compat.delayed(abs), [-1] * 5)
+    assert list(_sklearn_compat.run_parallel(tasks, n_jobs=1, verbose=1)) == [1] * 5
+    assert "Done   4 tasks" in capsys.readouterr().err

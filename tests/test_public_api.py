@@ -1,4 +1,4 @@
-"""The public names of skuq are those of docs/reference/api.rst, and each is documented in full."""
+"""The public names of skuq are those of docs/reference/api.rst; each, and each result, is documented."""
 
 from __future__ import annotations
 
@@ -45,6 +45,13 @@ def documented() -> dict[str, list[str]]:
 
 PUBLIC = documented() | {"skuq": ALIASES}
 
+# Modules and names of the classes that functions return and no package exports.
+RESULTS = re.findall(
+    r"^    ~(skuq\.[\w.]+)\.(\w+)$",
+    (ROOT / "docs" / "reference" / "results.rst").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
+
 # Names of skuq itself, without another module.
 OWN = {"__version__", "show_versions"}
 
@@ -72,6 +79,7 @@ FORBIDDEN = {
 FORBIDDEN_AT_THE_TOP = FORBIDDEN | {"EX01"}  # functions and classes have an example, methods need none
 
 NAMES = [(module, name) for module, names in PUBLIC.items() if module != "skuq" for name in names]
+NAMES += RESULTS
 
 
 def load(module: str) -> ModuleType:
@@ -143,6 +151,12 @@ def test_nothing_else_looks_public(module):
             and not (inspect.ismodule(value) and value.__name__ in {*PUBLIC, *ROOMS})
         }
     assert visible == set(PUBLIC[module]) - {"__version__"}
+
+
+def test_result_objects_are_in_the_modules_of_their_page_and_not_exported():
+    assert len(RESULTS) == len({name for _, name in RESULTS}) > 20
+    assert all(load(module).__name__ == getattr(load(module), name).__module__ for module, name in RESULTS)
+    assert not {name for _, name in RESULTS} & {name for names in PUBLIC.values() for name in names}
 
 
 @pytest.mark.parametrize("name", [name for name in PUBLIC["skuq"] if name not in OWN])

@@ -222,8 +222,8 @@ def test_a_compiled_metric_without_a_signature_may_be_resampled():
 
 def test_thresholds_of_a_wrong_shape_are_named():
     dist = Normal(X[:, 0], np.ones(80))
-    with pytest.raises(ValueError, match=r"`thresholds` must be a number or a non-empty 1-D array"):
-        score_decomposition(y, dist, method="threshold", thresholds=[[0.0, 1.0]])
+    with pytest.raises(ValueError, match=r"`threshold` must be a number or a non-empty 1-D array"):
+        score_decomposition(y, dist, method="threshold", threshold=[[0.0, 1.0]])
 
 
 def test_forecasts_that_equal_one_target_have_no_loss_to_decompose():
@@ -257,7 +257,7 @@ def test_a_second_fit_forgets_the_calibration_rows():
 def test_functional_of_a_model_of_another_package_has_out_of_fold_values():
     from sklearn.linear_model import BayesianRidge
 
-    model = FunctionalRegressor(BayesianRidge(), functional="quantile", level=0.9)
+    model = FunctionalRegressor(BayesianRidge(), functional="quantile", levels=0.9)
     assert model.fit(X, y).predict(X).shape == (80,)
 
 

@@ -22,19 +22,19 @@ from skuq.distributions import (
     Empirical,
     EmpiricalJoint,
     Hurdle,
-    LevelMap,
     Mixture,
     Normal,
     NormalJoint,
     Quantiles,
-    Recalibrated,
     SharedEmpirical,
-    SharedSteps,
-    StepTable,
     StudentT,
     Truncated,
     as_distribution,
 )
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
+from skuq.distributions._shared_steps import SharedSteps
+from skuq.distributions._step_table import StepTable
 from skuq.metrics._spec import all_specs
 from skuq.regressors import (
     BootstrapRegressor,
@@ -193,13 +193,13 @@ TABLES = {
     "reliability table": metrics.reliability_table,
     "Murphy curve": lambda y, dist: metrics.murphy_curve(y, dist).scores,
     "characteristics": lambda y, dist: metrics.uncertainty_characteristics_curve(y, dist).bandwidth,
-    "score decomposition": lambda y, dist: evaluation.score_decomposition(y, dist, n_redraws=0).parts,
+    "score decomposition": lambda y, dist: evaluation.score_decomposition(y, dist, n_draws=0).parts,
     "quantile reliability": lambda y, dist: evaluation.quantile_reliability_curve(y, dist, band=None),
     "probability reliability": lambda y, dist: evaluation.probability_reliability_curve(
         y, dist, threshold=0.5, band=None
     ),
     "report": lambda y, dist: evaluation.uncertainty_report(
-        y, dist, n_resamples=0, n_simulations=0, random_state=0
+        y, dist, n_resamples=0, n_draws=0, random_state=0
     ),
     "expected loss": lambda y, dist: evaluation.expected_loss(dist, "absolute"),
 }

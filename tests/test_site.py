@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import functools
 import http.server
-import importlib
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from urllib.parse import urldefrag
 
@@ -72,19 +70,6 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture
-def redirects(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(ROOT / "docs")
-    return importlib.import_module("redirects")
-
-
-def test_moved_pages_belong_to_names_that_exist(redirects: ModuleType) -> None:
-    names = {f"{module}.{name}" for module in PUBLIC for name in PUBLIC[module]}
-    moved = redirects.moved_names()
-    assert names.isdisjoint(moved)
-    assert set(moved.values()) <= names
-
-
-@pytest.fixture
 def address() -> Iterator[str]:
     """Serve the built site."""
     index = SITE / "index.html"
@@ -135,13 +120,9 @@ class Visitor:
         self.links[page] = {target or "index.html" for target in targets}
 
 
-def test_the_site_in_a_browser(address: str, browser: Any, redirects: ModuleType, subtests: Any) -> None:
+def test_the_site_in_a_browser(address: str, browser: Any, subtests: Any) -> None:
     pages = {page.relative_to(SITE).as_posix() for page in SITE.rglob("*.html")}
-    moved = {f"{page}.html": Path(page).with_name(target) for page, target in redirects.redirects().items()}
-    with subtests.test("moved pages lead to pages of the site"):
-        assert moved.keys() <= pages
-        assert [page for page in moved.values() if page.as_posix() not in pages] == []
-    pages = {page for page in pages - moved.keys() if not page.startswith("_static")}  # parts of the theme
+    pages = {page for page in pages if not page.startswith("_static")}  # parts of the theme
     visitor = Visitor(address, browser.new_page())
     for page in sorted(pages):
         visitor.visit(page)

@@ -13,9 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq.distributions import (
-    ConformalPredictive,
     Empirical,
-    LevelMap,
     Mixture,
     Normal,
     NormalMixture,
@@ -25,6 +23,8 @@ from skuq.distributions import (
     StudentT,
     concat,
 )
+from skuq.distributions._conformal_predictive import ConformalPredictive
+from skuq.distributions._level_map import LevelMap
 from skuq.evaluation import (
     bootstrap_interval,
     conditional_coverage_estimate,

@@ -52,7 +52,7 @@ if __name__ == "__main__":
     mean, std = model.predict(X, return_std=True)
     rows = [f"{a},{b},{c},Köln" for a, b, c in zip(y, mean, std)]
     Path("prüfung.csv").write_text("\\n".join(["Größe,mean,std,Ort", *rows]), encoding="utf-8")
-    columns = ["--y", "Größe", "--loc", "mean", "--scale", "std", "--groups", "Ort", "--simulations", "0"]
+    columns = ["--y", "Größe", "--loc", "mean", "--scale", "std", "--groups", "Ort", "--draws", "0"]
     if find_spec("jinja2"):
         raise SystemExit(main(["report", "prüfung.csv", *columns, "--quiet", "--output", "bericht ä.html"]))
 """

@@ -28,8 +28,8 @@ WITH_SELF = {f"skuq.{name}" for name in ("displays", "regressors", "recalibratio
 # These packages ship no types, or only types that exclude valid objects.
 OTHER_PACKAGES = {
     "X", "X_test", "callbacks", "censoring_estimator", "classifier", "cv", "estimator", "estimators",
-    "fit_params", "frozen", "kernel", "kwargs", "module", "net_params", "noise_estimator",
-    "recalibrator", "regressor", "scale_estimator", "scorer", "scoring", "validation_size", "y",
+    "fit_params", "frozen", "held_out_size", "kernel", "kwargs", "module", "net_params", "noise_estimator",
+    "recalibrator", "regressor", "scale_estimator", "scorer", "scoring", "y",
     "y_pred", "y_pred_a", "y_pred_b",
 }  # fmt: skip
 MAX_ANY = 441

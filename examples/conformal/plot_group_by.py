@@ -24,9 +24,7 @@ boosting = HistGradientBoostingRegressor(
 tables = []
 for train, test in ShuffleSplit(10, test_size=0.4, random_state=0).split(X):
     for name, group_by in {"together": None, "by group": "Sex"}.items():
-        model = ConformalRegressor(
-            boosting, group_by=group_by, calibration_size=0.4, random_state=0
-        )
+        model = ConformalRegressor(boosting, group_by=group_by, held_out_size=0.4, random_state=0)
         bounds = model.fit(X.iloc[train], y.iloc[train]).predict_interval(X.iloc[test])
         table = conditional_coverage(y.iloc[test], bounds, groups=X["Sex"].iloc[test])
         tables.append(100 * table["coverage"].rename(name))

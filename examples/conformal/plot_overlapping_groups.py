@@ -36,7 +36,7 @@ boosting = HistGradientBoostingRegressor(
 tables = []
 for train, test in ShuffleSplit(10, test_size=0.4, random_state=0).split(X):
     for name, basis in {"without basis": None, "with basis": groups}.items():
-        model = ConformalRegressor(boosting, basis=basis, calibration_size=0.4, random_state=0)
+        model = ConformalRegressor(boosting, basis=basis, held_out_size=0.4, random_state=0)
         low, high = model.fit(X.iloc[train], y.iloc[train]).predict_interval(X.iloc[test]).T
         covered = (low <= y.iloc[test]) & (y.iloc[test] <= high)
         member = groups(X.iloc[test]).assign(all=True)

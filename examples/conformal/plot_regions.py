@@ -31,7 +31,7 @@ print(pd.DataFrame(table).round(2))
 box, ellipsoid = (region[[0]] for region in regions.values())
 center = ellipsoid.center[0]
 errors = y[test] - regions["ellipsoid"].center
-(left, right), (bottom, top) = box.bounds()[0]
+(left, bottom), (right, top) = box.bounds()[0]
 angle = np.linspace(0, 2 * np.pi, 200)
 circle = ellipsoid.radius[0] * np.stack([np.cos(angle), np.sin(angle)])
 curve = center[:, np.newaxis] + np.linalg.cholesky(ellipsoid.covariance[0]) @ circle

@@ -25,7 +25,7 @@ models = {
 options = {
     "fractions": [0.02, 0.05, 0.1, 0.2, 0.5, 1.0],
     "n_groups": 10,
-    "n_trials": 5,
+    "n_resamples": 5,
     "random_state": 0,
 }
 ax = None

@@ -22,7 +22,7 @@ y = rng.normal(mean, 1.5 * std)
 season = np.where(rng.random(800) < 0.5, "summer", "winter")
 
 report = HTMLReport.from_predictions(
-    y, Normal(mean, std), groups=season, n_resamples=100, n_simulations=50, title="Demand forecast"
+    y, Normal(mean, std), groups=season, n_resamples=100, n_draws=50, title="Demand forecast"
 )
 for finding in report.findings["model"]:
     print(fill(f"{finding.severity}: {finding.title}. {finding.words}", width=84))

@@ -29,9 +29,7 @@ for n_features in range(1, 6):
     dist = model.predict_dist(X_test[:, :n_features])
     for factor in (0.7, 1.0, 1.5):
         forecast = dist.mean(), factor * dist.std()
-        report = uncertainty_report(
-            y_test, forecast, metrics=metrics, n_resamples=0, n_simulations=0
-        )
+        report = uncertainty_report(y_test, forecast, metrics=metrics, n_resamples=0, n_draws=0)
         rows[f"{n_features} features, {factor}"] = report["value"]
 table = pd.DataFrame(rows).T
 print(table.round(3))

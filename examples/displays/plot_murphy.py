@@ -34,7 +34,7 @@ _, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 for name, dist in dists.items():
     MurphyDisplay.from_predictions(y_test, dist, name=name, ax=left)
     if name != "least squares":
-        options = {"functional": "quantile", "level": 0.9, "reference": dists["least squares"]}
+        options = {"functional": "quantile", "levels": 0.9, "reference": dists["least squares"]}
         MurphyDisplay.from_predictions(y_test, dist, name=name, ax=right, **options)
     pinball = pinball_loss(y_test, dist, levels=[0.9])
     strong = threshold_weighted_crps_loss(y_test, dist, lower=60.0)

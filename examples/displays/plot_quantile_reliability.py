@@ -34,7 +34,7 @@ forecasts = {"varying spread": varying, "constant spread": constant}
 _, axes = plt.subplots(1, 2, figsize=(10.4, 5.2), layout="constrained")
 for (name, dist), ax in zip(forecasts.items(), axes, strict=True):
     QuantileReliabilityDisplay.from_predictions(
-        y_test, dist, level=0.9, unit="rings", name=name, ax=ax
+        y_test, dist, levels=0.9, unit="rings", name=name, ax=ax
     )
     parts = score_decomposition(y_test, dist, score="pinball", levels=0.9, random_state=0)
     print(

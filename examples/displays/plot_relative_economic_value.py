@@ -36,11 +36,11 @@ forecasts["forest, mean only"] = (forecasts["forest"].mean(), 0.0)
 ax = None
 for name, dist in forecasts.items():
     display = RelativeEconomicValueDisplay.from_predictions(
-        y_test, dist, threshold=25.0, event="below", name=name, ax=ax
+        y_test, dist, threshold=25.0, above=False, name=name, ax=ax
     )
     ax = display.ax_
 ratios = [0.05, 0.3, 0.6]
 table = relative_economic_value(
-    y_test, forecasts["forest"], threshold=25.0, event="below", ratios=ratios
+    y_test, forecasts["forest"], threshold=25.0, above=False, ratios=ratios
 )
 print(table.round(2))

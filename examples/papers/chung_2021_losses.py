@@ -140,7 +140,7 @@ def standardized(networks: list[Network], epochs: int) -> list[Normal]:
             loss=loss,
             keep_best=loss,
             calibration=None,
-            validation_size=held_out,
+            held_out_size=held_out,
             learning_rate=1e-3,
             lr_schedule="constant",
             batch_size=TRAIN,

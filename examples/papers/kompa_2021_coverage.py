@@ -102,9 +102,9 @@ FIXED: dict[str, Callable[[int], Any]] = {
         n_inducing_points=10, ard=False, random_state=seed
     ),
     "skuq, plain layers": lambda seed: DeepEnsembleRegressor(
-        calibration_coverage=COVERAGE, **PLAIN, random_state=seed
+        coverage=COVERAGE, **PLAIN, random_state=seed
     ),
-    "skuq default": lambda seed: DeepEnsembleRegressor(calibration_coverage=COVERAGE, random_state=seed),
+    "skuq default": lambda seed: DeepEnsembleRegressor(coverage=COVERAGE, random_state=seed),
 }
 SEARCHED = ("ensemble", "dropout", "LL dropout", "SVI", "LL SVI")
 METHODS = ("linear regression", "sparse GP", *SEARCHED, "skuq, plain layers", "skuq default")

@@ -64,7 +64,7 @@ def measure(X: np.ndarray, y: np.ndarray, n_splits: int) -> list[dict[str, float
     for seed in range(n_splits):
         order = rng.choice(len(y), len(y), replace=False)
         train, test = order[:n_train], order[n_train:]
-        model = DeepEnsembleRegressor(calibration_coverage=0.95, **PLAIN, random_state=seed)
+        model = DeepEnsembleRegressor(coverage=0.95, **PLAIN, random_state=seed)
         dist = model.fit(X[train], y[train]).predict_dist(X[test])
         row = {f"{p:.0%}": prediction_interval_coverage(y[test], dist.interval(p)) for p in COVERAGES}
         unit = y[train].std()

@@ -328,7 +328,7 @@ def costs(
     factor = recalibrator.operating_point_.parameter
     bounds = recalibrator.transform(dist_now).interval(COVERAGE)
     before, after = (losses(now.y, each, ratio) for each in (dist_now.interval(COVERAGE), bounds))
-    best = recalibrator.fit(dist_now, now.y).optimum_.cost
+    best = recalibrator.fit(dist_now, now.y).operating_point_
     flat_then, flat_now = (
         Normal(dist.mean(), np.ones(len(dist))) for dist in (dist_then, dist_now)
     )
@@ -341,7 +341,7 @@ def costs(
         "miss rate": interval_miss_rate(now.y, bounds),
         "90 % intervals": before.mean(),
         "operating point": after.mean(),
-        "best point": best,
+        "best point": best.bandwidth + ratio * best.miss_rate,
         "constant": constant.mean(),
         "saved": 1 - after.mean() / before.mean(),
         "saved over constant": 1 - after.mean() / constant.mean(),

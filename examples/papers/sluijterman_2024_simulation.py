@@ -40,13 +40,8 @@ from skuq.distributions import Normal, StudentT
 from skuq.exceptions import SmallSampleWarning
 from skuq.neural import BootstrapNetRegressor, ConcreteDropoutRegressor, DeepEnsembleRegressor
 from skuq.regressors import ConformalRegressor, LeastSquaresRegressor, ResidualRegressor
-from skuq.simulation import (
-    EstimatedProcess,
-    KnownProcess,
-    PointwiseCoverage,
-    make_known_process,
-    simulate_coverage,
-)
+from skuq.simulation import EstimatedProcess, KnownProcess, make_known_process, simulate_coverage
+from skuq.simulation._pointwise_coverage import PointwiseCoverage
 
 LAYERS, N_TRAIN, N_VALIDATION = (40, 30, 20), 1000, 150
 GAP = (-0.2, 0.1)  # where figure 9 has few rows
@@ -83,7 +78,7 @@ def bootstrap(size: Size = FULL, n_validation: int = N_VALIDATION) -> BootstrapN
         size.n_networks,
         hidden_layer_sizes=LAYERS,
         noise_estimation="split",
-        validation_size=n_validation,
+        held_out_size=n_validation,
         calibration=None,
         max_epochs=size.n_epochs,
     )

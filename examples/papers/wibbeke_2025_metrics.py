@@ -206,7 +206,7 @@ def part(table: pd.DataFrame, study: str, setting: Setting, method: str = BEFORE
 
 def taus(table: pd.DataFrame, study: str, setting: Setting) -> pd.DataFrame:
     """Return Kendall's tau between the metrics over the sets (figures 2 and 3)."""
-    return metric_agreement(part(table, study, setting), directions=DIRECTIONS, n_permutations=1).tau
+    return metric_agreement(part(table, study, setting), directions=DIRECTIONS, n_resamples=1).tau
 
 
 def taus_of_methods(table: pd.DataFrame, setting: Setting) -> pd.DataFrame:
@@ -219,7 +219,7 @@ def taus_of_methods(table: pd.DataFrame, setting: Setting) -> pd.DataFrame:
     for _, rows in table.xs(("real", *setting), level=KEYS[:4]).groupby(level="set"):
         varied = rows.loc[:, rows.nunique() > 1]
         ways = {name: DIRECTIONS[name] for name in varied}
-        tau = metric_agreement(varied, directions=ways, n_permutations=1).tau
+        tau = metric_agreement(varied, directions=ways, n_resamples=1).tau
         found.append(tau.reindex(index=METRICS, columns=METRICS))
     return pd.concat(found).groupby(level=0, sort=False).mean()
 

@@ -173,7 +173,7 @@ def _shared(y: np.ndarray, dist: Distribution, span: float | str) -> dict[str, f
         "CRPS": crps_loss(y, dist),
         "IS": interval_score_loss(y, dist, coverage=TWENTY),
         "PICP": prediction_interval_coverage(y, dist, coverage=NOMINAL),
-        "CWC": coverage_width_loss(y, dist, coverage=NOMINAL, norm=span),
+        "CWC": coverage_width_loss(y, dist, coverage=NOMINAL, scale=span),
         "UCE": uncertainty_calibration_error(y, dist),
     }
 

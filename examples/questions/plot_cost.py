@@ -26,7 +26,7 @@ _, ax = plt.subplots(figsize=(5.6, 3.8), layout="constrained")
 for name, regressor in regressors.items():
     dist = UncertaintyRegressor(regressor, cv=3, random_state=0).fit(X, y).predict_dist(X_test)
     curve = uncertainty_characteristics_curve(y_test, dist)
-    point = curve.optimum((1.0, 30.0)).point
+    point = curve.optimum(cost=(1.0, 30.0))
     cost = point.bandwidth + 30 * point.miss_rate
     print(
         f"{name:9s} ± {point.bandwidth:.1f} MPa, {point.miss_rate:.1%} outside, cost {cost:.1f} per sample"

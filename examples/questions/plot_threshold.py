@@ -25,7 +25,7 @@ classifier = RandomForestClassifier(50, min_samples_leaf=3, random_state=0)
 for threshold in (20, 35, 50):
     classifier.fit(X, y > threshold)
     probability = {
-        "distribution": 1 - dist.cdf(threshold),
+        "distribution": dist.sf(threshold),
         "classifier": classifier.predict_proba(X_test)[:, 1],
     }
     scores = {

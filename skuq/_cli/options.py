@@ -124,7 +124,7 @@ def _add_outputs(report: argparse.ArgumentParser) -> None:
     page.add_argument("--no-json", action="store_true", help="write no JSON file next to the page")
     page.add_argument("--title", help="title of the page")
     page.add_argument("--name", action="append", default=[], help="name of the model, once per file")
-    page.add_argument("--seed", type=int, default=0, help="seed of resamples and simulations (0)")
+    page.add_argument("--seed", type=int, default=0, help="seed of resamples and draws (0)")
     page.add_argument(
         "--resamples",
         type=int,
@@ -133,11 +133,11 @@ def _add_outputs(report: argparse.ArgumentParser) -> None:
         "intervals (default 300, fewer above 300000 rows)",
     )
     page.add_argument(
-        "--simulations",
+        "--draws",
         type=int,
         metavar="N",
-        help="number of simulations of observed values from the forecasts, for the column Calibrated; 0 for "
-        "no simulations (default 100, fewer above 1000000 rows)",
+        help="number of draws of observed values from the forecasts, for the column Calibrated; 0 for no "
+        "draws (default 100, fewer above 1000000 rows)",
     )
     page.add_argument(
         "--created", metavar="TIME", help="time on the page; the same time gives identical files"
@@ -181,7 +181,7 @@ def check(options: argparse.Namespace) -> None:
         raise InputError(f"--coverage must lie between 0 and 1, got {options.coverage:g}.{hint}")
     if options.block_rows is not None and options.block_rows < 1:
         raise InputError(f"--block-rows must be at least 1, got {options.block_rows}.")
-    for name in ("resamples", "simulations"):
+    for name in ("resamples", "draws"):
         number = getattr(options, name)
         if number is not None and number < 0:
             raise InputError(f"--{name} must be at least 0, got {number}.")

@@ -87,7 +87,7 @@ def in_memory(inputs: Inputs, keywords: dict[str, Any], progress: Progress) -> H
         groups=inputs.groups(first),
         time=inputs.times(first),
         n_resamples=options.resamples,
-        n_simulations=options.simulations,
+        n_draws=options.draws,
         **keywords,
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from skuq._fitting.cross_fit import CrossFit, Split, cross_fit, resolve_cv, split_rows
-from skuq._fitting.row_sets import check_calibration_size, check_disjoint, columns_of_rows, n_held_out
+from skuq._fitting.row_sets import check_disjoint, check_held_out_size, columns_of_rows, n_held_out
 from skuq._fitting.training_data import TrainingData
 from skuq._sklearn_compat import is_pairwise
 from skuq._typing import FloatArray, IntArray
@@ -54,16 +54,16 @@ def held_out_splits(
     """
     if isinstance(owner.estimator, FrozenEstimator):
         remedy = "The frozen model is not refitted, so all rows are calibration rows."
-        check_unused(owner, ("cv", "calibration_size"), "with a FrozenEstimator", remedy)
+        check_unused(owner, ("cv", "held_out_size"), "with a FrozenEstimator", remedy)
         return None
     if cv is None or isinstance(cv, str):
-        n_last = n_held_out(check_calibration_size(owner.calibration_size), len(data))
+        n_last = n_held_out(check_held_out_size(owner.held_out_size), len(data))
         if cv is None:
             return [draw(n_last)]
         check_option(cv, "cv", ("last",))
         rows = np.arange(len(data))
         return [(rows[:-n_last], rows[-n_last:])]
-    check_unused(owner, ("calibration_size",), "with `cv`", "The splits of `cv` have their own sizes.")
+    check_unused(owner, ("held_out_size",), "with `cv`", "The splits of `cv` have their own sizes.")
     return splits_of(resolve_cv(cv), data)
 
 

@@ -17,7 +17,9 @@ import pandas as pd
 from skuq._ranks import WeightedRanks
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_integer, check_n_bins, check_option, check_unused
-from skuq.distributions import Concatenated, ConformalPredictive, Distribution
+from skuq.distributions import Distribution
+from skuq.distributions._concatenated import Concatenated
+from skuq.distributions._conformal_predictive import ConformalPredictive
 
 RARE_GROUPS = ("raise", "pool")
 

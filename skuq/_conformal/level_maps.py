@@ -7,7 +7,7 @@ from scipy.special import ndtri
 
 from skuq._ranks import WeightedRanks
 from skuq._typing import FloatArray, IntArray
-from skuq.distributions import LevelMap
+from skuq.distributions._level_map import LevelMap
 
 _MOST_KNOTS = 500
 """Maximum number of knots of each half of the map. The rows between two knots increase the coverage by less

@@ -17,7 +17,7 @@ import numpy as np
 from skuq._conformal.residuals import scores_rounded_to_cover
 from skuq._typing import FloatArray
 from skuq.distributions import JointDistribution
-from skuq.prediction import BoxRegion, EllipsoidRegion, PredictionRegion
+from skuq.prediction._regions import BoxRegion, EllipsoidRegion, PredictionRegion
 
 _RIDGE = 1e-6
 """Share of the identity that is added to a correlation matrix, so that the matrix is invertible."""

@@ -19,7 +19,8 @@ from skuq._fitting.training_data import TrainingData
 from skuq._ranks import RANK_TOLERANCE, WeightedRanks
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions import JointDistribution
-from skuq.prediction import BoxRegion, EllipsoidRegion, PredictionRegion, predict_dist
+from skuq.prediction import predict_dist
+from skuq.prediction._regions import BoxRegion, EllipsoidRegion, PredictionRegion
 
 _BLOCK_FLOATS = 1 << 21
 """Maximum number of sums in memory at the same time."""
@@ -153,9 +154,8 @@ class CrossEllipsoidRegion(PredictionRegion):
 
         Returns
         -------
-        bounds : ndarray of shape (n, d, 2)
-            Lower bounds ``bounds[:, :, 0]`` and upper bounds ``bounds[:, :, 1]``, in the units of the
-            targets.
+        bounds : ndarray of shape (n, 2, d)
+            Lower bounds ``bounds[:, 0]`` and upper bounds ``bounds[:, 1]``, in the units of the targets.
         """
         return self.box.bounds()
 

@@ -20,7 +20,8 @@ from skuq._ranks import RANK_TOLERANCE, score_level
 from skuq._typing import BoolArray, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, effective_rows
 from skuq._warnings import warn_user
-from skuq.distributions import Distribution, Quantiles, Recalibrated, concat
+from skuq.distributions import Distribution, Quantiles, concat
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.exceptions import SmallSampleWarning
 
 _COVERAGES = np.sort(np.append(np.arange(0, 100, 2) / 100, [0.95, 0.99, 0.998]))

@@ -306,8 +306,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         dist : Distribution of n rows
             Distribution in the units of y.
         """
-        self._check_new(X)
-        return self._on_support(self._predict_dist(X))
+        return self._on_support(self._predict_dist(self._check_new(X)))
 
     def transform(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row, for the next step of a Pipeline.
@@ -346,7 +345,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         y_std : ndarray of shape (n,)
             Standard deviation, in the units of y. Only returned if `return_std` is True.
         """
-        self._check_new(X)
+        X = self._check_new(X)
         if return_std:
             points, dist = self._point_and_supported_dist(X)
             return points, dist.std()
@@ -390,8 +389,10 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         """
         return self.predict_dist(X).quantile(levels)
 
-    def _check_new(self, X: Any) -> None:
+    def _check_new(self, X: Any) -> Any:
+        """Check X, and return it with the column names of `fit`: wrapped models do not repeat the warning."""
         check_new(self, X)
+        return _with_names(self, X)
 
     # ------------------------------------------------------------------------- scikit-learn
 
@@ -439,9 +440,11 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         return tags
 
 
-def _quartiles(regressor: BaseUncertaintyRegressor, X: Any) -> FloatArray:
-    """Return the predicted quartiles. X may be an array even if `fit` has received a DataFrame."""
+def _with_names(regressor: BaseUncertaintyRegressor, X: Any) -> Any:
+    """Return X with the column names of `fit`, also if X is an array."""
     names = getattr(regressor, "feature_names_in_", None)
-    if names is not None and isinstance(X, np.ndarray):
-        X = pd.DataFrame(X, columns=names)
-    return predict_quartiles(regressor, X)
+    return pd.DataFrame(X, columns=names) if names is not None and isinstance(X, np.ndarray) else X
+
+
+def _quartiles(regressor: BaseUncertaintyRegressor, X: Any) -> FloatArray:
+    return predict_quartiles(regressor, _with_names(regressor, X))

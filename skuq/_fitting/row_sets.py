@@ -37,14 +37,13 @@ def check_disjoint(splits: Iterable[tuple[IntArray, IntArray]], n: int) -> None:
             )
 
 
-def check_calibration_size(size: Any) -> float | int:
-    number = check_number(size, "calibration_size", positive=True)
+def check_held_out_size(size: Any) -> float | int:
+    number = check_number(size, "held_out_size", positive=True)
     if number == int(number) and not isinstance(size, float | np.floating):
         return int(number)
     if number >= 1:
         raise ValueError(
-            "`calibration_size` must be a share strictly between 0 and 1 or a whole number of rows, got "
-            f"{size}."
+            f"`held_out_size` must be a share strictly between 0 and 1 or a whole number of rows, got {size}."
         )
     return number
 
@@ -54,7 +53,7 @@ def n_held_out(size: float | int, n: int) -> int:
         return min(max(int(np.ceil(size * n)), 1), n - 1)
     if size >= n:
         raise ValueError(
-            f"`calibration_size` must leave rows to train on, got {size} of {n} rows. Use a smaller size, or "
+            f"`held_out_size` must leave rows to train on, got {size} of {n} rows. Use a smaller size, or "
             "pass a FrozenEstimator, which uses all rows for calibration."
         )
     return size

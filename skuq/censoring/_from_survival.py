@@ -24,7 +24,7 @@ class CensoredTarget(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> from skuq.censoring import CensoredTarget
+    >>> from skuq.censoring._from_survival import CensoredTarget
     >>> CensoredTarget(np.array([3.0, 5.0]), np.array([True, False])).event
     array([ True, False])
     """

@@ -97,12 +97,12 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         prediction sets for rows that are easy to classify are empty. With False, the most probable class is
         added to empty sets, which increases the coverage.
     cv : int, "last", splitter or iterable of (train, test), default=None
-        None holds out ``calibration_size`` rows, stratified by class. "last" holds out the last rows. Use
+        None holds out ``held_out_size`` rows, stratified by class. "last" holds out the last rows. Use
         "last" for rows in chronological order. If a splitter gives one split, such as
         ``GroupShuffleSplit(1)``, its test rows are held out. With several folds (CV+), no rows are held out:
         each row is predicted by the model that is fitted without its fold. An int k means
         ``StratifiedKFold(k, shuffle=True)``.
-    calibration_size : float or int, default=0.25
+    held_out_size : float or int, default=0.25
         Share or number of rows that are held out for calibration. Do not set it if ``cv`` gives folds or is a
         splitter, or if the estimator is a FrozenEstimator.
     n_jobs : int or None, default=None
@@ -112,7 +112,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         sets. An integer makes results reproducible. With an integer, each call of `predict_set` uses the same
         random numbers. Therefore, predict all rows in one call.
     verbose : int, default=0
-        Verbosity of joblib.
+        1 prints about ten lines to stderr while `fit` works, 2 prints more.
 
     Attributes
     ----------
@@ -228,7 +228,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         basis: Callable[[Any], Any] | Hashable | list[Hashable] | None = None,
         allow_empty: bool = False,
         cv: Any = None,
-        calibration_size: float | int = 0.25,
+        held_out_size: float | int = 0.25,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -245,7 +245,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         self.basis = basis
         self.allow_empty = allow_empty
         self.cv = cv
-        self.calibration_size = calibration_size
+        self.held_out_size = held_out_size
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

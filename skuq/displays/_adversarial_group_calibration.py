@@ -37,7 +37,7 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
     the curve is the calibration error over all rows. The dashed line is the curve of a perfectly calibrated
     model with the same number of rows. This curve is not 0, because the errors of small groups vary by
     chance. If the curve of a model is above the dashed line for small groups, the model is not calibrated in
-    some parts of the data. The band is the mean over the trials plus or minus two standard errors.
+    some parts of the data. The band is the mean over the resamples plus or minus two standard errors.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another model to
     the same axes, pass ``ax=display.ax_``.
@@ -46,8 +46,8 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
     ----------
     fractions : ndarray of shape (k,)
         Group sizes, as fractions of the number of rows.
-    worst : ndarray of shape (k, n_trials), or list of ndarray
-        Error of the worst group in each trial. A list has one array per fold.
+    worst : ndarray of shape (k, n_resamples), or list of ndarray
+        Error of the worst group in each resample. A list has one array per fold.
     reference : ndarray of shape (k,), default=None
         Mean error of a perfectly calibrated model.
     error : {"mace", "rmsce"}, default="mace"
@@ -58,7 +58,7 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
     Attributes
     ----------
     line_ : matplotlib.lines.Line2D or list of Line2D
-        The curve of the mean over the trials. A list has one line per fold.
+        The curve of the mean over the resamples. A list has one line per fold.
     band_ : matplotlib.collections.PolyCollection or None
         The band of two standard errors around the mean. None if `band` is False, or if there are several
         folds.
@@ -185,8 +185,8 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
             Error of a group.
         options : dict, default=None
             Other keywords of `skuq.metrics.adversarial_group_calibration_curve`: `fractions`, `levels`,
-            `n_groups`, `n_trials` and `random_state`. The default of `random_state` is 0, so that all curves
-            use the same groups.
+            `n_groups`, `n_resamples` and `random_state`. The default of `random_state` is 0, so that all
+            curves use the same groups.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
         name : str, default=None
@@ -239,7 +239,7 @@ def perfect_curve(n: int, keywords: dict[str, Any], n_simulations: int = 10) -> 
     forecast = Normal(np.zeros(n), np.ones(n))
     curves = [
         adversarial_group_calibration_curve(
-            rng.standard_normal(n), forecast, **{**keywords, "n_trials": 1, "random_state": seed}
+            rng.standard_normal(n), forecast, **{**keywords, "n_resamples": 1, "random_state": seed}
         ).worst
         for seed in range(n_simulations)
     ]

@@ -121,7 +121,7 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         name: str | None = None,
         ref_line: bool = True,
         band: Band | None = "simultaneous",
-        band_coverage: float = DEFAULT_COVERAGE,
+        confidence: float = DEFAULT_COVERAGE,
         line_kwargs: Style = None,
         ref_line_kwargs: Style = None,
         fill_kwargs: Style = None,
@@ -139,10 +139,10 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
             Region around the diagonal that contains the curve of a perfectly calibrated model with this
             number of rows. With "simultaneous", the region contains the whole curve with probability
-            `band_coverage` (Kolmogorov-Smirnov). With "pointwise", the region contains each single point of
+            `confidence` (Kolmogorov-Smirnov). With "pointwise", the region contains each single point of
             the curve with this probability (binomial). The region is drawn only once on the same axes.
-        band_coverage : float, default=0.9
-            Nominal coverage of the band, in (0, 1).
+        confidence : float, default=0.9
+            Probability of the band, in (0, 1).
         line_kwargs : dict, default=None
             Keywords for the curve, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None
@@ -158,7 +158,7 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         self._use_axes(ax, (5.2, 5.2))
         check_option(self.kind, "kind", list(_LABELS))
         check_option(band, "band", ["simultaneous", "pointwise", None])
-        probability = check_single_coverage(band_coverage, "band_coverage")
+        probability = check_single_coverage(confidence, "confidence")
         self._draw_band(band, probability, fill_kwargs)
         self.ref_line_ = draw_diagonal(self.ax_, ref_line_kwargs) if ref_line else None
         levels = np.concatenate([[0.0], self.levels, [1.0]])

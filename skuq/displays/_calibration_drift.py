@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _FLAGGED = "Flagged"
+_FLAGGED_BY_PIT_TOO = "Flagged: wrong coverage or PIT"  # The coverage of a flagged period may be right.
 _MOST_LABELS = 12
+_MOST_LETTERS = 60
 _SHARE_IN_BAR = 1.96  # Number of standard errors on each side of a 95 % interval.
 _NAMES = {
     "coverage": "Coverage of the central interval (%)",
@@ -160,7 +162,8 @@ class CalibrationDriftDisplay(AxesMixin):
         self._draw_reference(unit, ref_line_kwargs)
         _draw_labels(self.ax_, self.table.index)
         self.ax_.set_ylabel(_NAMES[self.quantity])
-        draw_legend(self.ax_)
+        # Above the axes, the legend hides no point.
+        draw_legend(self.ax_, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0, ncols=3)
         return self
 
     def _draw_bars(self, place: np.ndarray, unit: float, color: str, style: Style) -> None:
@@ -186,7 +189,8 @@ class CalibrationDriftDisplay(AxesMixin):
         flag = self.table["flag"].to_numpy()
         if flag.any():
             default = {"color": RED, "linestyle": "none", "marker": "o", "markersize": 6.5, "zorder": 2.5}
-            default |= {} if has_label(self.ax_, _FLAGGED) else {"label": _FLAGGED}
+            label = _FLAGGED_BY_PIT_TOO if "p_pit" in self.table else _FLAGGED
+            default |= {} if has_label(self.ax_, label) else {"label": label}
             merged = merge_style("lines.Line2D", default, style, "flag_kwargs")
             (self.flagged_,) = self.ax_.plot(place[flag], value[flag], **merged)
 
@@ -256,7 +260,18 @@ def _places(index: pd.Index[Any]) -> np.ndarray:
 
 def _draw_labels(ax: Axes, index: pd.Index[Any]) -> None:
     """Draw the labels of the periods. At most `_MOST_LABELS` labels are drawn."""
-    if not _in_order_of_values(index):
+    if isinstance(index, pd.DatetimeIndex | pd.PeriodIndex):
+        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+        locator = AutoDateLocator(maxticks=_MOST_LABELS)  # type: ignore[no-untyped-call]
+        formatter = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
+        ax.xaxis.set(major_locator=locator, major_formatter=formatter)
+    elif not _in_order_of_values(index):
         shown = choose_rows(len(index), _MOST_LABELS)
-        ax.set_xticks(shown, [str(index[i]) for i in shown])
+        names = [str(index[i]) for i in shown]
+        ax.set_xticks(shown, names)
+        if sum(map(len, names)) > _MOST_LETTERS:
+            for label in ax.get_xticklabels():
+                label.set(rotation=30, horizontalalignment="right")
+        ax.set_xlim(-0.5, len(index) - 0.5)
     ax.set_xlabel("Period")

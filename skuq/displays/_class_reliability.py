@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import FillBetweenPolyCollection, LineCollection
 
-CURVE_OPTIONS = ("labels", "of_class", "band", "band_coverage", "n_redraws", "random_state")
+CURVE_OPTIONS = ("labels", "of_class", "band", "confidence", "n_draws", "random_state")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -47,8 +47,9 @@ class ClassReliabilityDisplay(CurveMixin, Display):
     table : DataFrame, or list of DataFrame
         Table from `skuq.metrics.class_reliability_table`, or curve from
         `skuq.evaluation.probability_reliability_curve`. A list has one table per fold.
-    band_coverage : float, default=0.9
-        Nominal coverage of the band of a curve. Shown in the legend.
+    confidence : float or None, default=0.9
+        Probability of the intervals of the frequencies, or of the band of a curve. Shown in the legend. None
+        draws no intervals.
     name : str, default=None
         Name of the curve in the legend.
 
@@ -57,7 +58,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
     line_ : matplotlib.lines.Line2D or list of Line2D
         The curve. A list has one line per fold.
     intervals_ : matplotlib.collections.LineCollection or None
-        The intervals of the frequencies. None if `interval_coverage` is None, if there are several folds, or
+        The intervals of the frequencies. None if `confidence` is None, if there are several folds, or
         if the strategy is "isotonic".
     band_ : matplotlib.collections.PolyCollection or None
         The band of a curve. None if the plot shows bins, if `band` is None, or if there are several folds.
@@ -91,7 +92,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
     _of_classes = True
 
     table: pd.DataFrame | list[pd.DataFrame]
-    band_coverage: float = 0.9
+    confidence: float | None = 0.9
     name: str | None = None
 
     def plot(
@@ -100,7 +101,6 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         *,
         name: str | None = None,
         ref_line: bool = True,
-        interval_coverage: float | None = 0.9,
         line_kwargs: Style = None,
         ref_line_kwargs: Style = None,
         interval_kwargs: Style = None,
@@ -116,9 +116,6 @@ class ClassReliabilityDisplay(CurveMixin, Display):
             Name in the legend. None uses the attribute `name`.
         ref_line : bool, default=True
             Whether to draw the diagonal. It is drawn only once on the same axes.
-        interval_coverage : float or None, default=0.9
-            Nominal coverage of the confidence intervals of the frequencies, in (0, 1). None draws no
-            intervals. No intervals are drawn for the results of several folds.
         line_kwargs : dict, default=None
             Keywords for the curve, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None
@@ -143,11 +140,11 @@ class ClassReliabilityDisplay(CurveMixin, Display):
             curves, self.name if name is None else name, line_kwargs, zorder=2.2, **marker
         )
         self.band_: FillBetweenPolyCollection | None = None
-        if len(tables) == 1:
-            self.band_ = self._draw_curve_band(tables[0], self.band_coverage, color, fill_kwargs)
         self.intervals_: LineCollection | None = None
-        if interval_coverage is not None and len(tables) == 1 and binned:
-            share = check_single_coverage(interval_coverage, "interval_coverage")
+        if self.confidence is not None and len(tables) == 1:
+            share = check_single_coverage(self.confidence, "confidence")
+            self.band_ = self._draw_curve_band(tables[0], share, color, fill_kwargs)
+        if self.confidence is not None and len(tables) == 1 and binned:
             lower, upper = frequency_interval(tables[0], share)
             label = f"{percent(share)} confidence interval"
             self.intervals_ = self._draw_intervals(
@@ -170,9 +167,9 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         of_class: Any = None,
         n_bins: int = 15,
         strategy: str = "uniform",
+        confidence: float | None = 0.9,
         band: str | None = "consistency",
-        band_coverage: float = 0.9,
-        n_redraws: int = 200,
+        n_draws: int = 200,
         random_state: int | None = 0,
         sample_weight: ArrayLike | None = None,
         name: str | None = None,
@@ -197,14 +194,16 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         strategy : {"uniform", "quantile", "isotonic"}, default="uniform"
             "uniform" makes bins of equal width in [0, 1]. "quantile" makes bins of equal total weight.
             "isotonic" draws an isotonic regression without bins.
+        confidence : float or None, default=0.9
+            Probability, strictly between 0 and 1: of the confidence interval of each frequency, or that the
+            band of an isotonic curve contains the curve at a single predicted probability. None draws no
+            intervals. No intervals are drawn for the results of several folds.
         band : {"consistency", "confidence"} or None, default="consistency"
             "consistency" draws the range of the curves of calibrated probabilities. "confidence" draws the
-            range of the curves of resampled rows. None draws no band. This parameter and the next three
+            range of the curves of resampled rows. None draws no band. This parameter and the next two
             require ``strategy="isotonic"``.
-        band_coverage : float, default=0.9
-            Probability that the band contains the curve at a single predicted probability.
-        n_redraws : int, default=200
-            Number of draws or resamples for the band.
+        n_draws : int, default=200
+            Number of draws of targets, or of resamples of the rows, for the band.
         random_state : int or None, default=0
             Controls the random draws of the band.
         sample_weight : array-like of shape (n,), default=None
@@ -222,10 +221,9 @@ class ClassReliabilityDisplay(CurveMixin, Display):
             The drawn display.
         """
         check_matplotlib("ClassReliabilityDisplay.from_predictions")
-        options = {"of_class": of_class, "n_bins": n_bins, "strategy": strategy}
+        options = {"of_class": of_class, "n_bins": n_bins, "strategy": strategy, "confidence": confidence}
         if strategy == "isotonic":
-            band_options = {"band": band, "band_coverage": band_coverage, "n_redraws": n_redraws}
-            options |= {**band_options, "random_state": random_state}
+            options |= {"band": band, "n_draws": n_draws, "random_state": random_state}
         folds = [Fold(y_true, y_pred, sample_weight, labels=labels)]
         return cls._from_folds(folds, name=name, ax=ax, **options, **kwargs)
 
@@ -234,6 +232,7 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         cls,
         accumulator: ClassMetricAccumulator,
         *,
+        confidence: float | None = 0.9,
         name: str | None = None,
         ax: Axes | None = None,
         **kwargs: Any,
@@ -244,6 +243,9 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         ----------
         accumulator : ClassMetricAccumulator
             Accumulator of the rows.
+        confidence : float or None, default=0.9
+            Probability of the confidence interval of each frequency, strictly between 0 and 1. None draws no
+            intervals.
         name : str, default=None
             Name of the curve in the legend.
         ax : matplotlib.axes.Axes, default=None
@@ -257,21 +259,23 @@ class ClassReliabilityDisplay(CurveMixin, Display):
             The drawn display.
         """
         check_matplotlib("ClassReliabilityDisplay.from_accumulator")
-        return cls(table=accumulator.reliability_table(), name=name).plot(ax, **kwargs)
+        table = accumulator.reliability_table()
+        return cls(table=table, confidence=confidence, name=name).plot(ax, **kwargs)
 
     @classmethod
     def _from_folds(
         cls, folds: Sequence[Fold], *, name: str | None = None, ax: Axes | None = None, **kwargs: Any
     ) -> Self:
+        kept = {"confidence": kwargs["confidence"]} if "confidence" in kwargs else {}
         if kwargs.get("strategy") == "isotonic":
-            kept = {"band_coverage": kwargs["band_coverage"]} if "band_coverage" in kwargs else {}
             kwargs = {"random_state": 0, **kwargs, **({"band": None} if len(folds) > 1 else {})}
             curve = tables_of_folds(probability_reliability_curve, folds, CURVE_OPTIONS, kwargs)
             rest = {key: value for key, value in kwargs.items() if key not in ("n_bins", "strategy")}
             return cls(table=curve, name=name, **kept).plot(ax, **rest)
         names = ("labels", "of_class", "n_bins", "strategy")
         table = tables_of_folds(class_reliability_table, folds, names, kwargs)
-        return cls(table=table, name=name).plot(ax, **kwargs)
+        kwargs.pop("confidence", None)
+        return cls(table=table, name=name, **kept).plot(ax, **kwargs)
 
 
 def frequency_interval(table: pd.DataFrame, coverage: float) -> list[FloatArray]:

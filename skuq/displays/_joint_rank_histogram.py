@@ -88,7 +88,7 @@ class JointRankHistogramDisplay(Display):
         *,
         name: str | None = None,
         band: Band | None = "simultaneous",
-        band_coverage: float = 0.95,
+        confidence: float = 0.95,
         **kwargs: Any,
     ) -> Self:
         """Draw the histogram.
@@ -101,8 +101,8 @@ class JointRankHistogramDisplay(Display):
             Name in the legend. None uses the attribute `name`.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
             Region that contains the bins of a calibrated forecast. See `PITHistogramDisplay.plot`.
-        band_coverage : float, default=0.95
-            Nominal coverage of the band, in (0, 1).
+        confidence : float, default=0.95
+            Probability of the band, in (0, 1).
         **kwargs : dict
             The other keywords of `PITHistogramDisplay.plot`.
 
@@ -113,7 +113,7 @@ class JointRankHistogramDisplay(Display):
         """
         histogram = PITHistogramDisplay(
             proportions=self.proportions, n_rows=self.n_rows, name=self.name if name is None else name
-        ).plot(ax, band=band, band_coverage=band_coverage, **kwargs)
+        ).plot(ax, band=band, confidence=confidence, **kwargs)
         self.hist_, self.line_ = histogram.hist_, histogram.line_
         self.ref_line_, self.band_ = histogram.ref_line_, histogram.band_
         self.ax_, self.figure_ = histogram.ax_, histogram.figure_

@@ -15,7 +15,8 @@ from skuq._typing import IntArray
 from skuq._validation import check_number
 from skuq.displays._display import AxesMixin
 from skuq.displays._drawing import INK, Style, check_matplotlib, merge_style
-from skuq.evaluation import MetricAgreement, metric_agreement
+from skuq.evaluation import metric_agreement
+from skuq.evaluation._metric_agreement import MetricAgreement
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -172,7 +173,7 @@ class MetricAgreementDisplay(AxesMixin):
         reports: Any,
         *,
         directions: str | Mapping[Any, str | float] | None = None,
-        n_permutations: int = 1000,
+        n_resamples: int = 1000,
         random_state: int | np.random.RandomState | None = 0,
         ax: Axes | None = None,
         **kwargs: Any,
@@ -185,7 +186,7 @@ class MetricAgreementDisplay(AxesMixin):
             Values of the metrics, with one row per model or data set. See `skuq.evaluation.metric_agreement`.
         directions : {"lower", "higher"} or mapping from metrics to a direction or a number, default=None
             Better direction or best value of the metrics. See `skuq.evaluation.metric_agreement`.
-        n_permutations : int, default=1000
+        n_resamples : int, default=1000
             Number of permutations of the tests.
         random_state : int, RandomState instance or None, default=0
             Controls the permutations.
@@ -201,7 +202,7 @@ class MetricAgreementDisplay(AxesMixin):
         """
         check_matplotlib("MetricAgreementDisplay.from_reports")
         agreement = metric_agreement(
-            reports, directions=directions, n_permutations=n_permutations, random_state=random_state
+            reports, directions=directions, n_resamples=n_resamples, random_state=random_state
         )
         return cls.from_agreement(agreement, ax=ax, **kwargs)
 

@@ -13,7 +13,8 @@ from skuq._validation import check_single_coverage
 from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
 from skuq.displays._drawing import REFERENCE_LINE, Style, check_matplotlib, draw_legend, merge_style
 from skuq.distributions import as_distribution
-from skuq.metrics import MurphyCurve, murphy_curve
+from skuq.metrics import murphy_curve
+from skuq.metrics._murphy import MurphyCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,7 +122,7 @@ class MurphyDisplay(CurveMixin, Display):
         width = float(ndtri((1 + check_single_coverage(confidence, "confidence")) / 2))
         curves = as_list(self.curve)
         color = self._draw_curves(
-            [(curve.thetas, curve.scores) for curve in curves],
+            [(curve.theta, curve.scores) for curve in curves],
             self.name if name is None else name,
             line_kwargs,
             linewidth=1.5,
@@ -142,7 +143,7 @@ class MurphyDisplay(CurveMixin, Display):
         default = {"color": color, "alpha": 0.2, "linewidth": 0.0, "zorder": 2.0}
         merged = merge_style("collections.PolyCollection", default, style, "fill_kwargs")
         reach = width * curve.standard_errors
-        self.band_ = self.ax_.fill_between(curve.thetas, curve.scores - reach, curve.scores + reach, **merged)
+        self.band_ = self.ax_.fill_between(curve.theta, curve.scores - reach, curve.scores + reach, **merged)
 
     def _draw_reference(self, style: Style) -> None:
         merged = merge_style("lines.Line2D", {**REFERENCE_LINE, "zorder": 1.5}, style, "ref_line_kwargs")
@@ -155,7 +156,7 @@ class MurphyDisplay(CurveMixin, Display):
         y_pred: Any,
         *,
         functional: Functional = "mean",
-        level: float = 0.5,
+        levels: float = 0.5,
         threshold: float | None = None,
         reference: Any = None,
         sample_weight: ArrayLike | None = None,
@@ -172,9 +173,9 @@ class MurphyDisplay(CurveMixin, Display):
         y_pred : Distribution or frozen scipy distribution
             Forecast of every target.
         functional : {"mean", "quantile", "probability"}, default="mean"
-            Point forecast that is computed from the distribution: the mean, the quantile at `level`, or the
+            Point forecast that is computed from the distribution: the mean, the quantile at `levels`, or the
             probability of ``y > threshold``.
-        level : float, default=0.5
+        levels : float, default=0.5
             Level of the quantile, strictly between 0 and 1.
         threshold : float, default=None
             Value that defines the event. Required for ``functional="probability"``.
@@ -199,7 +200,7 @@ class MurphyDisplay(CurveMixin, Display):
         return cls._from_folds(
             [Fold(y_true, y_pred, sample_weight)],
             functional=functional,
-            level=level,
+            levels=levels,
             threshold=threshold,
             reference=reference,
             name=name,
@@ -213,7 +214,7 @@ class MurphyDisplay(CurveMixin, Display):
         folds: Sequence[Fold],
         *,
         functional: Functional = "mean",
-        level: float = 0.5,
+        levels: float = 0.5,
         threshold: float | None = None,
         reference: Any = None,
         name: str | None = None,
@@ -226,7 +227,7 @@ class MurphyDisplay(CurveMixin, Display):
                 fold.y_pred,
                 sample_weight=fold.sample_weight,
                 functional=functional,
-                level=level,
+                levels=levels,
                 threshold=threshold,
                 reference=_reference_of(fold, reference),
             )
@@ -234,7 +235,7 @@ class MurphyDisplay(CurveMixin, Display):
         ]
         labels = {
             "mean": "mean",
-            "quantile": f"{level:g} quantile",
+            "quantile": f"{levels:g} quantile",
             "probability": f"P(y > {threshold})",
         }
         display = cls(

@@ -59,7 +59,7 @@ class PITHistogramDisplay(HistogramMixin, Display):
     target. The PIT of a calibrated forecast is uniform, so all bins have the same expected share of rows.
     High bins at both ends mean that distributions are too narrow. High bins in the middle mean that
     distributions are too wide. High bins on the left mean that predictions are too high. All bins of a
-    calibrated forecast are inside the simultaneous band with probability `band_coverage`.
+    calibrated forecast are inside the simultaneous band with probability `confidence`.
 
     Create the display with `from_estimator`, `from_predictions`, `from_cv_results` or `from_accumulator`. To
     add another model to the same axes, pass ``ax=display.ax_``.
@@ -97,18 +97,18 @@ class PITHistogramDisplay(HistogramMixin, Display):
     Notes
     -----
     If the forecast is calibrated and the rows are independent, the numbers of rows in the k bins have a
-    multinomial distribution. The pointwise band contains each single bin with probability `band_coverage`.
+    multinomial distribution. The pointwise band contains each single bin with probability `confidence`.
     For 500 rows and 10 bins, a pointwise 95 % band contains all bins with a probability of only 70 %. For 20
     bins, this probability is 46 %. The simultaneous band is wider. It contains each single bin with a
-    probability p, and p is chosen so that the band contains all bins with probability `band_coverage`. For
-    500 rows, 10 bins and a `band_coverage` of 95 %, p is 99.4 %. The number of rows in a bin is an integer,
-    so the exact probability of the simultaneous band differs from `band_coverage`. The difference is about
+    probability p, and p is chosen so that the band contains all bins with probability `confidence`. For
+    500 rows, 10 bins and a `confidence` of 95 %, p is 99.4 %. The number of rows in a bin is an integer,
+    so the exact probability of the simultaneous band differs from `confidence`. The difference is about
     0.03 for 20 rows, and less than 0.01 for 500 or more rows. The exact probability is computed without
     simulation [1]_.
 
     If a target equals an atom (point mass) of its forecast, the row is distributed evenly over all PIT values
     of the atom [2]_. The bins then vary less, so the band contains all bins with a higher probability than
-    `band_coverage`. To avoid this, use ``randomized=True`` in `from_predictions`. `RootogramDisplay` compares
+    `confidence`. To avoid this, use ``randomized=True`` in `from_predictions`. `RootogramDisplay` compares
     counts with their forecasts. Rows with dependent errors, such as neighboring hours, need a wider band.
 
     References
@@ -140,7 +140,7 @@ class PITHistogramDisplay(HistogramMixin, Display):
         name: str | None = None,
         ref_line: bool = True,
         band: Band | None = "simultaneous",
-        band_coverage: float = 0.95,
+        confidence: float = 0.95,
         hist_kwargs: Style = None,
         line_kwargs: Style = None,
         ref_line_kwargs: Style = None,
@@ -158,11 +158,11 @@ class PITHistogramDisplay(HistogramMixin, Display):
             Whether to draw a line at the expected share of each bin. It is drawn only once on the same axes.
         band : {"simultaneous", "pointwise"} or None, default="simultaneous"
             Region that contains the bins of a calibrated forecast with this number of rows. With
-            "simultaneous", the region contains all bins with probability `band_coverage`. With "pointwise",
+            "simultaneous", the region contains all bins with probability `confidence`. With "pointwise",
             the region contains each single bin with this probability. The region is drawn only once on the
             same axes.
-        band_coverage : float, default=0.95
-            Nominal coverage of the band, in (0, 1).
+        confidence : float, default=0.95
+            Probability of the band, in (0, 1).
         hist_kwargs : dict, default=None
             Keywords for the area, passed to ``Axes.stairs``.
         line_kwargs : dict, default=None
@@ -179,7 +179,7 @@ class PITHistogramDisplay(HistogramMixin, Display):
         """
         self._use_axes(ax, (6.4, 4.0))
         check_option(band, "band", ["simultaneous", "pointwise", None])
-        probability = check_single_coverage(band_coverage, "band_coverage")
+        probability = check_single_coverage(confidence, "confidence")
         self._draw_band(band, probability, fill_kwargs)
         self._draw_reference(ref_line, ref_line_kwargs)
         self._draw_bins(self.name if name is None else name, hist_kwargs, line_kwargs)

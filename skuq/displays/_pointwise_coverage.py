@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 _LEAST_BIN_WIDTH = 0.002
 _SHARE_IN_BAND = 0.95
 _NAMES = {
-    ("prediction", "rows"): "Coverage of the prediction interval at a row (PICF)",
-    ("confidence", "rows"): "Coverage of the confidence interval at a row (CICF)",
-    ("prediction", "simulations"): "Coverage of prediction intervals in a simulation (PICP)",
-    ("confidence", "simulations"): "Coverage of confidence intervals in a simulation (CICP)",
+    ("prediction", "rows"): "Coverage of y at a row (PICF)",
+    ("confidence", "rows"): "Coverage of the mean at a row (CICF)",
+    ("prediction", "simulations"): "Coverage of y in a simulation (PICP)",
+    ("confidence", "simulations"): "Coverage of the mean in a simulation (CICP)",
 }
 
 
@@ -104,7 +104,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
     >>> result = simulate_coverage(BayesianRidge(), process, n_simulations=30, random_state=0)
     >>> display = PointwiseCoverageDisplay.from_result(result, x=0, name="line")
     >>> display.ax_.get_ylabel()
-    'Coverage of the prediction interval at a row (PICF)'
+    'Coverage of y at a row (PICF)'
     """
 
     values: FloatArray
@@ -264,7 +264,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
             The drawn display.
         """
         check_matplotlib("PointwiseCoverageDisplay.from_result")
-        if not hasattr(result, "prediction_coverages"):
+        if not hasattr(result, "prediction_coverage"):
             raise TypeError(
                 "`result` must be the result of skuq.simulation.simulate_coverage, got "
                 f"{type(result).__name__}."
@@ -279,7 +279,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
         attribute = ("pic" if kind == "prediction" else "cic") + ("f" if over == "rows" else "p")
         values, number = getattr(result, attribute), _number_of(coverage, result.coverage)
         level = float(np.atleast_1d(result.coverage)[number])
-        covered = result.prediction_coverages if kind == "prediction" else result.confidence_coverages
+        covered = result.prediction_coverage if kind == "prediction" else result.confidence_coverage
         if np.ndim(result.coverage):
             values, covered = values[:, number], covered[..., number]
         place, label = (None, None) if x is None else _column(result.X_test, x, covered.shape[1])

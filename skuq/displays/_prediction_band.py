@@ -68,8 +68,8 @@ class PredictionBandDisplay(Display):
         Point predictions.
     bounds : ndarray of shape (n, 2, k)
         Lower and upper bounds at each coverage.
-    coverages : ndarray of shape (k,)
-        Nominal coverages, in (0, 1).
+    coverage : ndarray of shape (k,)
+        Nominal coverage of each band, in (0, 1).
     x : ndarray of shape (n,), default=None
         Horizontal positions of the rows. None means the predictions.
     sample_weight : ndarray of shape (n,), default=None
@@ -119,7 +119,7 @@ class PredictionBandDisplay(Display):
     y_true: FloatArray
     y_pred: FloatArray
     bounds: FloatArray
-    coverages: FloatArray
+    coverage: FloatArray
     x: FloatArray | None = None
     sample_weight: FloatArray | None = None
     target_name: str = "target"
@@ -189,7 +189,7 @@ class PredictionBandDisplay(Display):
 
     def _draw_bands(self, places: FloatArray, line: FloatArray, groups: list[IntArray], style: Style) -> None:
         self.bands_ = []
-        widest_first = np.argsort(-self.coverages, kind="stable")
+        widest_first = np.argsort(-self.coverage, kind="stable")
         for depth, column in enumerate(widest_first):
             bounds = finite_bounds(self.bounds[:, :, column], self.y_true)
             mean = np.column_stack([local_means(side, groups, self.sample_weight) for side in bounds.T])
@@ -202,7 +202,7 @@ class PredictionBandDisplay(Display):
                 "color": BLUE,
                 "alpha": min(0.22 + 0.12 * depth, 0.6),
                 "linewidth": 0.8,
-                "label": f"{percent(self.coverages[column])} prediction interval",
+                "label": f"{percent(self.coverage[column])} prediction interval",
             }
             merged = merge_style("collections.PolyCollection", default, style, "fill_kwargs")
             self.bands_.append(self.ax_.fill_between(places, *mean.T, **merged))
@@ -298,7 +298,7 @@ class PredictionBandDisplay(Display):
             y_true=target,
             y_pred=dist.mean(),
             bounds=dist.interval(coverages),
-            coverages=coverages,
+            coverage=coverages,
             x=place,
             sample_weight=weight,
             target_name=target_name,

@@ -82,7 +82,7 @@ class PredictionSetDisplay(CurveMixin, Display):
     >>> rng = np.random.default_rng(0)
     >>> proba = rng.dirichlet(np.ones(3), size=1000)
     >>> y = (rng.random((1000, 1)) > proba.cumsum(axis=1)).sum(axis=1)
-    >>> display = PredictionSetDisplay.from_predictions(y, proba, coverages=[0.5, 0.9], name="model")
+    >>> display = PredictionSetDisplay.from_predictions(y, proba, coverage=[0.5, 0.9], name="model")
     >>> display.table.round(2)
        nominal  coverage  claimed  size
     0      0.5      0.72     0.71  1.26
@@ -165,7 +165,7 @@ class PredictionSetDisplay(CurveMixin, Display):
         y_pred: Any,
         *,
         labels: ArrayLike | None = None,
-        coverages: ArrayLike | None = None,
+        coverage: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         name: str | None = None,
         ax: Axes | None = None,
@@ -183,7 +183,7 @@ class PredictionSetDisplay(CurveMixin, Display):
         labels : array-like of shape (K,), default=None
             Class of each column, such as ``estimator.classes_``. None means the sorted classes in `y_true`,
             which must then contain all classes.
-        coverages : float or array-like of shape (k,), default=None
+        coverage : float or array-like of shape (k,), default=None
             Nominal coverages. None means 14 values from 0.05 to 0.99. Required if `y_pred` contains sets.
         sample_weight : array-like of shape (n,), default=None
             Number of repetitions of each row.
@@ -201,34 +201,34 @@ class PredictionSetDisplay(CurveMixin, Display):
         """
         check_matplotlib("PredictionSetDisplay.from_predictions")
         folds = [Fold(y_true, y_pred, sample_weight, labels=labels)]
-        return cls._from_folds(folds, name=name, ax=ax, coverages=coverages, **kwargs)
+        return cls._from_folds(folds, name=name, ax=ax, coverage=coverage, **kwargs)
 
     @classmethod
     def _from_folds(
         cls, folds: Sequence[Fold], *, name: str | None = None, ax: Axes | None = None, **kwargs: Any
     ) -> Self:
-        table = tables_of_folds(set_table, folds, ("labels", "coverages"), kwargs)
+        table = tables_of_folds(set_table, folds, ("labels", "coverage"), kwargs)
         return cls(table=table, name=name).plot(ax, **kwargs)
 
     @classmethod
     def _predict(cls, estimator: Any, X: Any, options: dict[str, Any]) -> Any:
-        options["coverages"] = coverages = _nominal(options.get("coverages"))
-        proba, sets = class_proba(estimator, X), predict_set(estimator, X, coverages)
-        return proba if np.array_equal(sets, prediction_set(proba, coverages)) else sets
+        options["coverage"] = coverage = _nominal(options.get("coverage"))
+        proba, sets = class_proba(estimator, X), predict_set(estimator, X, coverage)
+        return proba if np.array_equal(sets, prediction_set(proba, coverage)) else sets
 
 
 def set_table(
-    y_true: ArrayLike, y_pred: Any, *, coverages: ArrayLike | None = None, **options: Any
+    y_true: ArrayLike, y_pred: Any, *, coverage: ArrayLike | None = None, **options: Any
 ) -> pd.DataFrame:
     """Return the nominal, observed and predicted coverage, and the mean size of the sets."""
-    nominal = _nominal(coverages)
+    nominal = _nominal(coverage)
     forecast = np.asarray(y_pred)
     is_sets = forecast.dtype == np.bool_
     if is_sets and forecast.ndim == 2 and nominal.size == 1:
         forecast = forecast[..., np.newaxis]
-    if is_sets and (coverages is None or forecast.shape[2:] != nominal.shape):
+    if is_sets and (coverage is None or forecast.shape[2:] != nominal.shape):
         raise ValueError(
-            "`y_pred` must have shape (n, K, k) for sets, with one set per row and value of `coverages`, "
+            "`y_pred` must have shape (n, K, k) for sets, with one set per row and value of `coverage`, "
             f"got {forecast.shape}."
         )
     together = np.zeros(len(forecast))  # All rows are one group.
@@ -247,5 +247,5 @@ def set_table(
     return table.rename(columns={"mean_size": "size"})[["nominal", "coverage", "claimed", "size"]]
 
 
-def _nominal(coverages: ArrayLike | None) -> FloatArray:
-    return np.atleast_1d(check_coverage(COVERAGES if coverages is None else coverages, "coverages"))
+def _nominal(coverage: ArrayLike | None) -> FloatArray:
+    return np.atleast_1d(check_coverage(COVERAGES if coverage is None else coverage, "coverage"))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import FillBetweenPolyCollection
 
-OPTIONS = ("level", "band", "band_coverage", "n_redraws", "random_state")
+OPTIONS = ("levels", "band", "confidence", "n_draws", "random_state")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -36,10 +36,10 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
     ----------
     table : DataFrame, or list of DataFrame
         Curve from `skuq.evaluation.quantile_reliability_curve`. A list has one curve per fold.
-    level : float, default=0.5
+    levels : float, default=0.5
         Level of the quantile. Shown in the axis labels.
-    band_coverage : float, default=0.9
-        Nominal coverage of the band. Shown in the legend.
+    confidence : float, default=0.9
+        Probability of the band. Shown in the legend.
     unit : str, default=None
         Unit of the target. Shown in the axis labels.
     name : str, default=None
@@ -74,14 +74,14 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
     >>> x = rng.normal(size=300)
     >>> y = x + rng.normal(size=300)
     >>> dist = Normal(x, np.ones(300))
-    >>> display = QuantileReliabilityDisplay.from_predictions(y, dist, level=0.9, random_state=0)
+    >>> display = QuantileReliabilityDisplay.from_predictions(y, dist, levels=0.9, random_state=0)
     >>> display.ax_.get_xlabel()
     'Forecast 90 % quantile'
     """
 
     table: pd.DataFrame | list[pd.DataFrame]
-    level: float = 0.5
-    band_coverage: float = 0.9
+    levels: float = 0.5
+    confidence: float = 0.9
     unit: str | None = None
     name: str | None = None
 
@@ -123,11 +123,11 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         color = self._draw_curves(curves, self.name if name is None else name, line_kwargs, zorder=2.2)
         self.band_: FillBetweenPolyCollection | None = None
         if len(tables) == 1:
-            self.band_ = self._draw_curve_band(tables[0], self.band_coverage, color, fill_kwargs)
+            self.band_ = self._draw_curve_band(tables[0], self.confidence, color, fill_kwargs)
         self.ref_line_ = draw_diagonal(self.ax_, ref_line_kwargs) if ref_line else None
-        self.ax_.set_xlabel(with_unit(f"Forecast {percent(self.level)} quantile", self.unit))
+        self.ax_.set_xlabel(with_unit(f"Forecast {percent(self.levels)} quantile", self.unit))
         self.ax_.set_ylabel(
-            with_unit(f"Conditional {percent(self.level)} quantile of the targets", self.unit)
+            with_unit(f"Conditional {percent(self.levels)} quantile of the targets", self.unit)
         )
         draw_legend(self.ax_)
         return self
@@ -138,10 +138,10 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         y_true: ArrayLike,
         y_pred: Any,
         *,
-        level: float = 0.5,
+        levels: float = 0.5,
         band: str | None = "consistency",
-        band_coverage: float = 0.9,
-        n_redraws: int = 200,
+        confidence: float = 0.9,
+        n_draws: int = 200,
         random_state: int | None = 0,
         unit: str | None = None,
         sample_weight: ArrayLike | None = None,
@@ -157,15 +157,15 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
             Observed targets. Use rows on which the model was not trained.
         y_pred : Distribution or frozen scipy distribution
             Forecast of every target.
-        level : float, default=0.5
+        levels : float, default=0.5
             Level of the quantile, in (0, 1).
         band : {"consistency", "confidence"} or None, default="consistency"
             "consistency" draws the range of the curves of calibrated forecasts. "confidence" draws the range
             of the curves of resampled rows. None draws no band.
-        band_coverage : float, default=0.9
+        confidence : float, default=0.9
             Probability that the band contains the curve at a single forecast.
-        n_redraws : int, default=200
-            Number of draws or resamples for the band.
+        n_draws : int, default=200
+            Number of draws of targets, or of resamples of the rows, for the band.
         random_state : int or None, default=0
             Controls the random draws of the band.
         unit : str, default=None
@@ -186,10 +186,10 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         """
         check_matplotlib("QuantileReliabilityDisplay.from_predictions")
         options = {
-            "level": level,
+            "levels": levels,
             "band": band,
-            "band_coverage": band_coverage,
-            "n_redraws": n_redraws,
+            "confidence": confidence,
+            "n_draws": n_draws,
             "random_state": random_state,
         }
         folds = [Fold(y_true, y_pred, sample_weight)]
@@ -205,7 +205,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         ax: Axes | None = None,
         **kwargs: Any,
     ) -> Self:
-        kept = {key: kwargs[key] for key in ("level", "band_coverage") if key in kwargs}
+        kept = {key: kwargs[key] for key in ("levels", "confidence") if key in kwargs}
         kwargs = {"random_state": 0, **kwargs, **({"band": None} if len(folds) > 1 else {})}
         table = tables_of_folds(quantile_reliability_curve, folds, OPTIONS, kwargs)
         return cls(table=table, unit=unit, name=name, **kept).plot(ax, **kwargs)

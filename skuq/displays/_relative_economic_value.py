@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -138,7 +138,7 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
         y_pred: Any,
         *,
         threshold: float,
-        event: Literal["above", "below"] = "above",
+        above: bool = True,
         ratios: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         name: str | None = None,
@@ -155,9 +155,9 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
             Forecast of every target.
         threshold : float
             Threshold of the event, in the units of y.
-        event : {"above", "below"}, default="above"
-            "above": the event is a target above the threshold. "below": the event is a target below the
-            threshold or equal to it.
+        above : bool, default=True
+            Whether the event is a target above the threshold. False means a target below the threshold or
+            equal to it.
         ratios : array-like of shape (k,), default=None
             Ratios of the cost of acting to the prevented loss. None means 0.01, 0.02, ..., 0.99.
         sample_weight : array-like of shape (n,), default=None
@@ -177,7 +177,7 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
         check_matplotlib("RelativeEconomicValueDisplay.from_predictions")
         folds = [Fold(y_true, y_pred, sample_weight)]
         return cls._from_folds(
-            folds, threshold=threshold, event=event, ratios=ratios, name=name, ax=ax, **kwargs
+            folds, threshold=threshold, above=above, ratios=ratios, name=name, ax=ax, **kwargs
         )
 
     @classmethod
@@ -186,7 +186,7 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
         folds: Sequence[Fold],
         *,
         threshold: float,
-        event: Literal["above", "below"] = "above",
+        above: bool = True,
         ratios: ArrayLike | None = None,
         name: str | None = None,
         ax: Axes | None = None,
@@ -197,7 +197,7 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
                 fold.y_true,
                 fold.y_pred,
                 threshold=threshold,
-                event=event,
+                above=above,
                 ratios=ratios,
                 sample_weight=fold.sample_weight,
             ).sort_index()

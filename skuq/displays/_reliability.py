@@ -61,7 +61,7 @@ class ReliabilityDisplay(CurveMixin, Display):
     line_ : matplotlib.lines.Line2D or list of Line2D
         The curve. A list has one line per fold.
     intervals_ : matplotlib.collections.LineCollection or None
-        The intervals of the errors. None if `interval_coverage` is None, or if there are several folds.
+        The intervals of the errors. None if `confidence` is None, or if there are several folds.
     ref_line_ : matplotlib.lines.AxLine or None
         The diagonal. None if `ref_line` is False, or if an earlier display has drawn the diagonal on the same
         axes.
@@ -100,7 +100,7 @@ class ReliabilityDisplay(CurveMixin, Display):
         *,
         name: str | None = None,
         ref_line: bool = True,
-        interval_coverage: float | None = INTERVAL_COVERAGE,
+        confidence: float | None = INTERVAL_COVERAGE,
         line_kwargs: Style = None,
         ref_line_kwargs: Style = None,
         interval_kwargs: Style = None,
@@ -115,9 +115,9 @@ class ReliabilityDisplay(CurveMixin, Display):
             Name in the legend. None uses the attribute `name`.
         ref_line : bool, default=True
             Whether to draw the diagonal. It is drawn only once on the same axes.
-        interval_coverage : float or None, default=0.9
-            Nominal coverage of the confidence intervals of the root mean squared errors, in (0, 1). None
-            draws no intervals. No intervals are drawn for the results of several folds.
+        confidence : float or None, default=0.9
+            Probability of the confidence intervals of the root mean squared errors, in (0, 1). None draws no
+            intervals. No intervals are drawn for the results of several folds.
         line_kwargs : dict, default=None
             Keywords for the curve, passed to ``Axes.plot``.
         ref_line_kwargs : dict, default=None
@@ -137,8 +137,8 @@ class ReliabilityDisplay(CurveMixin, Display):
             curves, self.name if name is None else name, line_kwargs, marker="o", markersize=4.5, zorder=2.2
         )
         self.intervals_: LineCollection | None = None
-        if interval_coverage is not None and len(tables) == 1:
-            share = check_single_coverage(interval_coverage, "interval_coverage")
+        if confidence is not None and len(tables) == 1:
+            share = check_single_coverage(confidence, "confidence")
             x, y, n = (tables[0][column].to_numpy() for column in ("rmv", "rmse", "n"))
             lower, upper = rmse_interval(y, n, share)
             label = f"{percent(share)} interval of the error"
@@ -231,7 +231,7 @@ class ReliabilityDisplay(CurveMixin, Display):
         """
         check_matplotlib("ReliabilityDisplay.from_accumulator")
         table = accumulator.reliability_table()
-        if kwargs.get("interval_coverage", INTERVAL_COVERAGE) is not None:
+        if kwargs.get("confidence", INTERVAL_COVERAGE) is not None:
             check_repetitions(accumulator.total_weight, accumulator.n_rows)
         return cls(table=table, unit=unit, name=name).plot(ax, **kwargs)
 
@@ -246,7 +246,7 @@ class ReliabilityDisplay(CurveMixin, Display):
         **kwargs: Any,
     ) -> Self:
         table = tables_of_folds(reliability_table, folds, ("n_bins", "strategy"), kwargs)
-        if kwargs.get("interval_coverage", INTERVAL_COVERAGE) is not None:
+        if kwargs.get("confidence", INTERVAL_COVERAGE) is not None:
             for fold in folds:
                 fold.count_rows()
         return cls(table=table, unit=unit, name=name).plot(ax, **kwargs)

@@ -77,7 +77,7 @@ class RootogramDisplay(Display):
     See Also
     --------
     PITHistogramDisplay : Histogram of the PIT values of counts.
-    skuq.distributions.Supported : Forecasts of counts from any distribution.
+    Supported : Forecasts of counts from any distribution.
 
     Notes
     -----

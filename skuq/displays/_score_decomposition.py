@@ -23,7 +23,8 @@ from skuq.displays._drawing import (
     next_color,
     with_unit,
 )
-from skuq.evaluation import ScoreDecomposition, score_decomposition
+from skuq.evaluation import score_decomposition
+from skuq.evaluation._decomposition.decomposition import ScoreDecomposition
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

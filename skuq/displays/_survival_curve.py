@@ -21,7 +21,8 @@ from skuq._validation import (
     effective_rows,
 )
 from skuq._weights import weighted_mean, weighted_quantiles
-from skuq.censoring import KaplanMeierCurve, kaplan_meier_curve
+from skuq.censoring import kaplan_meier_curve
+from skuq.censoring._kaplan_meier import KaplanMeierCurve
 from skuq.displays._display import CurveMixin, Display, Fold, event_of_folds
 from skuq.displays._drawing import (
     REFERENCE,
@@ -48,7 +49,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
 
     The survival curve is the probability that the target is larger than a time. If a forecast is calibrated,
     the mean predicted curve lies in the band of the Kaplan-Meier estimate. A second band shows how much the
-    curves of individual rows differ. At each time, it contains the share `spread` of these curves. Draw
+    curves of individual rows differ. At each time, it contains the share `coverage` of these curves. Draw
     groups of rows one after another on the same axes.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another group or
@@ -64,7 +65,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         Bounds of the band of the rows' curves: quantiles, over the rows, of the predicted survival.
     observed : KaplanMeierCurve
         Kaplan-Meier estimate with confidence intervals.
-    spread : float, default=0.9
+    coverage : float, default=0.9
         Share of rows between `low` and `high`.
     confidence : float, default=0.95
         Nominal coverage of the confidence intervals.
@@ -110,7 +111,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
     low: FloatArray
     high: FloatArray
     observed: KaplanMeierCurve
-    spread: float = DEFAULT_COVERAGE
+    coverage: float = DEFAULT_COVERAGE
     confidence: float = 0.95
     name: str | None = None
 
@@ -161,7 +162,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         return self
 
     def _draw_rows(self, color: Any, style: Style) -> PolyCollection:
-        label = f"Curves of {percent(self.spread)} of the rows"
+        label = f"Curves of {percent(self.coverage)} of the rows"
         default = {"color": color, "alpha": 0.1, "linewidth": 0.0, "zorder": 1.8, "gid": REFERENCE}
         return self._fill(self.times, self.low, self.high, label, default, style, "rows_kwargs")
 
@@ -213,7 +214,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         *,
         event: ArrayLike | None = None,
         times: ArrayLike | None = None,
-        spread: float = DEFAULT_COVERAGE,
+        coverage: float = DEFAULT_COVERAGE,
         confidence: float = 0.95,
         sample_weight: ArrayLike | None = None,
         name: str | None = None,
@@ -235,7 +236,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         times : array-like of shape (k,), default=None
             Increasing times of the predicted curve. None means 200 equally spaced times. They start at 0, or
             at the smallest y if it is negative, and end at the largest y.
-        spread : float, default=0.9
+        coverage : float, default=0.9
             Share of rows in the band of the rows' curves. Strictly between 0 and 1.
         confidence : float, default=0.95
             Probability of the pointwise confidence band. Strictly between 0 and 1.
@@ -258,13 +259,13 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         y = check_target(y_true, n=len(dist))
         weight = check_sample_weight(sample_weight, len(y))
         effective_rows(weight, len(y))  # raises for relative weights
-        share = check_single_coverage(spread, "spread")
+        share = check_single_coverage(coverage, "coverage")
         observed = kaplan_meier_curve(y, event, sample_weight=weight, confidence=confidence)
         if times is None:
             grid = np.linspace(min(0.0, float(y.min())), float(y.max()), _N_TIMES)
         else:
             grid = check_increasing(check_finite(as_float_array(times, "times"), "times"), "times")
-        survival = [1 - dist.cdf(np.full(len(dist), t)) for t in grid.tolist()]
+        survival = [dist.sf(t) for t in grid.tolist()]
         tails = [(1 - share) / 2, (1 + share) / 2]
         low, high = np.transpose([weighted_quantiles(values, tails, weight) for values in survival])
         display = cls(
@@ -273,7 +274,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
             low=low,
             high=high,
             observed=observed,
-            spread=share,
+            coverage=share,
             confidence=confidence,
             name=name,
         )

@@ -24,7 +24,9 @@ from skuq.displays._drawing import (
     with_unit,
 )
 from skuq.distributions import as_distribution
-from skuq.metrics import OperatingPoint, UncertaintyCharacteristicsCurve, uncertainty_characteristics_curve
+from skuq.distributions._convert import is_array
+from skuq.metrics import uncertainty_characteristics_curve
+from skuq.metrics._ucc.curve import OperatingPoint, UncertaintyCharacteristicsCurve
 from skuq.monitoring import MetricAccumulator
 
 if TYPE_CHECKING:
@@ -55,7 +57,8 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
     the acceptable miss rate. The dashed curve belongs to bands of constant width around the same predictions.
     If the curve of a model is not below the dashed curve, the model does not distinguish uncertain rows from
     other rows. A common factor of all bands does not change the curve, so the curve does not depend on
-    calibration. A ring marks the bands as predicted, i.e. before scaling.
+    calibration. A ring marks the bands as predicted, i.e. before scaling. The legend states their width, by
+    default one standard deviation.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another model to
     the same axes, pass ``ax=display.ax_``.
@@ -66,6 +69,9 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         The curve. A list has one curve per fold.
     reference : UncertaintyCharacteristicsCurve, list or None, default=None
         The curve of constant bands around the same predictions. A list has one curve per fold.
+    bands : "std", float or None, default="std"
+        Width of the predicted bands, for the legend: one standard deviation, or the central interval of a
+        coverage. None means given bounds.
     unit : str, default=None
         Unit of the target. Shown in the axis labels.
     name : str, default=None
@@ -114,6 +120,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
 
     curve: Curve | list[Curve]
     reference: Curve | list[Curve] | None = None
+    bands: str | float | None = "std"
     unit: str | None = None
     name: str | None = None
 
@@ -191,12 +198,15 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
             style = merge_style("lines.Line2D", default, ref_line_kwargs, "ref_line_kwargs")
             self._draw_reference(x_axis, y_axis, style)
         axes = x_axis, y_axis
-        self._draw_marks(curves, axes, color, original, miss_rate, scatter_kwargs)
-        self._draw_optimum(curves, axes, color, cost, scatter_kwargs, isocost_kwargs)
+        points = self._draw_marks(curves, axes, color, original, miss_rate, scatter_kwargs)
+        optima = self._draw_optimum(curves, axes, color, cost, scatter_kwargs, isocost_kwargs)
         self.ax_.set_xlabel(with_unit(_LABELS[x_axis], self.unit))
         self.ax_.set_ylabel(with_unit(_LABELS[y_axis], None if y_axis == "miss_rate" else self.unit))
         self.ax_.set_xlim(0, self.ax_.dataLim.x1 or 1.0)
         self.ax_.set_ylim(0, 100 if y_axis == "miss_rate" else self.ax_.dataLim.y1 or 1.0)
+        if len(curves) == 1:
+            self._annotate(points, axes)
+            self._annotate(optima, axes, below=True)
         draw_legend(self.ax_)
         return self
 
@@ -221,17 +231,22 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         original: bool,
         miss_rate: ArrayLike | None,
         style: Style,
-    ) -> None:
+    ) -> list[OperatingPoint]:
+        """Mark the predicted bands and the requested miss rates, and return the points of these rates."""
         self.original_ = self.operating_points_ = None
         if original:
-            points = [curve.at(1.0 if curve.vary == "scale" else 0.0) for curve in curves]
-            self.original_ = self._mark(points, axes, "o", "Predicted bands", color, style)
-        if miss_rate is not None:
-            rates = np.atleast_1d(miss_rate).tolist()
-            points = [curve.operating_point(miss_rate=rate) for curve in curves for rate in rates]
-            label = "Miss rate at most " + ", ".join(percent(rate) for rate in rates)
-            self.operating_points_ = self._mark(points, axes, "D", label, color, style)
-            self._annotate(curves, points, axes)
+            predicted = [curve.at(1.0 if curve.vary == "scale" else 0.0) for curve in curves]
+            width = "mean ± 1 std" if self.bands == "std" else "given bounds"
+            if isinstance(self.bands, float):
+                width = f"{percent(self.bands)} intervals"
+            self.original_ = self._mark(predicted, axes, "o", f"Predicted bands ({width})", color, style)
+        if miss_rate is None:
+            return []
+        rates = np.atleast_1d(miss_rate).tolist()
+        points = [curve.operating_point(miss_rate=rate) for curve in curves for rate in rates]
+        label = "Miss rate at most " + ", ".join(percent(rate) for rate in rates)
+        self.operating_points_ = self._mark(points, axes, "D", label, color, style)
+        return points
 
     def _draw_optimum(
         self,
@@ -241,15 +256,15 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         cost: float | tuple[float, float] | None,
         style: Style,
         line_style: Style,
-    ) -> None:
+    ) -> list[OperatingPoint]:
+        """Mark the bands of least cost, and return their points."""
         self.optimum_ = None
         self.isocost_lines_: list[AxLine] = []
         if cost is None:
-            return
+            return []
         x_axis, y_axis = axes
-        points = [curve.optimum(cost, x_axis=x_axis, y_axis=y_axis).point for curve in curves]
+        points = [curve.optimum(cost=cost, x_axis=x_axis, y_axis=y_axis) for curve in curves]
         self.optimum_ = self._mark(points, axes, "s", "Least cost, with line of equal cost", color, style)
-        self._annotate(curves, points, axes, below=True)
         single = isinstance(cost, int | float | np.integer | np.floating)
         x_cost, y_cost = np.array([cost, 1 - cost] if single else cost)  # type: ignore[operator]
         default = {"color": color, "linestyle": ":", "linewidth": 1.3, "zorder": 2.0}
@@ -258,6 +273,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         slope = -x_cost / y_cost * percent_of(y_axis) if y_cost else -np.inf
         for point in points:
             self.isocost_lines_.append(draw_endless_line(self.ax_, place(point, axes), slope, merged))
+        return points
 
     def _mark(
         self,
@@ -283,26 +299,15 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         merged = merge_style("collections.PathCollection", default, style, "scatter_kwargs")
         return self.ax_.scatter(*zip(*(place(point, axes) for point in points), strict=True), **merged)
 
-    def _annotate(
-        self,
-        curves: list[Curve],
-        points: list[OperatingPoint],
-        axes: tuple[str, str],
-        *,
-        below: bool = False,
-    ) -> None:
-        """Write the scale or bias above or below each point.
-
-        Nothing is written if there are several curves.
-        """
-        if len(curves) > 1:
-            return
-        symbol = "k" if curves[0].vary == "scale" else "b"
+    def _annotate(self, points: list[OperatingPoint], axes: tuple[str, str], *, below: bool = False) -> None:
+        """Write the scale or bias above or below each point, without overlaps."""
+        symbol = "k" if as_list(self.curve)[0].vary == "scale" else "b"
         for point in points:
             spot = place(point, axes)
             # Text to the right of this point would cross the axis.
             left = below and spot[0] > 0.3 * self.ax_.dataLim.x1
-            self.ax_.annotate(
+            boxes = [text.get_window_extent() for text in self.ax_.texts]
+            text = self.ax_.annotate(
                 f"${symbol}$ = {point.parameter:.2f}",
                 spot,
                 xytext=(-7, -4) if left else (7, 5),
@@ -311,6 +316,8 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
                 verticalalignment="center" if left else "baseline",
                 fontsize="small",
             )
+            while any(text.get_window_extent().overlaps(box) for box in boxes):
+                text.xyann = text.xyann[0], text.xyann[1] + (-3 if left else 3)
 
     @classmethod
     def from_predictions(
@@ -413,8 +420,13 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         options: dict[str, Any] = {"vary": vary, "zero_band": zero_band}
         pairs = [curve_and_reference(fold, bands, options) for fold in folds]
         curves, references = ([pair[side] for pair in pairs] for side in (0, 1))
-        display = cls(curve=one_or_list(curves), reference=one_or_list(references), unit=unit, name=name)
-        return display.plot(ax, **kwargs)
+        return cls(
+            curve=one_or_list(curves),
+            reference=one_or_list(references),
+            bands=None if is_array(folds[0].y_pred) else bands,
+            unit=unit,
+            name=name,
+        ).plot(ax, **kwargs)
 
 
 def curve_and_reference(fold: Fold, bands: str | float, options: dict[str, Any]) -> tuple[Curve, Curve]:

@@ -244,6 +244,21 @@ class Distribution(AtomHooks, RowContainer["Distribution"]):
         """
         return self._cdf(self._check_y(y))
 
+    def sf(self, y: ArrayLike) -> FloatArray:
+        """Return the probability P(Y > y) of each row. This is the survival function, 1 - `cdf`.
+
+        Parameters
+        ----------
+        y : float or array-like of shape (n,)
+            Values in the units of the target. They may be infinite. A single number is used for every row.
+
+        Returns
+        -------
+        probability : ndarray of shape (n,)
+            Values in [0, 1]. Small values are more precise than ``1 - dist.cdf(y)``.
+        """
+        return self._sf(self._check_y(y))
+
     def pit(self, y: ArrayLike) -> FloatArray:
         """Return the probability integral transform of the observations, F(y).
 

@@ -88,7 +88,8 @@ class BetaRecalibrated(Distribution):
 
     Examples
     --------
-    >>> from skuq.distributions import BetaRecalibrated, Normal
+    >>> from skuq.distributions import Normal
+    >>> from skuq.distributions._beta_recalibrated import BetaRecalibrated
     >>> dist = BetaRecalibrated(Normal([0.0, 0.0], 1.0), a=[1.0, 2.0], b=[1.0, 2.0], c=[0.0, 1.0])
     >>> dist.median().round(3)
     array([ 0.   , -0.312])

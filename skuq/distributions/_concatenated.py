@@ -89,7 +89,8 @@ class Concatenated(Distribution):
 
     Examples
     --------
-    >>> from skuq.distributions import Concatenated, Normal, StudentT
+    >>> from skuq.distributions import Normal, StudentT
+    >>> from skuq.distributions._concatenated import Concatenated
     >>> dist = Concatenated([Normal([0.0, 1.0], 1.0), StudentT(5.0, 1.0, df=3)], [2, 0])
     >>> dist.mean()
     array([5., 0.])

@@ -102,7 +102,7 @@ class ConformalPredictive(Distribution):
 
     Examples
     --------
-    >>> from skuq.distributions import ConformalPredictive
+    >>> from skuq.distributions._conformal_predictive import ConformalPredictive
     >>> scores = [0.3, 1.1, 0.2, 0.7, 1.9, 0.5, 0.9, 1.3, 0.1]
     >>> dist = ConformalPredictive([0.0, 10.0], [1.0, 2.0], scores, symmetric=True)
     >>> dist.interval(0.9)  # the largest of the nine scores

@@ -81,7 +81,7 @@ class LevelMap:
     Examples
     --------
     >>> import numpy as np
-    >>> from skuq.distributions import LevelMap
+    >>> from skuq.distributions._level_map import LevelMap
     >>> level_map = LevelMap([0.5], [0.8])
     >>> level_map(np.array([0.5, 0.75])).round(4), level_map.inverse(np.array([0.8])).round(4)
     (array([0.8   , 0.9353]), array([0.5]))
@@ -129,7 +129,9 @@ class LevelMap:
         A map for standard deviations that are 50 times too small:
 
         >>> import numpy as np
-        >>> from skuq.distributions import LevelMap, Normal, Recalibrated
+        >>> from skuq.distributions import Normal
+        >>> from skuq.distributions._level_map import LevelMap
+        >>> from skuq.distributions._recalibrated import Recalibrated
         >>> level_map = LevelMap.from_scores([-50.0, 50.0], [-1.0, 1.0])
         >>> Recalibrated(Normal([0.0], [1.0]), level_map).interval(0.6).round(3)
         array([[-42.081,  42.081]])

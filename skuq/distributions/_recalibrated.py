@@ -78,7 +78,9 @@ class Recalibrated(Distribution):
 
     Examples
     --------
-    >>> from skuq.distributions import LevelMap, Normal, Recalibrated
+    >>> from skuq.distributions import Normal
+    >>> from skuq.distributions._level_map import LevelMap
+    >>> from skuq.distributions._recalibrated import Recalibrated
     >>> dist = Recalibrated(Normal([0.0], [1.0]), LevelMap([0.2, 0.8], [0.1, 0.9]))
     >>> dist.interval(0.8).round(4)
     array([[-0.8416,  0.8416]])

@@ -55,7 +55,8 @@ class SharedSteps(Distribution):
 
     Examples
     --------
-    >>> from skuq.distributions import SharedSteps, StepTable
+    >>> from skuq.distributions._shared_steps import SharedSteps
+    >>> from skuq.distributions._step_table import StepTable
     >>> table = StepTable.from_cdfs([1.0, 2.0, 4.0], [[0.5, 1.0, 1.0], [0.0, 0.5, 1.0]])
     >>> dist = SharedSteps(table, [0.0, 0.5, 1.0])
     >>> dist.cdf(2.0), dist.mean()

@@ -50,7 +50,7 @@ class StepTable:
 
     Examples
     --------
-    >>> from skuq.distributions import StepTable
+    >>> from skuq.distributions._step_table import StepTable
     >>> table = StepTable.from_cdfs([1.0, 2.0], [[0.5, 1.0], [0.5, 1.0], [0.0, 1.0]])
     >>> table.starts, table.values
     (array([0, 2, 3]), array([0.5, 0. , 1. ]))

@@ -114,7 +114,8 @@ class Supported(Distribution):
 
     Examples
     --------
-    >>> from skuq.distributions import Normal, Supported
+    >>> from skuq.distributions import Normal
+    >>> from skuq.distributions._supported import Supported
     >>> rain = Normal([1.0, 4.0], [2.0, 2.0]).clip(lower=0.0)
     >>> rain
     Supported(n=2)

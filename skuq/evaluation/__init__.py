@@ -1,37 +1,23 @@
 """Reports, resampling, tests, score decompositions, decisions, agreement of metrics, coverage and shifts."""
 
-from skuq.evaluation._conditional_coverage import ConditionalCoverageEstimate, conditional_coverage_estimate
+from skuq.evaluation._conditional_coverage import conditional_coverage_estimate
 from skuq.evaluation._decisions import expected_loss, optimal_action
 from skuq.evaluation._decomposition.comparison import compare_score_decompositions
-from skuq.evaluation._decomposition.decomposition import ScoreDecomposition, score_decomposition
+from skuq.evaluation._decomposition.decomposition import score_decomposition
 from skuq.evaluation._decomposition.reliability import (
     probability_reliability_curve,
     quantile_reliability_curve,
 )
 from skuq.evaluation._economic_value import relative_economic_value
-from skuq.evaluation._joint_report import JointReport, joint_report
-from skuq.evaluation._metric_agreement import MetricAgreement, metric_agreement
+from skuq.evaluation._joint_report import joint_report
+from skuq.evaluation._metric_agreement import metric_agreement
 from skuq.evaluation._report.report import uncertainty_report
-from skuq.evaluation._report.table import UncertaintyReport
 from skuq.evaluation._shift_curve import Tilt, shift_curve
-from skuq.evaluation._significance import (
-    BootstrapInterval,
-    PermutationTest,
-    bootstrap_interval,
-    paired_permutation_test,
-)
-from skuq.evaluation._survival_report import SurvivalReport, survival_report
+from skuq.evaluation._significance import bootstrap_interval, paired_permutation_test
+from skuq.evaluation._survival_report import survival_report
 
 __all__ = [
-    "BootstrapInterval",
-    "ConditionalCoverageEstimate",
-    "JointReport",
-    "MetricAgreement",
-    "PermutationTest",
-    "ScoreDecomposition",
-    "SurvivalReport",
     "Tilt",
-    "UncertaintyReport",
     "bootstrap_interval",
     "compare_score_decompositions",
     "conditional_coverage_estimate",

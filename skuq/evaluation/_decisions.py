@@ -33,7 +33,7 @@ def expected_loss(
     loss: Loss = "absolute",
     *,
     action: ArrayLike | None = None,
-    level: ArrayLike | None = None,
+    levels: ArrayLike | None = None,
     coverage: float | None = None,
     breaks: ArrayLike | None = None,
 ) -> FloatArray:
@@ -52,7 +52,7 @@ def expected_loss(
 
         - "absolute": ``|y - a|``.
         - "squared": ``(y - a) ** 2``.
-        - "pinball": ``(y - a) * (level - (y < a))``. For a cost u of each missing unit and a cost o of each
+        - "pinball": ``(y - a) * (levels - (y < a))``. For a cost u of each missing unit and a cost o of each
           surplus unit, use the level ``u / (u + o)``. The cost is then ``u + o`` times the loss.
         - "interval": interval score of the bounds ``a[:, 0]`` and ``a[:, 1]``, as in
           `skuq.metrics.interval_score_loss`.
@@ -62,7 +62,7 @@ def expected_loss(
     action : float or array-like of shape (n,) or (n, 2), default=None
         Action in each row, such as the model's point prediction, or the bounds of intervals. None means the
         result of `optimal_action`.
-    level : float or array-like of shape (n,), default=None
+    levels : float or array-like of shape (n,), default=None
         Level of the pinball loss, strictly between 0 and 1. One number for all rows, or one number per row.
         Only for "pinball".
     coverage : float, default=None
@@ -129,11 +129,11 @@ def expected_loss(
     >>> from skuq.distributions import Normal
     >>> from skuq.evaluation import expected_loss, optimal_action
     >>> sales = Normal(100.0, 20.0)
-    >>> optimal_action(sales, "pinball", level=3 / (3 + 1)).round(2)
+    >>> optimal_action(sales, "pinball", levels=3 / (3 + 1)).round(2)
     array([113.49])
-    >>> (4 * expected_loss(sales, "pinball", level=0.75)).round(3)
+    >>> (4 * expected_loss(sales, "pinball", levels=0.75)).round(3)
     array([25.422])
-    >>> (4 * expected_loss(sales, "pinball", action=100.0, level=0.75)).round(3)
+    >>> (4 * expected_loss(sales, "pinball", action=100.0, levels=0.75)).round(3)
     array([31.915])
 
     The second example estimates the mean absolute error of two models without observed targets. The noise has
@@ -162,11 +162,11 @@ def expected_loss(
     """
     forecast = as_distribution(dist, "dist")
     _check_loss(loss)
-    _check_options(loss, level=level, coverage=coverage, breaks=breaks)
+    _check_options(loss, levels=levels, coverage=coverage, breaks=breaks)
     if loss == "crps":
         return _expected_crps(forecast, action)
     if action is None:
-        action = optimal_action(forecast, loss, level=level, coverage=coverage, breaks=breaks)
+        action = optimal_action(forecast, loss, levels=levels, coverage=coverage, breaks=breaks)
     if loss == "interval":
         return _expected_interval_score(forecast, _check_interval(action, len(forecast)), coverage)
     point = _check_action(action, len(forecast))
@@ -174,14 +174,14 @@ def expected_loss(
         return _Expected(forecast, loss, breaks)(check_finite(point, "action"))
     with_limits = np.isinf(point)
     inside = np.where(with_limits, 0.0, point)
-    return np.where(with_limits, np.inf, _expected_named(forecast, loss, inside, level))
+    return np.where(with_limits, np.inf, _expected_named(forecast, loss, inside, levels))
 
 
 def optimal_action(
     dist: Any,
     loss: Loss = "absolute",
     *,
-    level: ArrayLike | None = None,
+    levels: ArrayLike | None = None,
     coverage: float | None = None,
     actions: ArrayLike | None = None,
     breaks: ArrayLike | None = None,
@@ -198,9 +198,9 @@ def optimal_action(
         Forecast of n rows.
     loss : {"absolute", "squared", "pinball", "interval"} or callable, default="absolute"
         Loss of an action at the outcome y, as in `expected_loss`. The optimal action is the median for
-        "absolute", the mean for "squared", the quantile at `level` for "pinball", and the central interval
+        "absolute", the mean for "squared", the quantile at `levels` for "pinball", and the central interval
         for "interval".
-    level : float or array-like of shape (n,), default=None
+    levels : float or array-like of shape (n,), default=None
         Level of the pinball loss, strictly between 0 and 1. One number for all rows, or one number per row.
         Only for "pinball".
     coverage : float, default=None
@@ -247,9 +247,9 @@ def optimal_action(
     >>> from skuq.distributions import Normal
     >>> from skuq.evaluation import optimal_action
     >>> sales = Normal([100.0, 40.0], [20.0, 10.0])
-    >>> optimal_action(sales, "pinball", level=[0.75, 0.9]).round(1)
+    >>> optimal_action(sales, "pinball", levels=[0.75, 0.9]).round(1)
     array([113.5,  52.8])
-    >>> optimal_action(sales, "pinball", level=0.75, actions=np.arange(0, 200, 25))
+    >>> optimal_action(sales, "pinball", levels=0.75, actions=np.arange(0, 200, 25))
     array([125.,  50.])
 
     A missed sale costs 3, and an unsold unit costs 1. If more than 10 units are unsold, each further unit
@@ -263,21 +263,21 @@ def optimal_action(
     """
     forecast = as_distribution(dist, "dist")
     _check_loss(loss)
-    _check_options(loss, level=level, coverage=coverage, breaks=breaks)
+    _check_options(loss, levels=levels, coverage=coverage, breaks=breaks)
     if loss == "crps":
         raise ValueError(
             "`loss` must depend on an action, but 'crps' scores the whole distribution. Use a loss with an "
             "action, such as 'absolute'."
         )
     if actions is not None:
-        return _best_of(actions, forecast, loss, level=level, breaks=breaks)
+        return _best_of(actions, forecast, loss, levels=levels, breaks=breaks)
     if loss == "interval":
         return forecast.interval(_check_nominal(coverage))
     if callable(loss):
         return minimize_rows(_Expected(forecast, loss, breaks), forecast)
     if loss == "squared":
         return forecast.mean()
-    return forecast.median() if loss == "absolute" else forecast.ppf(_check_level(level, len(forecast)))
+    return forecast.median() if loss == "absolute" else forecast.ppf(_check_levels(levels, len(forecast)))
 
 
 def _best_of(actions: ArrayLike, dist: Distribution, loss: Loss, **options: Any) -> FloatArray:
@@ -325,17 +325,19 @@ class _Expected:
         return value
 
 
-def _expected_named(dist: Distribution, loss: Any, action: FloatArray, level: ArrayLike | None) -> FloatArray:
+def _expected_named(
+    dist: Distribution, loss: Any, action: FloatArray, levels: ArrayLike | None
+) -> FloatArray:
     if loss == "absolute":
         return dist._mean_distance(action)
     if loss == "squared":
         return dist.var() + np.square(dist.mean() - action)
-    return _expected_pinball(dist, action, _check_level(level, len(dist)))
+    return _expected_pinball(dist, action, _check_levels(levels, len(dist)))
 
 
-def _expected_pinball(dist: Distribution, action: FloatArray, level: FloatArray) -> FloatArray:
+def _expected_pinball(dist: Distribution, action: FloatArray, levels: FloatArray) -> FloatArray:
     distance = dist._mean_distance(action)
-    return np.maximum(0.5 * distance + (level - 0.5) * (dist.mean() - action), 0.0)
+    return np.maximum(0.5 * distance + (levels - 0.5) * (dist.mean() - action), 0.0)
 
 
 def _expected_interval_score(dist: Distribution, bounds: FloatArray, coverage: float | None) -> FloatArray:
@@ -362,15 +364,15 @@ def _check_loss(loss: Any) -> None:
 
 def _check_options(loss: Any, **options: Any) -> None:
     """Raise an error for a missing level, or for an option that the loss does not use."""
-    users = {"level": loss == "pinball", "coverage": loss == "interval", "breaks": callable(loss)}
-    owners = {"level": "'pinball'", "coverage": "'interval'", "breaks": "a function"}
+    users = {"levels": loss == "pinball", "coverage": loss == "interval", "breaks": callable(loss)}
+    owners = {"levels": "'pinball'", "coverage": "'interval'", "breaks": "a function"}
     for name, value in options.items():
         if value is not None and not users[name]:
             raise ValueError(f"`{name}` must be None unless the loss is {owners[name]}, got {value!r}.")
-    if loss == "pinball" and options["level"] is None:
+    if loss == "pinball" and options["levels"] is None:
         raise ValueError(
-            "`level` must be given for the loss 'pinball', got None. For a cost u of each missing unit and "
-            "a cost o of each surplus unit, pass level=u / (u + o)."
+            "`levels` must be given for the loss 'pinball', got None. For a cost u of each missing unit and "
+            "a cost o of each surplus unit, pass levels=u / (u + o)."
         )
 
 
@@ -378,9 +380,9 @@ def _check_nominal(coverage: float | None) -> float:
     return DEFAULT_COVERAGE if coverage is None else check_single_coverage(coverage)
 
 
-def _check_level(level: ArrayLike | None, n: int) -> FloatArray:
-    checked = check_open_unit(0.5 if level is None else level, "level")
-    return check_rows(checked, "level", n) if checked.ndim else checked
+def _check_levels(levels: ArrayLike | None, n: int) -> FloatArray:
+    checked = check_open_unit(0.5 if levels is None else levels, "levels")
+    return check_rows(checked, "levels", n) if checked.ndim else checked
 
 
 def _check_action(action: ArrayLike, n: int) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,8 +11,6 @@ from skuq._rounding import reaches
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_number, check_open_unit, check_option
 from skuq.metrics._internal import check_forecast
-
-Event: TypeAlias = Literal["above", "below"]
 
 RATIOS = np.arange(1, 100) / 100
 """Default ratios of the cost to the loss."""
@@ -23,7 +21,7 @@ def relative_economic_value(
     y_pred: Any,
     *,
     threshold: float,
-    event: Event = "above",
+    above: bool = True,
     ratios: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> pd.DataFrame:
@@ -42,9 +40,9 @@ def relative_economic_value(
         Forecast of every target. ``(point, 0.0)`` gives the value of a point forecast.
     threshold : float
         Threshold of the event, in the units of y.
-    event : {"above", "below"}, default="above"
-        "above": the event is a target above the threshold. "below": the event is a target below the threshold
-        or equal to it.
+    above : bool, default=True
+        Whether the event is a target above the threshold. False means a target below the threshold or equal
+        to it.
     ratios : float or array-like of shape (k,), default=None
         Ratios of the cost of acting to the loss that acting prevents, strictly between 0 and 1. None means
         0.01, 0.02, ..., 0.99.
@@ -107,16 +105,15 @@ def relative_economic_value(
     """
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
     limit = check_number(threshold, "threshold")
-    check_option(event, "event", ("above", "below"))
+    check_option(above, "above", (True, False))
     ratio = np.atleast_1d(check_open_unit(RATIOS if ratios is None else ratios, "ratios"))
-    happens = y > limit if event == "above" else y <= limit
-    at_limit = np.full(len(y), limit)
-    probability = dist._sf(at_limit) if event == "above" else dist._cdf(at_limit)
+    happens = y > limit if above else y <= limit
+    probability = dist.sf(limit) if above else dist.cdf(limit)
     frequency = float(np.average(happens, weights=weight))
     if not happens.any() or happens.all():
         raise ValueError(
-            f"`y_true` must have rows with and without the event, got {int(happens.sum())} targets {event} "
-            f"{limit:g} in {len(y)} rows. Choose another threshold."
+            f"`y_true` must have rows with and without the event, got {int(happens.sum())} targets "
+            f"{'above' if above else 'below'} {limit:g} in {len(y)} rows. Choose another threshold."
         )
     acts = [reaches(probability, each) for each in ratio]
     acting = np.array([np.average(rows, weights=weight) for rows in acts])

@@ -166,7 +166,7 @@ def _properties(
 ) -> dict[str, float]:
     """Return all properties of the joint distribution except the energy score."""
     bounds = dist.interval(coverage, simultaneous=True)
-    inside = ((bounds[..., 0] <= y) & (y <= bounds[..., 1])).all(axis=1)
+    inside = ((bounds[:, 0] <= y) & (y <= bounds[:, 1])).all(axis=1)
     n_bins = int(np.clip(_LARGEST_SHARE * effective_rows(weight, len(y)), 2, 10))
     reliability = {
         f"{kind}_reliability": joint_rank_histogram(

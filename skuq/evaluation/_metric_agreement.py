@@ -41,7 +41,7 @@ class MetricAgreement:
         Two-sided p-value of the permutation test of each pair.
     n_reports : int
         Number of models or data sets.
-    n_permutations : int
+    n_resamples : int
         Number of evaluated permutations.
     exact : bool
         Whether all possible permutations were evaluated.
@@ -56,14 +56,14 @@ class MetricAgreement:
     >>> from skuq.evaluation import metric_agreement
     >>> table = pd.DataFrame({"crps": [0.1, 0.2, 0.4, 0.5], "nll": [-1.0, 0.0, 0.3, 0.2]})
     >>> agreement = metric_agreement(table)
-    >>> agreement.n_reports, agreement.n_permutations, agreement.exact
+    >>> agreement.n_reports, agreement.n_resamples, agreement.exact
     (4, 24, True)
     """
 
     tau: pd.DataFrame
     p_value: pd.DataFrame
     n_reports: int
-    n_permutations: int
+    n_resamples: int
     exact: bool
 
 
@@ -71,7 +71,7 @@ def metric_agreement(
     reports: Any,
     *,
     directions: str | Mapping[Any, Direction] | None = None,
-    n_permutations: int = 1000,
+    n_resamples: int = 1000,
     random_state: int | np.random.RandomState | None = None,
 ) -> MetricAgreement:
     r"""Return rank correlations between metrics, to compare how the metrics rank models or data sets.
@@ -92,8 +92,8 @@ def metric_agreement(
         number for each metric. A number is the best value of the metric, such as the nominal coverage for
         PICP. A mapping may omit metrics whose direction is known. The direction is known if it is in a
         report, or if the column name is the abbreviation of a metric of skuq, such as "crps".
-    n_permutations : int, default=1000
-        Number of random permutations. If there are at most `n_permutations` possible permutations, all
+    n_resamples : int, default=1000
+        Number of random permutations. If there are at most `n_resamples` possible permutations, all
         possible permutations are evaluated.
     random_state : int, RandomState instance or None, default=None
         Controls the permutations. Pass an int for reproducible output across calls.
@@ -127,7 +127,7 @@ def metric_agreement(
 
     The test permutes the rows of one metric. The p-value is the share of permutations whose absolute tau is
     at least as large as the observed absolute tau. The observed order counts as one of the random
-    permutations, so the p-value is at least ``1 / (n_permutations + 1)``. A small p-value means that the two
+    permutations, so the p-value is at least ``1 / (n_resamples + 1)``. A small p-value means that the two
     orders are related, in the same or in the opposite direction. A large p-value does not mean that the
     metrics disagree: with 10 reports, only an absolute tau of about 0.5 has a p-value below 0.05. The
     p-values are not corrected for the number of pairs.
@@ -168,7 +168,7 @@ def metric_agreement(
     R2    0.08  0.02  0.33
     picp  0.63  0.33  0.02
     """
-    check_integer(n_permutations, "n_permutations")
+    check_integer(n_resamples, "n_resamples")
     rng = check_random_state(random_state)
     table, known = _as_table(reports)
     values = _check_values(table)
@@ -181,15 +181,15 @@ def metric_agreement(
             f"{', '.join(constant)}. Kendall's tau is undefined for a constant metric. Leave the metric out."
         )
     # 20! is larger than any number of permutations that can be evaluated.
-    exact = math.factorial(min(len(table), 20)) <= n_permutations
-    orders = _all_orders(len(table)) if exact else _random_orders(len(table), n_permutations, rng)
+    exact = math.factorial(min(len(table), 20)) <= n_resamples
+    orders = _all_orders(len(table)) if exact else _random_orders(len(table), n_resamples, rng)
     tau, p_value, n_orders = _test(ranks, orders, exact)
     names = table.columns
     return MetricAgreement(
         tau=pd.DataFrame(tau, names, names),
         p_value=pd.DataFrame(p_value, names, names),
         n_reports=len(table),
-        n_permutations=n_orders,
+        n_resamples=n_orders,
         exact=exact,
     )
 
@@ -301,8 +301,8 @@ def _all_orders(n: int) -> Iterator[IntArray]:
     return (np.array(order) for order in itertools.permutations(range(n)))
 
 
-def _random_orders(n: int, n_permutations: int, rng: np.random.RandomState) -> Iterator[IntArray]:
-    return (rng.permutation(n) for _ in range(n_permutations))
+def _random_orders(n: int, n_resamples: int, rng: np.random.RandomState) -> Iterator[IntArray]:
+    return (rng.permutation(n) for _ in range(n_resamples))
 
 
 def _test(ranks: IntArray, orders: Iterator[IntArray], exact: bool) -> tuple[FloatArray, FloatArray, int]:

@@ -423,12 +423,12 @@ class RowWeights:
         return np.take(weight, self._index, out=self._weights, mode="clip")
 
 
-def swap_weights(rows: Rows, n_permutations: int, rng: np.random.RandomState) -> Iterator[FloatArray]:
+def swap_weights(rows: Rows, n_resamples: int, rng: np.random.RandomState) -> Iterator[FloatArray]:
     """Yield the number of swapped repetitions of each row, shape (b, n). The probability of a swap is 1/2."""
     n, weight = len(rows), rows.weight
     generator = fast_generator(rng)
     whole = None if weight is None else np.floor(weight + 1e-9).astype(np.int64)
-    for size in block_sizes(n_permutations, n):
+    for size in block_sizes(n_resamples, n):
         if weight is None or whole is None:
             bits = generator.integers(256, size=(size, -(-n // 8)), dtype=np.uint8)
             yield np.unpackbits(bits, axis=1)[:, :n].astype(np.float64)
@@ -469,21 +469,19 @@ def draw_targets(forecast: Any, rng: np.random.RandomState) -> Any:
     return forecast.sample(1, rng)[:, 0] if isinstance(forecast, Distribution) else draw_codes(forecast, rng)
 
 
-def repeated_rows(
-    rows: Rows, n_simulations: int, rng: np.random.RandomState, name: str
-) -> Iterator[IntArray | None]:
-    """Yield the row of each repetition for each simulation. Yield None if every row occurs once."""
+def repeated_rows(rows: Rows, n_draws: int, rng: np.random.RandomState) -> Iterator[IntArray | None]:
+    """Yield the row of each repetition for each draw of the targets. Yield None if every row occurs once."""
     weight = rows.weight
-    if weight is not None and n_simulations and rows.total > MOST_SIMULATED:
+    if weight is not None and n_draws and rows.total > MOST_SIMULATED:
         raise ValueError(
             f"`sample_weight` must have a sum of at most {MOST_SIMULATED:g}, got {rows.total:g}. The weights "
-            "count repetitions, and each simulation draws one target per repetition. "
-            f"Pass {name}=0, or divide the weights by a constant."
+            "count repetitions, and each draw has one target per repetition. Pass n_draws=0, or divide the "
+            "weights by a constant."
         )
-    if weight is None or not n_simulations:
-        yield from itertools.repeat(None, n_simulations)
+    if weight is None or not n_draws:
+        yield from itertools.repeat(None, n_draws)
     elif np.array_equal(weight, np.round(weight)):
-        yield from itertools.repeat(np.repeat(np.arange(len(rows)), weight.astype(int)), n_simulations)
+        yield from itertools.repeat(np.repeat(np.arange(len(rows)), weight.astype(int)), n_draws)
     else:
-        for _ in range(n_simulations):
+        for _ in range(n_draws):
             yield rng.choice(len(rows), size=round(rows.total), p=weight / weight.sum())

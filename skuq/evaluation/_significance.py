@@ -71,7 +71,7 @@ class PermutationTest:
         difference.
     values : tuple of float
         Metric of each model.
-    n_permutations : int
+    n_resamples : int
         Number of evaluated permutations.
     exact : bool
         Whether all possible permutations were evaluated.
@@ -82,14 +82,14 @@ class PermutationTest:
     >>> from skuq.evaluation import paired_permutation_test
     >>> y, first, second = [0.0, 0.1, -0.2], Normal([0.0] * 3, [1.0] * 3), Normal([1.0] * 3, [1.0] * 3)
     >>> test = paired_permutation_test(y, first, second, "crps")
-    >>> test.p_value, test.n_permutations, test.exact  # 2 of 8 swaps are as extreme as the data
+    >>> test.p_value, test.n_resamples, test.exact  # 2 of 8 swaps are as extreme as the data
     (0.25, 8, True)
     """
 
     difference: float
     p_value: float
     values: tuple[float, float]
-    n_permutations: int
+    n_resamples: int
     exact: bool
 
 
@@ -240,7 +240,7 @@ def paired_permutation_test(
     options: Mapping[str, Any] | None = None,
     sample_weight: ArrayLike | None = None,
     alternative: str = "two-sided",
-    n_permutations: int = 1000,
+    n_resamples: int = 1000,
     random_state: int | np.random.RandomState | None = None,
 ) -> PermutationTest:
     r"""Test the difference between two models in any metric by paired permutations.
@@ -266,9 +266,9 @@ def paired_permutation_test(
     alternative : {"two-sided", "less", "greater"}, default="two-sided"
         Alternative hypothesis: the difference a - b is not 0 ("two-sided"), below 0 ("less") or above 0
         ("greater").
-    n_permutations : int, default=1000
+    n_resamples : int, default=1000
         Number of random permutations. Each permutation swaps the forecasts in some of the rows. If there are
-        at most `n_permutations` possible permutations, all possible permutations are evaluated.
+        at most `n_resamples` possible permutations, all possible permutations are evaluated.
     random_state : int, RandomState or None, default=None
         Controls the permutations. Pass an int for reproducible output across calls.
 
@@ -276,7 +276,7 @@ def paired_permutation_test(
     -------
     test : PermutationTest
         Difference and p-value. If not all possible permutations are evaluated, the p-value is at least
-        ``1 / (n_permutations + 1)``.
+        ``1 / (n_resamples + 1)``.
 
     See Also
     --------
@@ -284,7 +284,7 @@ def paired_permutation_test(
 
     Notes
     -----
-    .. math:: p = \frac{1 + \#\{|d^*| \ge |d|\}}{1 + n_\mathrm{permutations}}
+    .. math:: p = \frac{1 + \#\{|d^*| \ge |d|\}}{1 + n_\mathrm{resamples}}
 
     Permutations with exactly the observed difference are counted, so the test is valid for discrete metrics.
     The package UQ360 does not count such permutations. If the metric is a function of means over rows, a
@@ -313,7 +313,7 @@ def paired_permutation_test(
     (-0.081, 0.001)
     """
     check_option(alternative, "alternative", ALTERNATIVES)
-    check_integer(n_permutations, "n_permutations")
+    check_integer(n_resamples, "n_resamples")
     rng = check_random_state(random_state)
     rows = Rows(y_true, sample_weight)
     forecasts = {"y_pred_a": y_pred_a, "y_pred_b": y_pred_b}
@@ -322,8 +322,8 @@ def paired_permutation_test(
     difference = values[0] - values[1]
     if not math.isfinite(difference):
         raise ValueError(f"`metric` must be finite for both models, got {values[0]} and {values[1]}.")
-    every = _all_swaps(rows, n_permutations)
-    swaps = swap_weights(rows, n_permutations, rng) if every is None else iter([every])
+    every = _all_swaps(rows, n_resamples)
+    swaps = swap_weights(rows, n_resamples, rng) if every is None else iter([every])
     draws = np.concatenate([_swapped_differences(a, b, swap) for swap in swaps])
     extreme = _count_extreme(draws, difference, alternative, scale=max(map(abs, values)))
     exact = every is not None
@@ -331,11 +331,11 @@ def paired_permutation_test(
     return PermutationTest(difference, p_value, values, draws.size, exact)
 
 
-def _all_swaps(rows: Rows, n_permutations: int) -> FloatArray | None:
+def _all_swaps(rows: Rows, n_resamples: int) -> FloatArray | None:
     """Return all possible swaps, shape (2^total, n). Return None if there are too many swaps."""
     total = round(rows.total)
     whole = np.round(rows.repetitions).astype(int)
-    if not np.allclose(whole, rows.repetitions, rtol=0, atol=1e-9) or total > math.log2(n_permutations):
+    if not np.allclose(whole, rows.repetitions, rtol=0, atol=1e-9) or total > math.log2(n_resamples):
         return None
     bits = (np.arange(2**total)[:, np.newaxis] >> np.arange(total)) & 1
     owner = np.repeat(np.arange(len(rows)), whole)

@@ -49,7 +49,7 @@ _MOST_STEPS = 500
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SurvivalReport:
-    """Scores and calibration of forecasts of censored targets.
+    """Scores and calibration of censored forecasts; returned by `survival_report`.
 
     Parameters
     ----------

@@ -1,12 +1,7 @@
 """Metrics of predictive distributions, and scorers for scikit-learn."""
 
-from skuq.metrics._adversarial import (
-    AdversarialGroupCalibrationCurve,
-    adversarial_group_calibration_curve,
-    adversarial_group_calibration_error,
-)
+from skuq.metrics._adversarial import adversarial_group_calibration_curve, adversarial_group_calibration_error
 from skuq.metrics._average_calibration import (
-    CalibrationCurve,
     mean_absolute_calibration_error,
     regression_calibration_curve,
     root_mean_squared_calibration_error,
@@ -14,7 +9,6 @@ from skuq.metrics._average_calibration import (
 from skuq.metrics._calibration_area import miscalibration_area
 from skuq.metrics._calibration_scores import calibration_score_loss, expected_coverage_probability_error
 from skuq.metrics._censored_calibration import (
-    CoverageBounds,
     concordance_score,
     interval_coverage_bounds,
     survival_calibration_table,
@@ -36,10 +30,10 @@ from skuq.metrics._interval_width import coverage_width_loss, normalized_mean_in
 from skuq.metrics._intervals import interval_coverage_error, mean_interval_width, prediction_interval_coverage
 from skuq.metrics._joint.energy import energy_score_loss
 from skuq.metrics._joint.moments import dawid_sebastiani_loss, linear_crps_loss, mean_crps_loss
-from skuq.metrics._joint.rank_histogram import JointRankHistogram, joint_rank_histogram
+from skuq.metrics._joint.rank_histogram import joint_rank_histogram
 from skuq.metrics._joint.variogram import variogram_score_loss
 from skuq.metrics._make_scorer import get_scorer, get_scorer_names, make_scorer, scorers
-from skuq.metrics._murphy import MurphyCurve, murphy_curve
+from skuq.metrics._murphy import murphy_curve
 from skuq.metrics._prediction_sets import (
     conditional_set_coverage,
     mean_set_size,
@@ -52,19 +46,14 @@ from skuq.metrics._quantile_scores import interval_score_loss, pinball_loss, wei
 from skuq.metrics._reliability import conditional_coverage, reliability_table
 from skuq.metrics._sharpness import sharpness
 from skuq.metrics._skill import crps_skill_score, mean_standardized_log_loss
-from skuq.metrics._ucc.compare import CharacteristicsComparison, compare_characteristics_curves
+from skuq.metrics._ucc.compare import compare_characteristics_curves
 from skuq.metrics._ucc.coordinates import (
     interval_deficit,
     interval_excess,
     interval_miss_rate,
     mean_interval_half_width,
 )
-from skuq.metrics._ucc.curve import (
-    CostOptimum,
-    OperatingPoint,
-    UncertaintyCharacteristicsCurve,
-    uncertainty_characteristics_curve,
-)
+from skuq.metrics._ucc.curve import uncertainty_characteristics_curve
 from skuq.metrics._ucc.scores import auucc_gain_score, auucc_loss
 from skuq.metrics._weighted_scores import (
     quantile_weighted_crps_loss,
@@ -74,15 +63,6 @@ from skuq.metrics._weighted_scores import (
 from skuq.metrics._worst_slab import worst_slab_coverage
 
 __all__ = [
-    "AdversarialGroupCalibrationCurve",
-    "CalibrationCurve",
-    "CharacteristicsComparison",
-    "CostOptimum",
-    "CoverageBounds",
-    "JointRankHistogram",
-    "MurphyCurve",
-    "OperatingPoint",
-    "UncertaintyCharacteristicsCurve",
     "adversarial_group_calibration_curve",
     "adversarial_group_calibration_error",
     "auucc_gain_score",

@@ -35,8 +35,8 @@ class AdversarialGroupCalibrationCurve:
     ----------
     fractions : ndarray of shape (k,)
         Group sizes, as fractions of the number of rows.
-    worst : ndarray of shape (k, n_trials)
-        Error of the worst group in each trial.
+    worst : ndarray of shape (k, n_resamples)
+        Error of the worst group in each resample.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def adversarial_group_calibration_curve(
     kind: str = "quantile",
     error: str = "mace",
     n_groups: int = 20,
-    n_trials: int = 10,
+    n_resamples: int = 10,
     min_group_size: int = 2,
     replace: bool = False,
     random_state: int | np.random.RandomState | None = None,
@@ -99,10 +99,10 @@ def adversarial_group_calibration_curve(
     error : {"mace", "rmsce"}, default="mace"
         Error of a group: mean absolute ("mace") or root mean squared ("rmsce") calibration error.
     n_groups : int, default=20
-        Number of groups per trial. Each trial uses the error of its worst group. Uncertainty Toolbox draws 10
-        groups.
-    n_trials : int, default=10
-        Number of trials.
+        Number of groups per resample. Each resample uses the error of its worst group. Uncertainty Toolbox
+        draws 10 groups.
+    n_resamples : int, default=10
+        Number of resamples: how often the groups are drawn.
     min_group_size : int, default=2
         Smallest number of rows in a group.
     replace : bool, default=False
@@ -115,10 +115,10 @@ def adversarial_group_calibration_curve(
     -------
     curve : AdversarialGroupCalibrationCurve
         ``fractions`` holds the group sizes, shape (k,). ``worst`` holds the error of the worst group in each
-        trial, shape (k, n_trials). The mean of ``worst`` over the trials is the curve of [1]_. The standard
-        error of the curve is ``worst.std(axis=1, ddof=1) / np.sqrt(n_trials)``. In Uncertainty Toolbox,
-        ``score_stderr`` is the standard deviation over the trials. It is not divided by the root of the
-        number of trials.
+        resample, shape (k, n_resamples). The mean of ``worst`` over the resamples is the curve of [1]_. The
+        standard error of the curve is ``worst.std(axis=1, ddof=1) / np.sqrt(n_resamples)``. In Uncertainty
+        Toolbox, ``score_stderr`` is the standard deviation over the resamples. It is not divided by the root
+        of the number of resamples.
 
     See Also
     --------
@@ -156,7 +156,7 @@ def adversarial_group_calibration_curve(
         kind=kind,
         error=error,
         n_groups=n_groups,
-        n_trials=n_trials,
+        n_resamples=n_resamples,
         min_group_size=min_group_size,
         replace=replace,
         random_state=random_state,
@@ -177,7 +177,7 @@ class Groups:
     seed: int
 
     def worst(self, inside: FloatArray, total: float) -> FloatArray:
-        """Return the error of the worst group in each trial, shape (fractions, trials)."""
+        """Return the error of the worst group in each resample, shape (fractions, resamples)."""
         if total >= MOST_ROWS:
             raise ValueError(
                 f"`sample_weight` counts repetitions, and its sum must be below {MOST_ROWS:g}, got "
@@ -199,7 +199,7 @@ def check_groups(
     kind: str = "quantile",
     error: str = "mace",
     n_groups: int = 20,
-    n_trials: int = 10,
+    n_resamples: int = 10,
     min_group_size: int = 2,
     replace: bool = False,
     random_state: int | np.random.RandomState | None = None,
@@ -209,7 +209,7 @@ def check_groups(
     check_option(kind, "kind", KINDS)
     check_option(error, "error", GROUP_ERRORS)
     check_option(replace, "replace", (False, True))
-    shape = check_integer(n_trials, "n_trials"), check_integer(n_groups, "n_groups")
+    shape = check_integer(n_resamples, "n_resamples"), check_integer(n_groups, "n_groups")
     smallest = check_integer(min_group_size, "min_group_size")
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     return Groups(shares, grid, kind, error, shape, smallest, bool(replace), seed)
@@ -265,7 +265,7 @@ def level_counts(inside: FloatArray, total: float) -> IntArray:
 def draw_counts(
     counts: IntArray, size: int, shape: tuple[int, int], replace: bool, rng: np.random.Generator
 ) -> IntArray:
-    """Draw random groups of rows. Return their counts at each level, shape (trials, groups, k + 1)."""
+    """Draw random groups of rows. Return their counts at each level, shape (resamples, groups, k + 1)."""
     if replace:
         return np.asarray(rng.multinomial(size, counts / counts.sum(), size=shape))
     # Both methods are exact. The time of "count" is proportional to the number of rows, and the time of
@@ -305,12 +305,12 @@ def adversarial_group_calibration_error(
     kind: str = "quantile",
     error: str = "mace",
     n_groups: int = 20,
-    n_trials: int = 10,
+    n_resamples: int = 10,
     min_group_size: int = 2,
     replace: bool = False,
     random_state: int | np.random.RandomState | None = None,
 ) -> float:
-    r"""Return the calibration error of the worst random group of rows, averaged over trials.
+    r"""Return the calibration error of the worst random group of rows, averaged over resamples.
 
     The smaller the better, minimum is zero. The error shows whether a forecast is also calibrated in subsets
     of the rows. The error is one point of `adversarial_group_calibration_curve`. The error increases with the
@@ -336,9 +336,9 @@ def adversarial_group_calibration_error(
     error : {"mace", "rmsce"}, default="mace"
         Error of a group: mean absolute ("mace") or root mean squared ("rmsce") calibration error.
     n_groups : int, default=20
-        Number of groups per trial. Each trial uses the error of its worst group.
-    n_trials : int, default=10
-        Number of trials. The error is the mean over the trials.
+        Number of groups per resample. Each resample uses the error of its worst group.
+    n_resamples : int, default=10
+        Number of resamples: how often the groups are drawn. The error is the mean over the resamples.
     min_group_size : int, default=2
         Smallest number of rows in a group.
     replace : bool, default=False
@@ -393,7 +393,7 @@ def adversarial_group_calibration_error(
         kind=kind,
         error=error,
         n_groups=n_groups,
-        n_trials=n_trials,
+        n_resamples=n_resamples,
         min_group_size=min_group_size,
         replace=replace,
         random_state=random_state,

@@ -39,7 +39,7 @@ class CoverageBounds(NamedTuple):
 
     Examples
     --------
-    >>> from skuq.metrics import CoverageBounds
+    >>> from skuq.metrics._censored_calibration import CoverageBounds
     >>> CoverageBounds(0.6, 0.95, 0.91).high
     0.95
     """
@@ -334,7 +334,7 @@ def survival_calibration_table(
     k = check_integer(n_bins, "n_bins")
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
     effective_rows(weight, y.size)  # raises for relative weights
-    survival = 1 - dist.cdf(np.full(y.size, t))
+    survival = dist.sf(t)
     shares = make_bins(survival, k, "quantile", weight).matrix(y.size)
     records = [
         _bin_record(survival, y, mask, shares[[number]].toarray()[0], t, level)

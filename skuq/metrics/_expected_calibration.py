@@ -219,10 +219,10 @@ def expected_calibration_error(
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`, which
         must then contain all classes. A target that is not among the labels has a probability of 0.
     n_bins : int, default=15
-        Number of bins of the probability.
+        Number of bins of the probability. The default is the number in [1]_.
     strategy : {"uniform", "quantile"}, default="uniform"
-        "uniform" makes bins of equal width in [0, 1] that include their upper edge. "quantile" makes bins of
-        equal total weight. A row on the edge of two such bins may count partly in both bins.
+        "uniform" makes bins of equal width in [0, 1] that include their upper edge, as in [1]_. "quantile"
+        makes bins of equal total weight. A row on the edge of two such bins may count partly in both bins.
     norm : {"l1", "squared", "debiased"}, default="l1"
         "l1" is the mean absolute difference. "squared" is the mean squared difference. "debiased" is the mean
         squared difference minus its bias and may be negative. For a calibrated forecast, the expected value
@@ -331,7 +331,7 @@ def class_reliability_table(
         Label of the class whose probability is compared with its observed share. None means the most probable
         class of each row.
     n_bins : int, default=15
-        Number of bins of the probability.
+        Number of bins of the probability, as in `expected_calibration_error`.
     strategy : {"uniform", "quantile"}, default="uniform"
         "uniform" makes bins of equal width in [0, 1] that include their upper edge. "quantile" makes bins of
         equal total weight. A row on the edge of two such bins may count partly in both bins. Empty bins are

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,8 +27,6 @@ from skuq.metrics._kernels import covered
 
 Forecast = Distribution | FloatArray
 """Distribution of n rows, or bounds of shape (n, 2)."""
-
-AnyForecast = TypeVar("AnyForecast", Distribution, FloatArray)
 
 
 def check_forecast(
@@ -68,8 +66,8 @@ def check_forecast_or_bounds(
 
 
 def _rows_that_count(
-    y_true: ArrayLike, forecast: AnyForecast, sample_weight: ArrayLike | None
-) -> tuple[FloatArray, AnyForecast, FloatArray | None]:
+    y_true: ArrayLike, forecast: Any, sample_weight: ArrayLike | None
+) -> tuple[FloatArray, Any, FloatArray | None]:
     y, weight = check_target(y_true, n=len(forecast)), check_sample_weight(sample_weight, len(forecast))
     if weight is None or weight.min() > 0:
         return y, forecast, weight

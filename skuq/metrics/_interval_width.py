@@ -17,7 +17,7 @@ from skuq.metrics._inputs import Forecast, check_forecast_or_bounds, interval_bo
 from skuq.metrics._kernels import covered
 from skuq.metrics._spec import FastPath, Merging, WeightFunction, metric
 
-NORMS = ("range", "std")
+SCALES = ("range", "std")
 FORMULAS = ("khosravi", "mapie")
 
 _ENDS = 64
@@ -25,21 +25,21 @@ _ENDS = 64
 
 
 def check_width(
-    *, coverage: Any = DEFAULT_COVERAGE, norm: str | float = "range", y_train: ArrayLike | None = None
+    *, coverage: Any = DEFAULT_COVERAGE, scale: str | float = "range", y_train: ArrayLike | None = None
 ) -> None:
     check_single_coverage(coverage)
-    width_unit(norm, np.zeros(1), y_train)
+    width_unit(scale, np.zeros(1), y_train)
 
 
 def check_cwc(
     *,
     coverage: Any = DEFAULT_COVERAGE,
     eta: float = 50.0,
-    norm: str | float = "range",
+    scale: str | float = "range",
     y_train: ArrayLike | None = None,
     formula: str = "khosravi",
 ) -> None:
-    check_width(coverage=coverage, norm=norm, y_train=y_train)
+    check_width(coverage=coverage, scale=scale, y_train=y_train)
     check_penalty(coverage, eta, formula)
 
 
@@ -48,11 +48,11 @@ def nmpiw_of_weights(
     forecast: Forecast,
     *,
     coverage: float = DEFAULT_COVERAGE,
-    norm: str | float = "range",
+    scale: str | float = "range",
     y_train: ArrayLike | None = None,
 ) -> WeightFunction:
     lower, upper = interval_bounds(y, forecast, coverage).T
-    width, unit = upper - lower, width_unit(norm, y, y_train)
+    width, unit = upper - lower, width_unit(scale, y, y_train)
     return lambda weight: relative_width(weighted_mean(width, weight), unit(weight))
 
 
@@ -67,25 +67,25 @@ def nmpiw_of_means(
     means: FloatArray,
     targets: Any,
     *,
-    norm: str | float = "range",
+    scale: str | float = "range",
     y_train: ArrayLike | None = None,
     **_: Any,
 ) -> float:
-    if isinstance(norm, str) and y_train is None:
-        return relative_width(float(means[0]), getattr(targets, norm))
-    return relative_width(float(means[0]), width_unit(norm, np.zeros(1), y_train)(None))
+    if isinstance(scale, str) and y_train is None:
+        return relative_width(float(means[0]), getattr(targets, scale))
+    return relative_width(float(means[0]), width_unit(scale, np.zeros(1), y_train)(None))
 
 
-def width_unit(norm: str | float, y: FloatArray, y_train: ArrayLike | None) -> WeightFunction:
+def width_unit(scale: str | float, y: FloatArray, y_train: ArrayLike | None) -> WeightFunction:
     """Return a function of the weights that computes the unit of the widths."""
-    if not isinstance(norm, str):
+    if not isinstance(scale, str):
         if y_train is not None:
-            raise ValueError(f"`y_train` must be omitted if `norm` is a number, got norm={norm!r}.")
-        number = check_number(norm, "norm", positive=True)
+            raise ValueError(f"`y_train` must be omitted if `scale` is a number, got scale={scale!r}.")
+        number = check_number(scale, "scale", positive=True)
         return lambda weight: number
-    check_option(norm, "norm", NORMS)
+    check_option(scale, "scale", SCALES)
     target = y if y_train is None else check_target(y_train, "y_train")
-    spread = TargetRange(target) if norm == "range" else partial(standard_deviation, target)
+    spread = TargetRange(target) if scale == "range" else partial(standard_deviation, target)
     if y_train is None:
         return spread
     unit = spread(None)
@@ -143,7 +143,7 @@ def normalized_mean_interval_width(
     *,
     sample_weight: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
-    norm: str | float = "range",
+    scale: str | float = "range",
     y_train: ArrayLike | None = None,
 ) -> float:
     r"""Return the mean interval width relative to the spread of the target (NMPIW, PINAW).
@@ -162,12 +162,12 @@ def normalized_mean_interval_width(
         Number of repetitions of each row.
     coverage : float, default=0.9
         Nominal coverage of the central interval. Ignored if `y_pred` holds bounds.
-    norm : {"range", "std"} or float, default="range"
+    scale : {"range", "std"} or float, default="range"
         Unit of the widths: range of the targets [1]_, standard deviation of the targets, or a number above 0.
     y_train : array-like of shape (m,), default=None
         Targets whose range or standard deviation is the unit. None means `y_true`. The definition of [3]_
-        uses the training targets and ``norm="std"``. For cross-validation, use ``make_scorer("nmpiw",
-        monitoring=True, norm="std", y_train=y)``, so that all folds have the same unit.
+        uses the training targets and ``scale="std"``. For cross-validation, use ``make_scorer("nmpiw",
+        monitoring=True, scale="std", y_train=y)``, so that all folds have the same unit.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def normalized_mean_interval_width(
     >>> bounds = [[0.0, 2.0], [1.0, 5.0]]
     >>> normalized_mean_interval_width([1.0, 4.0], bounds)
     1.0
-    >>> normalized_mean_interval_width([1.0, 4.0], bounds, norm="std", y_train=[0.0, 4.0])
+    >>> normalized_mean_interval_width([1.0, 4.0], bounds, scale="std", y_train=[0.0, 4.0])
     1.5
 
     Intervals of width 0 contain no target:
@@ -208,7 +208,7 @@ def normalized_mean_interval_width(
     0.0
     """
     y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
-    return nmpiw_of_weights(y, forecast, coverage=coverage, norm=norm, y_train=y_train)(weight)
+    return nmpiw_of_weights(y, forecast, coverage=coverage, scale=scale, y_train=y_train)(weight)
 
 
 def cwc_of_weights(
@@ -217,13 +217,13 @@ def cwc_of_weights(
     *,
     coverage: float = DEFAULT_COVERAGE,
     eta: float = 50.0,
-    norm: str | float = "range",
+    scale: str | float = "range",
     y_train: ArrayLike | None = None,
     formula: str = "khosravi",
 ) -> WeightFunction:
     penalty = check_penalty(coverage, eta, formula)
     bounds = interval_bounds(y, forecast, coverage)
-    width = nmpiw_of_weights(y, bounds, coverage=coverage, norm=norm, y_train=y_train)
+    width = nmpiw_of_weights(y, bounds, coverage=coverage, scale=scale, y_train=y_train)
     inside = covered(y, bounds[:, 0], bounds[:, 1])
     return lambda weight: penalty(width(weight), weighted_mean(inside, weight))
 
@@ -282,7 +282,7 @@ def coverage_width_loss(
     sample_weight: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
     eta: float = 50.0,
-    norm: str | float = "range",
+    scale: str | float = "range",
     y_train: ArrayLike | None = None,
     formula: str = "khosravi",
 ) -> float:
@@ -305,7 +305,7 @@ def coverage_width_loss(
         Nominal coverage of the central interval. If `y_pred` holds bounds, they must have this coverage.
     eta : float, default=50.0
         Strength of the penalty for a coverage below nominal. The default is the value of [1]_ and [2]_.
-    norm : {"range", "std"} or float, default="range"
+    scale : {"range", "std"} or float, default="range"
         Unit of the width. See `normalized_mean_interval_width`.
     y_train : array-like of shape (m,), default=None
         Targets whose range or standard deviation is the unit. None means `y_true`.
@@ -361,5 +361,5 @@ def coverage_width_loss(
     True
     """
     y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
-    options: dict[str, Any] = {"coverage": coverage, "norm": norm, "y_train": y_train}
+    options: dict[str, Any] = {"coverage": coverage, "scale": scale, "y_train": y_train}
     return cwc_of_weights(y, forecast, eta=eta, formula=formula, **options)(weight)

@@ -97,10 +97,6 @@ def make_scorer(
     if spec is None:
         return _scorer_of_own(metric, greater_is_better, monitoring, options)
     check_options(spec, options)
-    if spec.random:
-        options.setdefault("random_state", 0)
-    if spec.of_targets and "scale" in spec.options:
-        options.setdefault("scale", "std")
     if spec.direction is not None and greater_is_better not in (None, spec.direction == "higher"):
         raise ValueError(
             f"`greater_is_better` must be None for {spec.abbreviation!r}, got {greater_is_better!r}. The "
@@ -109,7 +105,11 @@ def make_scorer(
     if spec.direction is not None:
         greater_is_better = spec.direction == "higher"
     elif greater_is_better is None and not monitoring:
-        raise ValueError(_without_direction("metric", spec))
+        raise ValueError(_without_direction("metric", spec, options))
+    if spec.random:
+        options.setdefault("random_state", 0)
+    if spec.of_targets and "scale" in spec.options:
+        options.setdefault("scale", "std")
     scorer = ClassScorer if spec.of_classes else DistributionScorer
     return scorer(spec.function, greater_is_better, options, spec.abbreviation)
 
@@ -160,9 +160,9 @@ def get_scorer(name: str) -> MetricScorer:
         raise TypeError(
             f"`name` must be a string, got {type(name).__name__}. For a metric, use `make_scorer`."
         )
-    spec = _ready_made(name)
+    spec = _ready_made(name, monitoring=False)
     if spec.direction is None:
-        raise ValueError(_without_direction("name", spec))
+        raise ValueError(_without_direction("name", spec, {}))
     return make_scorer(spec.function)
 
 
@@ -226,41 +226,49 @@ def scorers(*names: str) -> dict[str, MetricScorer]:
             "`names` must hold at least one scorer name, got none. For all scorers, use "
             "scorers(*get_scorer_names())."
         )
-    return {name: make_scorer(_ready_made(name).function, monitoring=True) for name in names}
+    return {name: make_scorer(_ready_made(name, monitoring=True).function, monitoring=True) for name in names}
 
 
-def _ready_made(name: str) -> MetricSpec:
+def _ready_made(name: str, *, monitoring: bool) -> MetricSpec:
     known = {spec.scorer_name: spec for spec in all_specs().values() if spec.ready_made}
     if not isinstance(name, str):
         raise TypeError(f"the name of a scorer must be a string, got {name!r}.")
     if name not in known:
-        raise ValueError(_unknown_scorer(name, known))
+        raise ValueError(_unknown_scorer(name, known, monitoring))
     return known[name]
 
 
-def _without_direction(argument: str, spec: MetricSpec) -> str:
+def _without_direction(argument: str, spec: MetricSpec, options: dict[str, Any]) -> str:
     name, score = repr(spec.abbreviation), repr("neg_class_log_loss" if spec.of_classes else "neg_crps")
+    given = "".join(f", {option}={value!r}" for option, value in options.items())
+    monitor = f"make_scorer({name}{given}, monitoring=True)"
+    scoring = f"{{**scorers({score}), {name}: {monitor}}}" if given else f"scorers({score}, {name})"
     return (
         f"`{argument}` must be a metric with a direction, got {name}. Neither larger nor smaller values of "
-        f"{name} are better, so a search must not select by it. Select by {score}: pass "
-        f"scoring=scorers({score}, {name}) and refit={score}, or refit=refit_best({score}, "
-        f"subject_to={{{name}: ...}}). For learning curves and permutation importance, use "
-        f"make_scorer({name}, monitoring=True)."
+        f"{name} are better, so a search must not select by it. Select by {score}: pass scoring={scoring} "
+        f"and refit={score}, or refit=refit_best({score}, subject_to={{{name}: ...}}). For learning curves "
+        f"and permutation importance, use {monitor}. If one direction is better in your search, pass "
+        f"`greater_is_better` to make_scorer, such as make_scorer({name}{given}, greater_is_better=False)."
     )
 
 
-def _unknown_scorer(name: str, known: dict[str, MetricSpec]) -> str:
+def _unknown_scorer(name: str, known: dict[str, MetricSpec], monitoring: bool) -> str:
     spec = find_spec(name)
     if spec is not None and not spec.ready_made:
         return f"`name` must name a predefined scorer, got {name!r}. Use {' or '.join(_calls_of(spec))}."
     near = [spec.scorer_name] if spec is not None else _similar(name.lower(), known)
     if near:
-        hint = f" Did you mean {' or '.join(map(repr, near))}?"
+        calls = [
+            repr(each) if monitoring or known[each].direction else f"make_scorer({each!r}, monitoring=True)"
+            for each in near
+        ]
+        hint = f" Did you mean {' or '.join(calls)}?"
     elif name in sklearn_scorer_names():
         hint = " This is a scorer of scikit-learn. Pass its name: {**scorers('neg_crps'), 'r2': 'r2'}."
     else:
         hint = ""
-    return f"`name` must be one of skuq's scorers, got {name!r}.{hint} Known: {', '.join(sorted(known))}."
+    listed = sorted(each for each, spec in known.items() if monitoring or spec.direction)
+    return f"`name` must be one of skuq's scorers, got {name!r}.{hint} Known: {', '.join(listed)}."
 
 
 def _calls_of(spec: MetricSpec) -> list[str]:

@@ -31,7 +31,7 @@ class MurphyCurve:
 
     Parameters
     ----------
-    thetas : ndarray of shape (k,)
+    theta : ndarray of shape (k,)
         Thresholds. With the default thresholds, each threshold appears twice: first for the left limit of the
         score, then for the score itself.
     scores : ndarray of shape (k,)
@@ -44,11 +44,11 @@ class MurphyCurve:
     >>> from skuq.distributions import Normal
     >>> from skuq.metrics import murphy_curve
     >>> curve = murphy_curve([2.0], Normal([1.0], [0.5]))
-    >>> curve.thetas, curve.scores
+    >>> curve.theta, curve.scores
     (array([1., 1., 2., 2.]), array([0., 1., 0., 0.]))
     """
 
-    thetas: FloatArray
+    theta: FloatArray
     scores: FloatArray
     standard_errors: FloatArray
 
@@ -59,10 +59,10 @@ def murphy_curve(
     *,
     sample_weight: ArrayLike | None = None,
     functional: str = "mean",
-    level: float = 0.5,
+    levels: float = 0.5,
     threshold: float | None = None,
     reference: Any = None,
-    thetas: ArrayLike | None = None,
+    theta: ArrayLike | None = None,
 ) -> MurphyCurve:
     r"""Return the Murphy curve: the mean elementary score of a point forecast at each threshold.
 
@@ -81,9 +81,9 @@ def murphy_curve(
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     functional : {"mean", "quantile", "probability"}, default="mean"
-        Point forecast that is computed from the distribution: the mean, the quantile at `level`, or the
+        Point forecast that is computed from the distribution: the mean, the quantile at `levels`, or the
         probability of ``y > threshold``.
-    level : float, default=0.5
+    levels : float, default=0.5
         Level of the quantile, strictly between 0 and 1.
     threshold : float, default=None
         Value that defines the event, in the units of y. Required for ``functional="probability"``.
@@ -91,10 +91,10 @@ def murphy_curve(
         Second forecast. It has n rows, or one row that is used for all targets. The scores are then mean
         differences from the scores of the reference. A negative score means that the forecast is better than
         the reference.
-    thetas : float or array-like of shape (k,), default=None
-        Thresholds of the curve. None uses every point forecast and every target as a threshold, together with
-        its left limit. Between these thresholds, the curve is linear for means and probabilities, and
-        constant for quantiles.
+    theta : float or array-like of shape (k,), default=None
+        Thresholds of the curve. In the units of y, or probabilities for ``functional="probability"``. None
+        uses every point forecast and every target as a threshold, together with its left limit. Between these
+        thresholds, the curve is linear for means and probabilities, and constant for quantiles.
 
     Returns
     -------
@@ -139,24 +139,24 @@ def murphy_curve(
     >>> rng = np.random.default_rng(0)
     >>> loc = rng.normal(size=200)
     >>> y, dist = rng.normal(loc), Normal(loc, np.ones(200))
-    >>> curve = murphy_curve(y, dist, functional="quantile", level=0.9)
-    >>> area = np.trapezoid(curve.scores, curve.thetas)
+    >>> curve = murphy_curve(y, dist, functional="quantile", levels=0.9)
+    >>> area = np.trapezoid(curve.scores, curve.theta)
     >>> round(float(area), 4), round(pinball_loss(y, dist, levels=[0.9]), 4)
     (0.1889, 0.1889)
 
     The difference from a constant forecast at one threshold, and the standard error of this difference:
 
-    >>> curve = murphy_curve(y, dist, reference=Normal(0.0, 1.0), thetas=0.5)
+    >>> curve = murphy_curve(y, dist, reference=Normal(0.0, 1.0), theta=0.5)
     >>> curve.scores.round(3), curve.standard_errors.round(3)
     (array([-0.116]), array([0.047]))
     """
-    point = _read_point(functional, level, threshold)
+    point = _read_point(functional, levels, threshold)
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
     target, forecasts = point.target(y), [point.forecast(dist)]
     if reference is not None:
         other = check_reference(reference, y_true, sample_weight)
         forecasts.append(point.forecast(repeat(other, y.size)))
-    grid, after = _thresholds(thetas, [target, *forecasts])
+    grid, after = _thresholds(theta, [target, *forecasts])
     rows = _Rows(point, target, np.ones(y.size) if weight is None else weight, grid, after)
     mean, square = rows.moments(*forecasts)
     total = float(rows.weight.sum())
@@ -174,27 +174,27 @@ class _Point:
     """
 
     functional: str
-    level: float
+    levels: float
     threshold: float
 
     def forecast(self, dist: Distribution) -> FloatArray:
         if self.functional == "mean":
             return finite_mean(dist)
         if self.functional == "quantile":
-            return dist.quantile(self.level)
-        return dist._sf(np.full(len(dist), self.threshold))
+            return dist.quantile(self.levels)
+        return dist.sf(self.threshold)
 
     def target(self, y: FloatArray) -> FloatArray:
         return (y > self.threshold).astype(float) if self.functional == "probability" else y
 
     def line(self, below: BoolArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         if self.functional == "quantile":
-            return np.where(below, 1 - self.level, self.level), np.zeros(y.size)
+            return np.where(below, 1 - self.levels, self.levels), np.zeros(y.size)
         slope = np.where(below, 1.0, -1.0)
         return -slope * y, slope
 
 
-def _read_point(functional: str, level: float, threshold: float | None) -> _Point:
+def _read_point(functional: str, levels: float, threshold: float | None) -> _Point:
     check_option(functional, "functional", FUNCTIONALS)
     if (threshold is not None) != (functional == "probability"):
         raise ValueError(
@@ -202,20 +202,20 @@ def _read_point(functional: str, level: float, threshold: float | None) -> _Poin
             f"with functional={functional!r}."
         )
     value = np.nan if threshold is None else check_number(threshold, "threshold")
-    return _Point(functional, check_single_coverage(level, "level"), value)
+    return _Point(functional, check_single_coverage(levels, "levels"), value)
 
 
-def _thresholds(thetas: ArrayLike | None, values: list[FloatArray]) -> tuple[FloatArray, BoolArray]:
-    if thetas is None:
+def _thresholds(theta: ArrayLike | None, values: list[FloatArray]) -> tuple[FloatArray, BoolArray]:
+    if theta is None:
         points = np.sort(np.concatenate(values))
         points = points[np.isfinite(points)]
         # The curve has one jump at values that are equal up to rounding, from the smallest to the largest.
         last = last_of_ties(points, equal_step(points))
         jumps = np.column_stack([points[np.append(True, last[:-1])], points[last]])
         return jumps.ravel(), np.tile([False, True], len(jumps))
-    grid = np.atleast_1d(check_finite(as_float_array(thetas, "thetas"), "thetas"))
+    grid = np.atleast_1d(check_finite(as_float_array(theta, "theta"), "theta"))
     if grid.ndim != 1 or not grid.size:
-        raise ValueError(f"`thetas` must be a number or a non-empty 1-D array, got shape {grid.shape}.")
+        raise ValueError(f"`theta` must be a number or a non-empty 1-D array, got shape {grid.shape}.")
     return grid, np.ones(grid.size, dtype=bool)
 
 

@@ -10,7 +10,8 @@ from skuq._censoring import Bounds, log_mass
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq._weights import weighted_mean
-from skuq.distributions import Concatenated, Distribution, Empirical
+from skuq.distributions import Distribution, Empirical
+from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._pit import bound_scores
 from skuq.metrics._inputs import check_censored, check_forecast
 from skuq.metrics._spec import FastPath, metric
@@ -18,13 +19,13 @@ from skuq.metrics._spec import FastPath, metric
 CRPS_ESTIMATORS = ("nrg", "fair")
 
 
-def check_estimator(*, estimator: str = "nrg") -> None:
-    check_option(estimator, "estimator", CRPS_ESTIMATORS)
+def check_estimator(*, crps_estimator: str = "nrg") -> None:
+    check_option(crps_estimator, "crps_estimator", CRPS_ESTIMATORS)
 
 
-def crps_rows(y: FloatArray, dist: Distribution, *, estimator: str = "nrg") -> FloatArray:
-    check_estimator(estimator=estimator)
-    return fair_crps(y, dist) if estimator == "fair" else dist.crps(y)
+def crps_rows(y: FloatArray, dist: Distribution, *, crps_estimator: str = "nrg") -> FloatArray:
+    check_estimator(crps_estimator=crps_estimator)
+    return fair_crps(y, dist) if crps_estimator == "fair" else dist.crps(y)
 
 
 @metric(
@@ -42,7 +43,7 @@ def crps_rows(y: FloatArray, dist: Distribution, *, estimator: str = "nrg") -> F
     check=check_estimator,
 )
 def crps_loss(
-    y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None = None, estimator: str = "nrg"
+    y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None = None, crps_estimator: str = "nrg"
 ) -> float:
     r"""Return the continuous ranked probability score (CRPS) of forecast distributions.
 
@@ -59,7 +60,7 @@ def crps_loss(
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
-    estimator : {"nrg", "fair"}, default="nrg"
+    crps_estimator : {"nrg", "fair"}, default="nrg"
         Interpretation of an ensemble (`skuq.distributions.Empirical`). "nrg" scores the empirical
         distribution of the members. "fair" is an unbiased estimate of the score of the distribution from
         which the members were drawn. Use "fair" to compare ensembles of different sizes. "fair" requires at
@@ -96,11 +97,11 @@ def crps_loss(
     >>> round(crps_loss([1.0, 2.0], Normal([1.0, 1.0], [1.0, 1.0])), 4)
     0.4181
     >>> members = Empirical([[0.0, 2.0, 4.0]])
-    >>> round(crps_loss([1.0], members), 4), round(crps_loss([1.0], members, estimator="fair"), 4)
+    >>> round(crps_loss([1.0], members), 4), round(crps_loss([1.0], members, crps_estimator="fair"), 4)
     (0.7778, 0.3333)
     """
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return weighted_mean(crps_rows(y, dist, estimator=estimator), weight)
+    return weighted_mean(crps_rows(y, dist, crps_estimator=crps_estimator), weight)
 
 
 def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
@@ -114,8 +115,8 @@ def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
     if (coincide > 1 - 1e-9).any():
         row = int(np.argmax(coincide))
         raise ValueError(
-            "`y_pred` must have at least two members of positive weight for estimator='fair', got one "
-            f"member at row {row}. Use estimator='nrg'."
+            "`y_pred` must have at least two members of positive weight for crps_estimator='fair', got one "
+            f"member at row {row}. Use crps_estimator='nrg'."
         )
     return np.asarray(dist.crps(y) - dist._half_mean_difference() * coincide / (1 - coincide))
 

@@ -105,14 +105,14 @@ def threshold_weighted_crps_loss(
     --------
     quantile_weighted_crps_loss : CRPS with weights on levels instead of values of y.
     threshold_weighted_nll_loss : Logarithmic score of a region.
-    skuq.distributions.Supported : Clipped distribution.
+    Supported : Clipped distribution.
 
     Notes
     -----
     .. math:: \int_a^b (F(t) - 1\{t \ge y\})^2 dt
 
     To compute the score, the forecast and the target are clipped to the region, and the CRPS of the result is
-    computed. A closed form exists for the families listed in `~skuq.distributions.Supported`. For bounds that
+    computed. A closed form exists for the families listed in `Supported`. For bounds that
     differ between rows, pass ``dist.clip(lower, upper)`` and clipped targets to `crps_loss`.
 
     References

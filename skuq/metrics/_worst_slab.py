@@ -101,26 +101,26 @@ def worst_slab(
 
 
 def draw_directions(
-    X: FloatArray, weight: FloatArray, n_directions: int, rng: np.random.RandomState
+    X: FloatArray, weight: FloatArray, n_trials: int, rng: np.random.RandomState
 ) -> FloatArray:
     """Return random directions, shape (k, d). For standardized columns, their distribution is uniform."""
     if X.shape[1] == 1:
         return np.ones((1, 1))
     scale = np.array([standard_deviation(column, weight) for column in X.T])
-    return rng.standard_normal((n_directions, X.shape[1])) / np.where(scale > 0, scale, 1.0)
+    return rng.standard_normal((n_trials, X.shape[1])) / np.where(scale > 0, scale, 1.0)
 
 
 def check_search(
     *,
     coverage: Any = DEFAULT_COVERAGE,
     min_share: float = 0.1,
-    n_directions: int = 1000,
+    n_trials: int = 1000,
     search_size: float = 0.25,
     random_state: int | np.random.RandomState | None = None,
 ) -> tuple[float, float, int, np.random.RandomState]:
     check_single_coverage(coverage)
     share, size = _check_share(min_share, "min_share"), _check_share(search_size, "search_size")
-    return share, size, check_integer(n_directions, "n_directions"), check_random_state(random_state)
+    return share, size, check_integer(n_trials, "n_trials"), check_random_state(random_state)
 
 
 @metric(
@@ -144,7 +144,7 @@ def worst_slab_coverage(
     sample_weight: ArrayLike | None = None,
     coverage: float = DEFAULT_COVERAGE,
     min_share: float = 0.1,
-    n_directions: int = 1000,
+    n_trials: int = 1000,
     search_size: float = 0.25,
     random_state: int | np.random.RandomState | None = None,
 ) -> float:
@@ -174,8 +174,8 @@ def worst_slab_coverage(
         Nominal coverage of the central interval. Ignored if `y_pred` holds bounds.
     min_share : float, default=0.1
         Smallest share of the search rows that a slab may contain, between 0 and 1.
-    n_directions : int, default=1000
-        Number of random directions. With one feature, there is only one direction.
+    n_trials : int, default=1000
+        Number of random directions that are searched. With one feature, there is only one direction.
     search_size : float, default=0.25
         Share of the rows used for the search, between 0 and 1.
     random_state : int, RandomState instance or None, default=None
@@ -252,7 +252,7 @@ def worst_slab_coverage(
     share, size, k, rng = check_search(
         coverage=coverage,
         min_share=min_share,
-        n_directions=n_directions,
+        n_trials=n_trials,
         search_size=search_size,
         random_state=random_state,
     )

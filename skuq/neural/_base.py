@@ -45,7 +45,7 @@ _OWN_NET_PARAMS = {
     **{name: name for name in _RESERVED_NET_PARAMS},
     **dict.fromkeys(("lr", "learning_rates", "optimizer__lr"), "learning_rate"),
     "criterion": "loss",
-    "train_split": "validation_size",
+    "train_split": "held_out_size",
     **dict.fromkeys(("iterator_train", "iterator_valid", "dataset", "compile"), ""),
 }
 """Skorch parameters that the user must not set. The value is the parameter of the estimator to use instead,
@@ -169,7 +169,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         seed = int(check_random_state(self.random_state).randint(MAX_SEED))
         held_out = np.zeros(len(data), dtype=bool)
         if self._holds_out(spec):
-            held_out = hold_out(self.validation_size, data, seed, by_class=spec.loss.target == "class")
+            held_out = hold_out(self.held_out_size, data, seed, by_class=spec.loss.target == "class")
         self.scaler_ = self._learn_scaler(data, held_out)
         return spec.plan(data, self.scaler_, held_out, seed, self._row_factor(data))
 
@@ -207,9 +207,10 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         check_is_fitted(self)
         return self.net_.history
 
-    def _check_new(self, X: Any) -> None:
+    def _check_new(self, X: Any) -> Any:
         check_is_fitted(self)
         check_unmasked(X, "X")
+        return X
 
     def _check_features(self, X: Any, y: Any) -> Any:
         table, options = table_of(X), {"ensure_min_samples": 2, "multi_output": y.ndim == 2}

@@ -61,11 +61,11 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         Rows that calibrate the scale and the tails of the distribution. "oob" uses the out-of-bag rows of the
         members. "split" uses rows that are held out of training. None returns the Student t distribution of
         Heskes (1996), with M degrees of freedom.
-    calibration_coverage : float, default=0.9
+    coverage : float, default=0.9
         Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
         intervals with other coverages also depends on the estimated tails. If there are fewer calibration
         rows than the coverage requires (9 rows for 90 %), a `SmallSampleWarning` is issued.
-    validation_size : float, int, splitter or iterable, default=0.2
+    held_out_size : float, int, splitter or iterable, default=0.2
         Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
         rows. A float is the share of held-out rows, and an int is the number of held-out rows. The rows are
         drawn at random. With a splitter, such as PredefinedSplit, the test rows of its first split are held
@@ -208,8 +208,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         noise_estimation: str = "oob",
         keep_best: str | Loss | bool = False,
         calibration: str | None = "oob",
-        calibration_coverage: float = 0.9,
-        validation_size: Any = 0.2,
+        coverage: float = 0.9,
+        held_out_size: Any = 0.2,
         learning_rate: float = 1e-3,
         lr_schedule: str = "constant",
         batch_size: int = 32,
@@ -234,8 +234,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         self.noise_estimation = noise_estimation
         self.keep_best = keep_best
         self.calibration = calibration
-        self.calibration_coverage = calibration_coverage
-        self.validation_size = validation_size
+        self.coverage = coverage
+        self.held_out_size = held_out_size
         self.learning_rate = learning_rate
         self.lr_schedule = lr_schedule
         self.batch_size = batch_size

@@ -96,8 +96,8 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
         if len(lost):
             label, n_rows = data.classes.tolist()[int(lost[0])], int((counted & (data.y == lost[0])).sum())
             raise ValueError(
-                f"`validation_size` must leave rows of each class for training, but all {n_rows} of "
-                f"class {label!r} are held out. Use more rows, a smaller `validation_size` or "
+                f"`held_out_size` must leave rows of each class for training, but all {n_rows} of "
+                f"class {label!r} are held out. Use more rows, a smaller `held_out_size` or "
                 "keep_best=False."
             )
         return Standardizer.fit_features(data.take(rows_with_weight(~held_out, data)), self.standardize)

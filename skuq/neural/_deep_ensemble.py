@@ -74,7 +74,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         Rows that calibrate the scale and the tails of the distribution. "oob" uses the out-of-bag rows of the
         members. "split" uses rows that are held out of training. None returns the uncalibrated distribution.
         Its intervals are too short on small data sets.
-    calibration_coverage : float, default=0.9
+    coverage : float, default=0.9
         Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
         intervals with other coverages also depends on the estimated tails. If there are fewer calibration
         rows than the coverage requires (9 rows for 90 %), a `SmallSampleWarning` is issued.
@@ -85,7 +85,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         noise. For "mixture" and "members", calibration multiplies the distances from the mean by one factor,
         so that intervals have the nominal coverage. For several targets, only "moments" is possible. It is
         then a multivariate normal distribution.
-    validation_size : float, int, splitter or iterable, default=0.2
+    held_out_size : float, int, splitter or iterable, default=0.2
         Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
         rows. A float is the share of held-out rows, and an int is the number of held-out rows. The rows are
         drawn at random. With a splitter, such as PredefinedSplit, the test rows of its first split are held
@@ -167,7 +167,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     :math:`\overline{(\mu_m - \bar\mu)^2}` [1]_. For a row that is out of bag for k of M members, the
     epistemic variance is multiplied by 1 + 1/k - 1/M, because a mean of k members is less certain than a mean
     of M members. Calibration has two steps. Conformal prediction determines the width of the central interval
-    with the coverage `calibration_coverage`. Of all Student t distributions whose interval has this width,
+    with the coverage `coverage`. Of all Student t distributions whose interval has this width,
     the distribution with the largest likelihood is used.
 
     With ``calibration=None``, the intervals are too short if there are fewer than a few thousand rows, or
@@ -265,9 +265,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         bootstrap: bool | str = True,
         keep_best: str | Loss | bool = "auto",
         calibration: str | None = "oob",
-        calibration_coverage: float = 0.9,
+        coverage: float = 0.9,
         output: str = "moments",
-        validation_size: Any = 0.2,
+        held_out_size: Any = 0.2,
         learning_rate: float = 8e-3,
         lr_schedule: str = "cosine",
         batch_size: int | str = "auto",
@@ -293,9 +293,9 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         self.bootstrap = bootstrap
         self.keep_best = keep_best
         self.calibration = calibration
-        self.calibration_coverage = calibration_coverage
+        self.coverage = coverage
         self.output = output
-        self.validation_size = validation_size
+        self.held_out_size = held_out_size
         self.learning_rate = learning_rate
         self.lr_schedule = lr_schedule
         self.batch_size = batch_size
@@ -391,7 +391,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
             self.device,
             n_outputs=fit.plan.loss.n_outputs,
             output=self.output,
-            coverage=self.calibration_coverage,
+            coverage=self.coverage,
         )
 
     def _finish_fit(self, fit: TrainedFit, data: TrainingData) -> str | None:

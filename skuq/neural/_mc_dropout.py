@@ -61,11 +61,11 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out
         of training. None returns the uncalibrated distribution. Its intervals are too short on small data
         sets.
-    calibration_coverage : float, default=0.9
+    coverage : float, default=0.9
         Coverage of the central intervals whose width is calibrated by conformal prediction. The width of
         intervals with other coverages also depends on the estimated tails. If there are fewer calibration
         rows than the coverage requires (9 rows for 90 %), a `SmallSampleWarning` is issued.
-    validation_size : float, int, splitter or iterable, default=0.2
+    held_out_size : float, int, splitter or iterable, default=0.2
         Rows that are held out of training if calibration, the noise estimate or `keep_best` requires held-out
         rows. A float is the share of held-out rows, and an int is the number of held-out rows. The rows are
         drawn at random. With a splitter, such as PredefinedSplit, the test rows of its first split are held
@@ -189,8 +189,8 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         output: str = "moments",
         keep_best: str | Loss | bool = False,
         calibration: str | None = "split",
-        calibration_coverage: float = 0.9,
-        validation_size: Any = 0.2,
+        coverage: float = 0.9,
+        held_out_size: Any = 0.2,
         learning_rate: float = 3e-3,
         lr_schedule: str = "cosine",
         batch_size: int = 32,
@@ -214,8 +214,8 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         self.output = output
         self.keep_best = keep_best
         self.calibration = calibration
-        self.calibration_coverage = calibration_coverage
-        self.validation_size = validation_size
+        self.coverage = coverage
+        self.held_out_size = held_out_size
         self.learning_rate = learning_rate
         self.lr_schedule = lr_schedule
         self.batch_size = batch_size

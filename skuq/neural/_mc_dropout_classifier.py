@@ -54,7 +54,7 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         Standardization of the features by the training rows. "columns" uses a separate mean and scale for
         each column. "all" uses one mean and one scale for all columns. Prefer "all" for images: a pixel that
         is nearly always 0 would have a separate scale that is too small. False leaves X unchanged.
-    validation_size : float, int, splitter or iterable, default=0.2
+    held_out_size : float, int, splitter or iterable, default=0.2
         Rows that are held out of training if `keep_best` requires held-out rows. A float is the share of
         held-out rows, and an int is the number of held-out rows. The rows are drawn at random, stratified by
         class. With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
@@ -150,7 +150,7 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         keep_best: str | bool = False,
         class_weight: dict[Any, float] | str | None = None,
         standardize: str | bool = "columns",
-        validation_size: Any = 0.2,
+        held_out_size: Any = 0.2,
         learning_rate: float = 3e-3,
         lr_schedule: str = "cosine",
         batch_size: int = 32,
@@ -172,7 +172,7 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         self.keep_best = keep_best
         self.class_weight = class_weight
         self.standardize = standardize
-        self.validation_size = validation_size
+        self.held_out_size = held_out_size
         self.learning_rate = learning_rate
         self.lr_schedule = lr_schedule
         self.batch_size = batch_size

@@ -86,7 +86,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
 
     def _check_data(self, spec: TrainingSpec, data: TrainingData) -> None:
         check_option(self.calibration, "calibration", self._calibrations)
-        check_single_coverage(self.calibration_coverage, "calibration_coverage")
+        check_single_coverage(self.coverage)
         if spec.counts_rows or self.calibration is not None:
             effective_rows(data.sample_weight, len(data))  # raises for relative weights
 
@@ -112,7 +112,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
         self._keep(fit, posterior)
         self._calibration = calibration
         self.factor_, self.df_ = calibration.factor, calibration.df
-        return _too_few_rows(self.calibration_coverage, n_rows)
+        return _too_few_rows(self.coverage, n_rows)
 
     # --------------------------------------------------------------------------- calibration
 
@@ -130,7 +130,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
         z = posterior.standardized_residuals(left_out.X, left_out.y, oob_mask)
         weight = left_out.sample_weight
         n_rows = float(len(z) if weight is None else weight.sum())
-        return posterior.calibrate(z, self.calibration_coverage, weight), n_rows
+        return posterior.calibrate(z, self.coverage, weight), n_rows
 
     def _oob_rows(
         self, parameter: str, fit: TrainedFit, data: TrainingData, at_least: int = 1
@@ -210,6 +210,6 @@ def _too_few_rows(coverage: float, n_rows: float) -> str | None:
         return None
     return (
         f"intervals of {100 * coverage:g} % need at least {needed} rows for calibration, got {n_rows:g}. The "
-        "intervals may be too short. Use more rows, a larger `validation_size` if rows are held out, or a "
-        "lower `calibration_coverage`."
+        "intervals may be too short. Use more rows, a larger `held_out_size` if rows are held out, or a "
+        "lower `coverage`."
     )

@@ -2,13 +2,9 @@
 
 from skuq.prediction._predict_set import predict_set
 from skuq.prediction._prediction_set import prediction_set
-from skuq.prediction._regions import BoxRegion, EllipsoidRegion, PredictionRegion
 from skuq.prediction._resolve import predict_dist, register, supports_dist
 
 __all__ = [
-    "BoxRegion",
-    "EllipsoidRegion",
-    "PredictionRegion",
     "predict_dist",
     "predict_set",
     "prediction_set",

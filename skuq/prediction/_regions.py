@@ -26,7 +26,7 @@ class PredictionRegion(ABC):
 
     Examples
     --------
-    >>> from skuq.prediction import BoxRegion
+    >>> from skuq.prediction._regions import BoxRegion
     >>> region = BoxRegion([[0.0, 0.0], [1.0, 1.0]], [[2.0, 1.0], [2.0, 4.0]])
     >>> region.contains([[1.0, 0.5], [0.0, 2.0]])
     array([ True, False])
@@ -53,9 +53,8 @@ class PredictionRegion(ABC):
 
         Returns
         -------
-        bounds : ndarray of shape (n, d, 2)
-            Lower bounds ``bounds[:, :, 0]`` and upper bounds ``bounds[:, :, 1]``, in the units of the
-            targets.
+        bounds : ndarray of shape (n, 2, d)
+            Lower bounds ``bounds[:, 0]`` and upper bounds ``bounds[:, 1]``, in the units of the targets.
         """
 
     @abstractmethod
@@ -111,10 +110,10 @@ class BoxRegion(PredictionRegion):
 
     Examples
     --------
-    >>> from skuq.prediction import BoxRegion
+    >>> from skuq.prediction._regions import BoxRegion
     >>> BoxRegion([[0.0, 0.0]], [[2.0, 1.0]]).bounds()
-    array([[[0., 2.],
-            [0., 1.]]])
+    array([[[0., 0.],
+            [2., 1.]]])
     """
 
     lower: FloatArray
@@ -149,11 +148,10 @@ class BoxRegion(PredictionRegion):
 
         Returns
         -------
-        bounds : ndarray of shape (n, d, 2)
-            Lower bounds ``bounds[:, :, 0]`` and upper bounds ``bounds[:, :, 1]``, in the units of the
-            targets.
+        bounds : ndarray of shape (n, 2, d)
+            Lower bounds ``bounds[:, 0]`` and upper bounds ``bounds[:, 1]``, in the units of the targets.
         """
-        return np.stack([self.lower, self.upper], axis=2)
+        return np.stack([self.lower, self.upper], axis=1)
 
     def volume(self) -> FloatArray:
         """Return the volume of each box.
@@ -185,11 +183,11 @@ class EllipsoidRegion(PredictionRegion):
 
     Examples
     --------
-    >>> from skuq.prediction import EllipsoidRegion
+    >>> from skuq.prediction._regions import EllipsoidRegion
     >>> region = EllipsoidRegion([[0.0, 0.0]], [[[1.0, 0.0], [0.0, 4.0]]], [2.0])
     >>> region.volume().round(2), region.bounds()  # pi * 2 * 4
-    (array([25.13]), array([[[-2.,  2.],
-            [-4.,  4.]]]))
+    (array([25.13]), array([[[-2., -4.],
+            [ 2.,  4.]]]))
     """
 
     center: FloatArray
@@ -252,12 +250,11 @@ class EllipsoidRegion(PredictionRegion):
 
         Returns
         -------
-        bounds : ndarray of shape (n, d, 2)
-            Lower bounds ``bounds[:, :, 0]`` and upper bounds ``bounds[:, :, 1]``, in the units of the
-            targets.
+        bounds : ndarray of shape (n, 2, d)
+            Lower bounds ``bounds[:, 0]`` and upper bounds ``bounds[:, 1]``, in the units of the targets.
         """
         half = self.radius[:, np.newaxis] * np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
-        return np.stack([self.center - half, self.center + half], axis=2)
+        return np.stack([self.center - half, self.center + half], axis=1)
 
     def volume(self) -> FloatArray:
         r"""Return the volume of each ellipsoid.

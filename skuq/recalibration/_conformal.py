@@ -58,7 +58,7 @@ class ConformalRecalibrator(BaseRecalibrator):
     EmpiricalRecalibrator : A smooth distribution of the same residuals, with finite quantiles but without the
         guarantee.
     IsotonicRecalibrator : A monotone function of the probability levels.
-    skuq.distributions.ConformalPredictive : The distribution that `transform` returns, with its quantiles.
+    ConformalPredictive : The distribution that `transform` returns, with its quantiles.
 
     Notes
     -----

@@ -7,7 +7,8 @@ import numpy as np
 from skuq._conformal.residuals import finite_moments, standardized_residuals
 from skuq._typing import FloatArray
 from skuq._validation import check_option
-from skuq.distributions import Distribution, Normal, Recalibrated, SharedEmpirical
+from skuq.distributions import Distribution, Normal, SharedEmpirical
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.recalibration._base import BaseRecalibrator
 from skuq.recalibration._isotonic import IsotonicRecalibrator
 

@@ -13,7 +13,8 @@ from scipy.special import log_ndtr, ndtri
 from skuq._conformal.residuals import outside_share
 from skuq._ranks import WeightedRanks
 from skuq._typing import FloatArray, IntArray
-from skuq.distributions import BetaRecalibrated, Distribution
+from skuq.distributions import Distribution
+from skuq.distributions._beta_recalibrated import BetaRecalibrated
 from skuq.distributions._pit import pit_scores, spread_atoms
 from skuq.recalibration._gp.base import GPRecalibrator
 from skuq.recalibration._gp.cubature import expect, factorize, icosahedron, place_nodes
@@ -155,7 +156,7 @@ class GPBetaRecalibrator(GPRecalibrator):
     --------
     GPNormalRecalibrator : A factor of the scale. Normal distributions stay normal.
     IsotonicRecalibrator : One increasing function of the probability levels for all rows.
-    skuq.distributions.BetaRecalibrated : The returned distribution.
+    BetaRecalibrated : The returned distribution.
 
     Notes
     -----

@@ -13,8 +13,10 @@ from skuq._conformal.residuals import outside_share
 from skuq._few_rows import repeated_rows, warn_of_few_rows
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option, check_sample_weight, check_target, effective_rows
-from skuq.distributions import Distribution, LevelMap, Recalibrated
+from skuq.distributions import Distribution
+from skuq.distributions._level_map import LevelMap
 from skuq.distributions._pit import censored_pit_scores, pit_scores, spread_atoms
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.recalibration._base import BaseRecalibrator, check_dist
 
 _DECIMALS = 12

@@ -10,7 +10,7 @@ from scipy.optimize import isotonic_regression
 
 from skuq._rounding import distinct
 from skuq._typing import FloatArray, IntArray
-from skuq.distributions import StepTable
+from skuq.distributions._step_table import StepTable
 
 
 @dataclass

@@ -9,7 +9,8 @@ import numpy as np
 from skuq._rounding import rounding_error
 from skuq._typing import FloatArray
 from skuq._validation import check_finite, check_option
-from skuq.distributions import Distribution, SharedSteps
+from skuq.distributions import Distribution
+from skuq.distributions._shared_steps import SharedSteps
 from skuq.recalibration._base import BaseRecalibrator
 from skuq.recalibration._isotonic_cdfs import isotonic_cdfs
 
@@ -42,7 +43,7 @@ class IsotonicDistributionalRecalibrator(BaseRecalibrator):
     --------
     IsotonicRecalibrator : A monotone function of the probability levels. It keeps the shape of each row.
     EmpiricalRecalibrator : One shape for all rows.
-    skuq.distributions.SharedSteps : The returned distribution.
+    SharedSteps : The returned distribution.
 
     Notes
     -----

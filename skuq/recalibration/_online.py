@@ -13,7 +13,9 @@ from skuq._conformal.adaptation import ExpertWeights
 from skuq._conformal.residuals import outside_share
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_increasing, check_integer, check_open_unit, effective_rows
-from skuq.distributions import Distribution, LevelMap, Recalibrated
+from skuq.distributions import Distribution
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.recalibration._base import NOT_METADATA, BaseRecalibrator, check_observed
 from skuq.recalibration._isotonic import ScoredRows, increasing_level_map
 

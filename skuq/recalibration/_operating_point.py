@@ -23,7 +23,6 @@ from skuq.metrics._ucc.curve import (
     MISS_AXES,
     VARY,
     WIDTH_AXES,
-    CostOptimum,
     OperatingPoint,
     UncertaintyCharacteristicsCurve,
     uncertainty_characteristics_curve,
@@ -67,11 +66,9 @@ class OperatingPointRecalibrator(BaseRecalibrator):
 
     Attributes
     ----------
-    operating_point_ : skuq.metrics.OperatingPoint
+    operating_point_ : OperatingPoint
         The chosen point. It contains the factor or the added number, and the half width, miss rate, excess
         and deficit of the intervals on the calibration rows.
-    optimum_ : skuq.metrics.CostOptimum or None
-        The chosen point with its cost, and the cost of the original intervals. None without `cost`.
     coverage_ : float
         Coverage for which ``interval`` returns the chosen intervals.
     n_features_in_ : int
@@ -127,9 +124,9 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     Choose intervals if a miss costs 20 and a unit of half width costs 1:
 
     >>> recalibrator = OperatingPointRecalibrator(cost=(1.0, 20.0)).fit(dist, y)
-    >>> best = recalibrator.optimum_
-    >>> round(best.original_cost, 2), round(best.cost, 2), round(best.point.miss_rate, 3)
-    (8.58, 2.69, 0.033)
+    >>> best = recalibrator.operating_point_
+    >>> round(best.parameter, 2), round(best.miss_rate, 3)
+    (2.47, 0.033)
     """
 
     def __init__(
@@ -154,15 +151,13 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         mean, bounds = central_bands(dist, coverage)
         y = _exact_where_certain(y, mean, bounds)
         curve = uncertainty_characteristics_curve(y, bounds, point=mean, vary=self.vary, sample_weight=weight)
-        optimum = None if self.miss_rate is not None else self._cheapest(curve)
-        point = self._narrowest(curve) if optimum is None else optimum.point
+        point = self._cheapest(curve) if self.miss_rate is None else self._narrowest(curve)
         if point.bandwidth == 0:
             raise ValueError(
                 f"intervals of width 0 have a miss rate of {point.miss_rate:g}, which is at most "
                 f"`miss_rate`. The predictions are almost equal to `y`. Fit on held-out rows."
-                if optimum is None
-                else f"the cost is lowest, {optimum.cost:g}, for intervals of width 0. Decrease the cost of "
-                "width in `cost`."
+                if self.miss_rate is not None
+                else "the cost is lowest for intervals of width 0. Decrease the cost of width in `cost`."
             )
 
         def missed(parameter: float) -> float:
@@ -170,7 +165,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
 
         unit = point.parameter if self.vary == "scale" else float(np.abs(bounds).max())
         self._parameter = nudge_until_covered(point.parameter, unit, missed, point.miss_rate)
-        self.coverage_, self.optimum_, self.operating_point_ = coverage, optimum, point
+        self.coverage_, self.operating_point_ = coverage, point
 
     def _check(self) -> float:
         check_option(self.x_axis, "x_axis", WIDTH_AXES)
@@ -196,10 +191,10 @@ class OperatingPointRecalibrator(BaseRecalibrator):
             )
         return curve.operating_point(miss_rate=miss_rate)
 
-    def _cheapest(self, curve: UncertaintyCharacteristicsCurve) -> CostOptimum:
+    def _cheapest(self, curve: UncertaintyCharacteristicsCurve) -> OperatingPoint:
         cost: Any = self.cost
         if np.ndim(cost) > 0:
-            return curve.optimum(cost, x_axis=self.x_axis, y_axis=self.y_axis)
+            return curve.optimum(cost=cost, x_axis=self.x_axis, y_axis=self.y_axis)
         share = check_number(cost, "cost")
         if not 0 <= share <= 1:
             raise ValueError(f"`cost` must be a number in [0, 1] or a pair of costs, got {share:g}.")
@@ -211,7 +206,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
                 "misses."
             )
         pair = share / unit, (1 - share) / (unit if self.y_axis == "deficit" else 1.0)
-        return curve.optimum(pair, x_axis=self.x_axis, y_axis=self.y_axis)
+        return curve.optimum(cost=pair, x_axis=self.x_axis, y_axis=self.y_axis)
 
     def _at(self, dist: Distribution, parameter: float, coverage: float) -> Distribution:
         if self.vary == "scale":

@@ -11,7 +11,9 @@ from scipy.special import ndtr
 from skuq._conformal.residuals import outside_share
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer, effective_rows
-from skuq.distributions import Distribution, LevelMap, Recalibrated
+from skuq.distributions import Distribution
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.recalibration._base import BaseRecalibrator
 from skuq.recalibration._isotonic import ScoredRows, isotonic_level_map
 

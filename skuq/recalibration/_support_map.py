@@ -25,7 +25,7 @@ class SupportMap(BaseRecalibrator):
 
     See Also
     --------
-    skuq.distributions.Supported : The distribution that the step returns.
+    Supported : The distribution that the step returns.
     skuq.regressors.UncertaintyRegressor : A regressor with the parameter ``support``.
 
     Notes

@@ -69,13 +69,13 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
     random_state : int, RandomState instance or None, default=None
         Seed of the folds and of the trees. An integer makes results reproducible.
     verbose : int, default=0
-        Verbosity of joblib.
+        1 prints about ten lines to stderr while `fit` works, 2 prints more.
 
     Attributes
     ----------
     models_ : list
         The boosted trees of each fold.
-    scale_factor_ : float
+    factor_ : float
         Ratio, at most 1, of the estimated error of the mean of all models to the error of a single model. The
         predicted scales are multiplied by this factor.
     recalibrator_ : IsotonicRecalibrator or None
@@ -277,7 +277,7 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
             progress.done("fold")
         predicted = [model.predict(X) for model in self.models_]
         theta = np.concatenate([one[test] for one, (_, test) in zip(predicted, folds, strict=True)])
-        self.scale_factor_ = _relative_scale(predicted, [test for _, test in folds], rows.weight)
+        self.factor_ = _relative_scale(predicted, [test for _, test in folds], rows.weight)
         tested = np.concatenate([test for _, test in folds])
         self._fit_recalibrator(theta, bounds.take(tested), data.repetitions_of(tested))
         data.warn_of_few_rows(tested[bounds.known[tested]])
@@ -333,7 +333,7 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
     def _predict_dist(self, X: Any) -> Distribution:
         checked = self._features(X, reset=False)
         theta = np.mean([model.predict(checked) for model in self.models_], axis=0)
-        theta[:, 1] += np.log(self.scale_factor_)
+        theta[:, 1] += np.log(self.factor_)
         return self._dist(theta)
 
     def __sklearn_tags__(self) -> Tags:

@@ -225,7 +225,7 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
             model = seeded_clone(self.censoring_estimator, seed, self.random_state)
             weights = weights_for(model, data.sample_weight, "censoring_estimator")
             dist = model.fit_transform(data.X, data.y, event=~event, **weights)
-            probability = 1 - dist.cdf(data.y)
+            probability = dist.sf(data.y)
         probability = np.maximum(probability, floor)
         zero = event & (probability <= 0)
         if zero.any():

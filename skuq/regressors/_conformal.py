@@ -74,9 +74,9 @@ class ConformalRegressor(BaseConformalRegressor):
         training rows, and their errors are smaller than the errors of later rows. A splitter or an iterable
         must give exactly one split into training and calibration rows, for example ``GroupShuffleSplit(1)``.
         Must be None with a FrozenEstimator.
-    calibration_size : float or int, default=0.25
-        Share or number of calibration rows. Do not set it if ``cv`` is a splitter or if the estimator is a
-        FrozenEstimator.
+    held_out_size : float or int, default=0.25
+        Share or number of rows that are held out for calibration. Do not set it if ``cv`` is a splitter or if
+        the estimator is a FrozenEstimator.
     group_by : callable, column name or None, default=None
         Labels of groups. The coverage is guaranteed within each group (Mondrian conformal prediction). A
         callable gets X of n rows and returns n labels. A name is the name of a column of the DataFrame X. The
@@ -129,7 +129,7 @@ class ConformalRegressor(BaseConformalRegressor):
         Seed of the held-out rows, and of estimators without a seed of their own. An integer makes results
         reproducible.
     verbose : int, default=0
-        Verbosity of joblib.
+        1 prints about ten lines to stderr while `fit` works, 2 prints more.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class ConformalRegressor(BaseConformalRegressor):
     skuq.recalibration.ConformalRecalibrator : Conformal intervals from predicted distributions.
     skuq.recalibration.OnlineRecalibrator : Distributions that adapt to a sequence.
     skuq.monitoring.ExchangeabilityMonitor : Test of the assumption that rows are exchangeable.
-    skuq.distributions.ConformalPredictive : The distribution that `predict_dist` returns.
+    ConformalPredictive : The distribution that `predict_dist` returns.
 
     Notes
     -----
@@ -258,7 +258,7 @@ class ConformalRegressor(BaseConformalRegressor):
         *,
         symmetric: bool = True,
         cv: Any = None,
-        calibration_size: float | int = 0.25,
+        held_out_size: float | int = 0.25,
         group_by: Callable[[Any], Any] | Hashable | None = None,
         rare_groups: Literal["raise", "pool"] = "raise",
         min_group_size: int = 10,
@@ -276,7 +276,7 @@ class ConformalRegressor(BaseConformalRegressor):
         self.method = method
         self.symmetric = symmetric
         self.cv = cv
-        self.calibration_size = calibration_size
+        self.held_out_size = held_out_size
         self.group_by = group_by
         self.rare_groups = rare_groups
         self.min_group_size = min_group_size

@@ -48,8 +48,9 @@ from skuq._validation import (
     effective_rows,
 )
 from skuq.distributions import JointDistribution
-from skuq.prediction import PredictionRegion, predict_dist
+from skuq.prediction import predict_dist
 from skuq.prediction._child import iter_wrapped
+from skuq.prediction._regions import PredictionRegion
 from skuq.regressors._multi_output import MultiOutputUncertaintyRegressor
 
 
@@ -80,9 +81,9 @@ class ConformalRegionRegressor(BaseJointRegressor):
           Prefer "cv+" if there are few rows.
     cv : int, splitter, iterable of (train, test) or None, default=None
         With "split", exactly one split into training and calibration rows. None draws the calibration rows at
-        random, see ``calibration_size``. With "cv+", the folds. None means 5 folds, and an int k means
+        random, see ``held_out_size``. With "cv+", the folds. None means 5 folds, and an int k means
         ``KFold(k, shuffle=True)``.
-    calibration_size : float or int, default=0.25
+    held_out_size : float or int, default=0.25
         Share or number of rows that "split" holds out at random. Do not set it if ``cv`` is given or if the
         estimator is a FrozenEstimator.
     n_jobs : int or None, default=None
@@ -90,7 +91,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
     random_state : int, RandomState instance or None, default=None
         An integer makes results reproducible.
     verbose : int, default=0
-        Verbosity of joblib.
+        1 prints about ten lines to stderr while `fit` works, 2 prints more.
 
     Attributes
     ----------
@@ -166,7 +167,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
         *,
         method: Literal["split", "cv+"] = "split",
         cv: Any = None,
-        calibration_size: float | int = 0.25,
+        held_out_size: float | int = 0.25,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -175,7 +176,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
         self.shape = shape
         self.method = method
         self.cv = cv
-        self.calibration_size = calibration_size
+        self.held_out_size = held_out_size
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -253,7 +254,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
             raise ValueError(
                 "`estimator` must not be frozen with method 'cv+', which refits it. Use method='split'."
             )
-        check_unused(self, ("calibration_size",), "with method 'cv+'", "All rows are calibration rows.")
+        check_unused(self, ("held_out_size",), "with method 'cv+'", "All rows are calibration rows.")
         folds = fit_folds(
             estimator,
             data,
@@ -310,8 +311,8 @@ class ConformalRegionRegressor(BaseJointRegressor):
 
         Returns
         -------
-        bounds : ndarray of shape (n, d, 2)
-            Lower bounds ``bounds[:, :, 0]`` and upper bounds ``bounds[:, :, 1]`` of the region of
+        bounds : ndarray of shape (n, 2, d)
+            Lower bounds ``bounds[:, 0]`` and upper bounds ``bounds[:, 1]`` of the region of
             `predict_region`, in the units of the targets.
         """
         return self.predict_region(X, coverage).bounds()

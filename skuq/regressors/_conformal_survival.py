@@ -13,7 +13,7 @@ from sklearn.utils import Tags, get_tags, indexable
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from skuq._censoring import check_times, read_censoring_time, read_event, require_events
-from skuq._fitting.row_sets import check_calibration_size, n_held_out
+from skuq._fitting.row_sets import check_held_out_size, n_held_out
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._fitting.training_data import check_y
 from skuq._sklearn_compat import safe_indexing
@@ -58,8 +58,9 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         chooses the decile with the largest mean bound on the training rows.
     coverage : float, default=0.9
         Probability that a time exceeds its bound. Strictly between 0.5 and 1.
-    calibration_size : float or int, default=0.5
-        Share or number of calibration rows, which are drawn at random.
+    held_out_size : float or int, default=0.5
+        Share or number of rows that are held out at random for calibration. The default is larger than in
+        `ConformalRegressor`, because rows with an early censoring time are not used for the calibration.
     random_state : int, RandomState instance or None, default=None
         Seed of the calibration rows, and of estimators without a seed of their own.
 
@@ -125,14 +126,14 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         *,
         threshold: float | None = None,
         coverage: float = DEFAULT_COVERAGE,
-        calibration_size: float | int = 0.5,
+        held_out_size: float | int = 0.5,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.estimator = estimator
         self.censoring_estimator = censoring_estimator
         self.threshold = threshold
         self.coverage = coverage
-        self.calibration_size = calibration_size
+        self.held_out_size = held_out_size
         self.random_state = random_state
 
     def fit(
@@ -222,7 +223,7 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         )
 
     def _split(self, n: int, seed: int) -> tuple[IntArray, IntArray]:
-        size = n_held_out(check_calibration_size(self.calibration_size), n)
+        size = n_held_out(check_held_out_size(self.held_out_size), n)
         train, held_out = next(ShuffleSplit(1, test_size=size, random_state=seed).split(np.empty(n)))
         return np.sort(train), np.sort(held_out)
 
@@ -332,7 +333,7 @@ class _DensityRatio:
 
     def __call__(self, X: Any) -> FloatArray:
         dist = predict_dist(self.model, X)
-        probability = 1 - dist.cdf(np.full(len(dist), np.nextafter(self.threshold, -np.inf)))
+        probability = dist.sf(np.nextafter(self.threshold, -np.inf))
         if not (probability > 0).all():
             row = int(np.argmin(probability))
             raise ValueError(

@@ -78,7 +78,7 @@ class CrossConformalRegressor(BaseConformalRegressor):
         Seed of the folds and resamples, and of estimators without a seed of their own. An integer makes
         results reproducible.
     verbose : int, default=0
-        Verbosity of joblib.
+        1 prints about ten lines to stderr while `fit` works, 2 prints more.
 
     Attributes
     ----------

@@ -15,12 +15,15 @@ from skuq._fitting.seeds import MAX_SEED
 from skuq._rounding import distinct
 from skuq._typing import FloatArray, IntArray
 from skuq._units import power_of_two
-from skuq.distributions import LevelMap
 from skuq.distributions._estimated_scale import fit_student, shrunk_level_map
+from skuq.distributions._level_map import LevelMap
 from skuq.recalibration._isotonic import isotonic_level_map
 
 FEWEST_ROWS = 40
 """With fewer independent rows, all rows have the same distribution of errors."""
+
+MOST_ROWS = 10_000
+"""The errors of at most this number of rows are used."""
 
 MOST_DRAWN = 3_000
 """At most this number of rows is drawn for a tree."""

@@ -65,7 +65,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         of the forest (step 1 of the Notes).
     leaf_share_ : float
         Weight in [0, 0.9] of the quantiles of the leaves (step 3 of the Notes).
-    spread_factor_ : float
+    factor_ : float
         Factor that multiplies the distances of the quantiles from the median, so that 90 % intervals cover 90
         % of the out-of-bag rows (step 4 of the Notes).
     n_features_in_, feature_names_in_ : int, ndarray
@@ -283,7 +283,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
         loc = out_of_bag.mean[rows] + self.residual_slope_ * around
         leaf = out_of_bag.quantiles(rows, shape.levels)
         shape = shape.averaged(loc, scale, leaf, y, weight).stretched(loc, scale, leaf, y, weight)
-        self._shape, self.leaf_share_, self.spread_factor_ = shape, shape.leaf_share, shape.factor
+        self._shape, self.leaf_share_, self.factor_ = shape, shape.leaf_share, shape.factor
         # Predictions for new rows use averages per leaf.
         corrected = out_of_bag.corrected_residual(self.residual_slope_)
         self._local, self._order, self._y = out_of_bag.local, out_of_bag.order, out_of_bag.y

@@ -23,12 +23,12 @@ from skuq.prediction import predict_dist, supports_dist
 Functional: TypeAlias = Literal["mean", "median", "std", "epistemic_std", "quantile", "width"]
 
 _FUNCTIONALS: dict[str, Callable[[Distribution, float, float], FloatArray]] = {
-    "mean": lambda dist, level, coverage: dist.mean(),
-    "median": lambda dist, level, coverage: dist.median(),
-    "std": lambda dist, level, coverage: dist.std(),
-    "epistemic_std": lambda dist, level, coverage: dist.epistemic().std(),
-    "quantile": lambda dist, level, coverage: dist.quantile(level),
-    "width": lambda dist, level, coverage: np.diff(dist.interval(coverage), axis=1)[:, 0],
+    "mean": lambda dist, levels, coverage: dist.mean(),
+    "median": lambda dist, levels, coverage: dist.median(),
+    "std": lambda dist, levels, coverage: dist.std(),
+    "epistemic_std": lambda dist, levels, coverage: dist.epistemic().std(),
+    "quantile": lambda dist, levels, coverage: dist.quantile(levels),
+    "width": lambda dist, levels, coverage: np.diff(dist.interval(coverage), axis=1)[:, 0],
 }
 
 
@@ -45,10 +45,10 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
         Any estimator that `predict_dist` accepts; cloned. A FrozenEstimator is not refitted, and `predict`
         works without a call of `fit`.
     functional : {"std", "mean", "median", "quantile", "width", "epistemic_std"} or callable, default="std"
-        Value that `predict` returns for each row. "quantile" is the quantile at ``level``, and "width" is the
-        width of the central interval with ``coverage``. "epistemic_std" is the standard deviation of the
+        Value that `predict` returns for each row. "quantile" is the quantile at ``levels``, and "width" is
+        the width of the central interval with ``coverage``. "epistemic_std" is the standard deviation of the
         epistemic part. A callable gets a `Distribution` of n rows and returns an array of shape (n,).
-    level : float, default=0.5
+    levels : float, default=0.5
         Level of the quantile, strictly between 0 and 1. Only used with "quantile".
     coverage : float, default=0.9
         Nominal coverage of the central interval. Strictly between 0 and 1. Only used with "width".
@@ -110,12 +110,12 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
         estimator: Any,
         functional: Functional | Callable[[Distribution], FloatArray] = "std",
         *,
-        level: float = 0.5,
+        levels: float = 0.5,
         coverage: float = 0.9,
     ) -> None:
         self.estimator = estimator
         self.functional = functional
-        self.level = level
+        self.levels = levels
         self.coverage = coverage
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
@@ -143,9 +143,9 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
     def _check_functional(self) -> None:
         if not callable(self.functional):
             check_option(self.functional, "functional", _FUNCTIONALS)
-        check_single_coverage(self.level, "level")
+        check_single_coverage(self.levels, "levels")
         check_single_coverage(self.coverage)
-        for name, owner in (("level", "quantile"), ("coverage", "width")):
+        for name, owner in (("levels", "quantile"), ("coverage", "width")):
             if self.functional != owner:
                 check_unused(self, [name], f"unless `functional` is {owner!r}", "Leave it out.")
 
@@ -183,13 +183,13 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
     def _values(self, dist: Distribution) -> FloatArray:
         if callable(self.functional):
             return check_rows(np.asarray(self.functional(dist), dtype=float), "functional", len(dist))
-        return _FUNCTIONALS[self.functional](dist, self.level, self.coverage)
+        return _FUNCTIONALS[self.functional](dist, self.levels, self.coverage)
 
-    def _check_new(self, X: Any) -> None:
+    def _check_new(self, X: Any) -> Any:
         if hasattr(self, "estimator_"):
-            super()._check_new(X)
-        else:
-            check_is_fitted(self)
+            return super()._check_new(X)
+        check_is_fitted(self)
+        return X
 
     def __sklearn_is_fitted__(self) -> bool:
         if hasattr(self, "estimator_"):

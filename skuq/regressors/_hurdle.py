@@ -65,7 +65,7 @@ class HurdleRegressor(BaseUncertaintyRegressor):
         Seed of the folds, and of estimators without a seed of their own. An integer makes results
         reproducible.
     verbose : int, default=0
-        Verbosity of joblib in `fit_transform`.
+        1 prints about ten lines to stderr while `fit_transform` works, 2 prints more.
 
     Attributes
     ----------

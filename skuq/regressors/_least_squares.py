@@ -179,9 +179,10 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
     def _point(self, X: Any) -> FloatArray:
         return self._location(self._standardize(validate_data(self, X, dtype=np.float64, reset=False)))
 
-    def _check_new(self, X: Any) -> None:
+    def _check_new(self, X: Any) -> Any:
         check_is_fitted(self)
         check_unmasked(X, "X")
+        return X
 
     def _standardize(self, X: FloatArray) -> FloatArray:
         standardized: FloatArray = (X - self._X_mean) / self._X_scale

@@ -78,7 +78,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
           includes the differences between the members.
         - "quantiles": the quantile functions. The width of the pool is then the average width of the members.
           Prefer "quantiles" if the members are calibrated or too wide, and if their locations differ only by
-          chance. Probability mass at infinity, as in `~skuq.distributions.ConformalPredictive`, is not
+          chance. Probability mass at infinity, as in `ConformalPredictive`, is not
           averaged.
     recalibrator : "auto", recalibrator or None, default="auto"
         Recalibrator that is fitted to the out-of-fold forecasts of the pool; cloned. "auto" means
@@ -101,7 +101,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         Seed of the folds, and of estimators without a seed of their own. An integer makes results
         reproducible.
     verbose : int, default=0
-        Verbosity of joblib.
+        1 prints about ten lines to stderr while `fit` works, 2 prints more.
 
     Attributes
     ----------

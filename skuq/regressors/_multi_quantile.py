@@ -68,7 +68,7 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
         Seed of the folds, and of estimators without a seed of their own. An integer makes results
         reproducible.
     verbose : int, default=0
-        Verbosity of joblib.
+        1 prints about ten lines to stderr while `fit` works, 2 prints more.
 
     Attributes
     ----------

@@ -23,16 +23,20 @@ from skuq._sklearn_compat import is_pairwise, safe_indexing
 from skuq._typing import FloatArray, IntArray, SupportLike
 from skuq._validation import check_option, check_random_state, effective_rows
 from skuq.distributions import Distribution, Quantiles
-from skuq.regressors._error_forest import FEWEST_ROWS, LEVELS, ErrorForest, ErrorSample, SecondErrors
+from skuq.regressors._error_forest import (
+    FEWEST_ROWS,
+    LEVELS,
+    MOST_ROWS,
+    ErrorForest,
+    ErrorSample,
+    SecondErrors,
+)
 
 FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
 """For each effort, the number of folds if ``cv`` is None."""
 
 MOST_MODELS = 20
 """With more folds, new rows are predicted by one model that is fitted to all rows."""
-
-MOST_ROWS = 10_000
-"""The errors of at most this number of rows are used."""
 
 LEFT_OUT_TWICE = 100
 """Number of rows that two models leave out. It is at least 5 % and at most 25 % of the rows."""
@@ -77,7 +81,7 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         Seed of all random steps, and of estimators without a seed of their own. An integer makes results
         reproducible.
     verbose : int, default=0
-        Verbosity of joblib.
+        1 prints about ten lines to stderr while `fit` works, 2 prints more.
 
     Attributes
     ----------

@@ -84,7 +84,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     random_state : int, RandomState instance or None, default=None
         Seed of the inducing points and of the folds. An integer makes results reproducible.
     verbose : int, default=0
-        Verbosity of joblib in `fit_transform`.
+        1 prints about ten lines to stderr while `fit_transform` works, 2 prints more.
 
     Attributes
     ----------
@@ -274,9 +274,10 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     def _is_calibrated(self) -> bool:
         return False  # the posterior is approximate
 
-    def _check_new(self, X: Any) -> None:
+    def _check_new(self, X: Any) -> Any:
         check_is_fitted(self)
         check_unmasked(X, "X")
+        return X
 
     def _standardize(self, X: FloatArray) -> FloatArray:
         standardized: FloatArray = np.clip((X - self._X_mean) / self._X_scale, -_FARTHEST, _FARTHEST)

@@ -32,7 +32,8 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     ----------
     estimator : estimator
         Any regressor, or a Pipeline that ends in a regressor; cloned. Put supervised steps, such as feature
-        selection, into the Pipeline, so that they are fitted again in each fold.
+        selection, into the Pipeline, so that they are fitted again in each fold. Put other steps before this
+        class, because a forest inside a Pipeline is fitted on several folds, and a forest alone only once.
     method : {"auto", "native", "recalibrated", "quantile", "forest", "bootstrap", "residual", \
             "conformal"}, default="auto"
         Method that gives the distribution.
@@ -74,7 +75,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     random_state : int, RandomState instance or None, default=None
         Seed of all random steps. An integer makes results reproducible.
     verbose : int, default=0
-        Verbosity of joblib.
+        1 prints about ten lines to stderr while `fit` works, 2 prints more.
 
     Attributes
     ----------

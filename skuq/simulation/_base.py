@@ -122,8 +122,8 @@ def check_process(process: Any, n_simulations: int, *, needs_truth: bool) -> Non
         raise NotFittedError(f"this {name} is not fitted yet. Call `fit(X, y)` before simulate_coverage.")
     if process.truth_ is None and needs_truth:
         raise ValueError(
-            f"`confidence` must be 'auto' or False for a {name}, because its regression function is unknown. "
-            "Use an EstimatedProcess for confidence intervals."
+            f"`confidence_intervals` must be 'auto' or False for a {name}, because its regression function "
+            "is unknown. Use an EstimatedProcess for confidence intervals."
         )
     most = process.n_training_sets_
     if most is not None and n_simulations > most:

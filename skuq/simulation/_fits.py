@@ -33,12 +33,13 @@ _MOST_BYTES = 64e6
 class Task:
     """Indices and random states of simulations that are fitted in one call."""
 
-    # `levels` are the nominal coverages, shape (k,). `confidence` is the option of `simulate_coverage`.
+    # `levels` are the nominal coverages, shape (k,), and `confidence_intervals` is an option of
+    # `simulate_coverage`.
 
     numbers: range
     seeds: tuple[int, ...]
     levels: FloatArray
-    confidence: str | bool
+    confidence_intervals: str | bool
 
 
 @dataclass(frozen=True)
@@ -106,16 +107,16 @@ def _stack(parts: Sequence[Any]) -> Any:
 def _forecast(fitted: Any, X_test: Any, task: Task) -> Forecast:
     dist = predict_dist(fitted, X_test)
     interval, mean = dist.interval(task.levels), _mean(dist)
-    if task.confidence is False:
+    if task.confidence_intervals is False:
         return Forecast(interval, mean)
     try:
         epistemic = dist.epistemic()
     except NoDecompositionError as error:
-        if task.confidence == "auto":
+        if task.confidence_intervals == "auto":
             return Forecast(interval, mean)
         error.add_note(
-            f"With confidence=True, {type(fitted).__name__} must separate these uncertainties. See the "
-            "parameter `confidence`."
+            f"With confidence_intervals=True, {type(fitted).__name__} must separate these uncertainties. See "
+            "the parameter `confidence_intervals`."
         )
         raise
     return Forecast(interval, mean, epistemic.interval(task.levels), epistemic.std())

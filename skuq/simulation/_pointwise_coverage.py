@@ -35,10 +35,10 @@ class PointwiseCoverage:
         Test rows of the process.
     truth : Distribution of n rows or None
         True distribution of y in the test rows. None if only one target per row is known.
-    prediction_coverages : ndarray of shape (S, n) or (S, n, k)
+    prediction_coverage : ndarray of shape (S, n) or (S, n, k)
         Probability that a new target is in the prediction interval, for each of the S simulations and each
         test row (equation 7 of [1]_). If ``truth`` is None, the values are 0 or 1.
-    confidence_coverages : ndarray of bool of shape (S, n) or (S, n, k), or None
+    confidence_coverage : ndarray of bool of shape (S, n) or (S, n, k), or None
         Whether the confidence interval contains the regression function. None if there are no confidence
         intervals.
     prediction_width, confidence_width : ndarray of shape (n,) or (n, k)
@@ -75,7 +75,7 @@ class PointwiseCoverage:
     >>> process = make_known_process("cubic", n_train=100, n_test=50, random_state=0)
     >>> result = simulate_coverage(LeastSquaresRegressor(), process, n_simulations=30, random_state=0)
     >>> result
-    PointwiseCoverage(n_simulations=30, n_rows=50, coverage=0.9, confidence=True)
+    PointwiseCoverage(n_simulations=30, n_rows=50, coverage=0.9, confidence_intervals=True)
     >>> result.picf.shape, result.picp.shape
     ((50,), (30,))
     >>> bool(result.cicf.min() < 0.1)  # a linear model has a bias
@@ -85,8 +85,8 @@ class PointwiseCoverage:
     coverage: float | FloatArray
     X_test: Any
     truth: Distribution | None
-    prediction_coverages: FloatArray
-    confidence_coverages: BoolArray | None
+    prediction_coverage: FloatArray
+    confidence_coverage: BoolArray | None
     prediction_width: FloatArray
     confidence_width: FloatArray | None
     bias: FloatArray | None
@@ -96,16 +96,16 @@ class PointwiseCoverage:
     def __repr__(self) -> str:
         shown = {
             "n_simulations": self.n_simulations,
-            "n_rows": self.prediction_coverages.shape[1],
+            "n_rows": self.prediction_coverage.shape[1],
             "coverage": self.coverage if np.ndim(self.coverage) == 0 else np.asarray(self.coverage).tolist(),
-            "confidence": self.confidence_coverages is not None,
+            "confidence_intervals": self.confidence_coverage is not None,
         }
         return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
     @property
     def n_simulations(self) -> int:
         """Number S of simulations."""
-        return int(self.prediction_coverages.shape[0])
+        return int(self.prediction_coverage.shape[0])
 
     @property
     def picf(self) -> FloatArray:
@@ -122,7 +122,7 @@ class PointwiseCoverage:
     @property
     def picp(self) -> FloatArray:
         """Prediction interval coverage probability of each simulation over all rows, shape (S,) or (S, k)."""
-        share: FloatArray = self.prediction_coverages.mean(axis=1)
+        share: FloatArray = self.prediction_coverage.mean(axis=1)
         return share
 
     @property
@@ -144,15 +144,15 @@ class PointwiseCoverage:
                     "coverage, and the Brier score of this share is large even for perfect intervals. Use "
                     "`picp`, skuq.metrics.conditional_coverage_error, or an EstimatedProcess."
                 )
-            return self.prediction_coverages
-        if self.confidence_coverages is None:
+            return self.prediction_coverage
+        if self.confidence_coverage is None:
             raise ValueError(
-                "`kind` must be 'prediction', because the result has no confidence intervals: either "
-                "`confidence` was False, or the regression function is unknown, or the estimator does not "
-                "separate epistemic from aleatoric uncertainty. To see the reason, call simulate_coverage "
-                "with confidence=True."
+                "the result has no confidence intervals: either `confidence_intervals` was False, or the "
+                "regression function is unknown, or the estimator does not separate epistemic from aleatoric "
+                "uncertainty. To see the reason, call simulate_coverage with confidence_intervals=True. The "
+                "coverage of prediction intervals is in `picf` and `picp`."
             )
-        return self.confidence_coverages
+        return self.confidence_coverage
 
     def brier_score(self, kind: Kind = "prediction", *, corrected: bool = False) -> float | FloatArray:
         """Return the mean squared difference between the coverage at each row and the nominal coverage.
@@ -225,8 +225,8 @@ class PointwiseCoverage:
     def _intervals(self) -> Iterator[tuple[Kind, float, FloatArray, FloatArray]]:
         levels = np.atleast_1d(self.coverage)
         parts: list[tuple[Kind, Any, Any]] = [
-            ("prediction", self.prediction_coverages, self.prediction_width),
-            ("confidence", self.confidence_coverages, self.confidence_width),
+            ("prediction", self.prediction_coverage, self.prediction_width),
+            ("confidence", self.confidence_coverage, self.confidence_width),
         ]
         for kind, covered, width in parts:
             if covered is None:

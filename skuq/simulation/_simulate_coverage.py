@@ -31,7 +31,7 @@ def simulate_coverage(
     *,
     n_simulations: int = 100,
     coverage: ArrayLike = DEFAULT_COVERAGE,
-    confidence: str | bool = "auto",
+    confidence_intervals: str | bool = "auto",
     n_jobs: int | None = None,
     random_state: int | np.random.RandomState | None = None,
 ) -> PointwiseCoverage:
@@ -54,7 +54,7 @@ def simulate_coverage(
         Number S of training sets. At least 2. A number below 30 gives a `SmallSampleWarning`.
     coverage : float or array-like of shape (k,), default=0.9
         Nominal coverage of the central interval. Strictly between 0 and 1.
-    confidence : {"auto"} or bool, default="auto"
+    confidence_intervals : {"auto"} or bool, default="auto"
         Whether to compute confidence intervals. They include only the epistemic uncertainty. "auto" computes
         confidence intervals if the first predicted distribution separates epistemic from aleatoric
         uncertainty. True raises an error if the distribution does not separate them.
@@ -77,7 +77,8 @@ def simulate_coverage(
     NotFittedError
         If the process is not fitted.
     NoDecompositionError
-        With ``confidence=True``, if the estimator does not separate epistemic from aleatoric uncertainty.
+        With ``confidence_intervals=True``, if the estimator does not separate epistemic from aleatoric
+        uncertainty.
     ValueError
         If the process has fewer training sets than simulations, or if confidence intervals are requested and
         the regression function is unknown. The error is raised before the first fit.
@@ -127,9 +128,9 @@ def simulate_coverage(
     """
     n_simulations = check_integer(n_simulations, "n_simulations", minimum=2)
     levels = check_coverage(coverage)
-    confidence = check_option(confidence, "confidence", ("auto", True, False))
+    intervals = check_option(confidence_intervals, "confidence_intervals", ("auto", True, False))
     check_supports_dist(estimator)
-    check_process(process, n_simulations, needs_truth=confidence is True)
+    check_process(process, n_simulations, needs_truth=intervals is True)
     seed = draw_seed(random_state)
     if n_simulations < _FEW_SIMULATIONS:
         warn_user(
@@ -138,14 +139,14 @@ def simulate_coverage(
             SmallSampleWarning,
         )
     if process.truth_ is None:
-        confidence = False
+        intervals = False
     size = simulations_per_task(estimator, process.training_set(0)[0])
     tasks = [
         Task(
             numbers := range(first, min(first + size, n_simulations)),
             tuple(training_seed(seed, number) for number in numbers),
             np.atleast_1d(levels),
-            confidence,
+            intervals,
         )
         for first in range(0, n_simulations, size)
     ]
@@ -219,7 +220,7 @@ class _Study:
         if forecast.confidence is None or forecast.epistemic_std is None or self._function is None:
             raise NoDecompositionError(
                 f"simulation {number}, counted from 0, must separate epistemic from aleatoric uncertainty, "
-                "because the first simulation separates them. Pass confidence=False."
+                "because the first simulation separates them. Pass confidence_intervals=False."
             )
         lower, upper = forecast.confidence[:, 0], forecast.confidence[:, 1]
         self._covers_function[number] = (lower <= self._function) & (self._function <= upper)
@@ -238,8 +239,8 @@ class _Study:
             coverage=float(levels) if levels.ndim == 0 else levels,
             X_test=self._process.X_test_,
             truth=self._truth,
-            prediction_coverages=axes(self._covers_y),
-            confidence_coverages=axes(self._covers_function) if separates else None,
+            prediction_coverage=axes(self._covers_y),
+            confidence_coverage=axes(self._covers_function) if separates else None,
             prediction_width=axes(self._widths[0] / n_simulations),
             confidence_width=axes(self._widths[1] / n_simulations) if separates else None,
             bias=None if self._function is None else self._means.mean(axis=0) - self._function[:, 0],

@@ -61,7 +61,7 @@ class SplitData(ConstructedProcess):
     This is the third proposal of [1]_, section 4. A single target per row does not determine the probability
     of coverage at this row. Even perfect 90 % intervals would have a Brier score of about 0.09, because the
     coverage of a single target is 0 or 1. `PointwiseCoverage.picf` and the Brier score therefore raise an
-    error. ``result.prediction_coverages.mean(axis=0)`` is the share of simulations that cover each target.
+    error. ``result.prediction_coverage.mean(axis=0)`` is the share of simulations that cover each target.
 
     References
     ----------

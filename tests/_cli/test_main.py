@@ -32,7 +32,7 @@ KINDS = {
     "bounds": ["--lower", "q05", "--upper", "q95"],
     "classes": ["--proba", "p_cat=cat,p_none=None,p_1=1"],
 }
-FAST = ["--resamples", "0", "--simulations", "0", "--created", "2024-01-31", "--quiet"]
+FAST = ["--resamples", "0", "--draws", "0", "--created", "2024-01-31", "--quiet"]
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_each_kind_of_forecast_in_csv_in_parquet_and_in_blocks_of_rows(kind, csv
             assert one == pytest.approx(other)
     if kind == "loc":
         rows, weight = (frame["mu"], frame["sigma"]), frame["w"]
-        own = uncertainty_report(frame["y"], rows, sample_weight=weight, n_resamples=0, n_simulations=0)
+        own = uncertainty_report(frame["y"], rows, sample_weight=weight, n_resamples=0, n_draws=0)
         assert whole["crps"] == pytest.approx(own.loc["crps", "value"])
     pytest.importorskip("pyarrow")
     frame.to_parquet(tmp_path / "forecasts.parquet")

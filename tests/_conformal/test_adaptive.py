@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, Ridge
 
-from skuq.distributions import ConformalPredictive
+from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.regressors import ConformalRegressor
 from tests._conformal.conftest import MODELS
 from tests.regressors.worlds import linear_world

@@ -33,7 +33,7 @@ def world(n, seed=0):
 
 
 def conformal(basis=overlapping, **options):
-    options = {"calibration_size": 0.5, "random_state": 0} | options
+    options = {"held_out_size": 0.5, "random_state": 0} | options
     return ConformalRegressor(LinearRegression(), basis=basis, **options)
 
 
@@ -67,7 +67,7 @@ def test_each_score_and_the_distribution(method, symmetric):
         method,
         symmetric=symmetric,
         basis=overlapping,
-        calibration_size=0.5,
+        held_out_size=0.5,
         random_state=0,
     ).fit(X, y)
     bounds = model.predict_interval(X_new, [0.5, 0.9])
@@ -103,7 +103,7 @@ def test_column_names_numbers_and_labels():
 
     def bounds(**options):
         model = ConformalRegressor(
-            make_pipeline(numbers, LinearRegression()), calibration_size=0.5, random_state=0, **options
+            make_pipeline(numbers, LinearRegression()), held_out_size=0.5, random_state=0, **options
         )
         return model.fit(frame, y).predict_interval(frame)
 
@@ -151,10 +151,10 @@ def test_weights_are_repetitions():
     X, y = world(600)
     times = np.random.default_rng(0).integers(0, 3, len(y))
     split = [(np.arange(200), np.arange(200, 600))]
-    weighted = conformal(calibration_size=0.25, cv=split).fit(X, y, sample_weight=times)
+    weighted = conformal(held_out_size=0.25, cv=split).fit(X, y, sample_weight=times)
     rows = np.repeat(np.arange(600), times)
     new_split = [(np.flatnonzero(rows < 200), np.flatnonzero(rows >= 200))]
-    repeated = conformal(calibration_size=0.25, cv=new_split).fit(X[rows], y[rows])
+    repeated = conformal(held_out_size=0.25, cv=new_split).fit(X[rows], y[rows])
     assert_allclose(weighted.predict_interval(X), repeated.predict_interval(X), rtol=1e-9)
 
 
@@ -164,7 +164,7 @@ def by_third_feature(X):
 
 def test_prediction_sets_cover_each_group():
     X, y = world(2000)
-    classifier = ConformalClassifier(LogisticRegression(), calibration_size=0.5, random_state=0)
+    classifier = ConformalClassifier(LogisticRegression(), held_out_size=0.5, random_state=0)
     model = clone(classifier).set_params(basis=overlapping).fit(X, (y > 0).astype(int) + (y > 1))
     X_new, y_new = world(4000, seed=1)
     inside = model.predict_set(X_new)[np.arange(4000), (y_new > 0).astype(int) + (y_new > 1)]

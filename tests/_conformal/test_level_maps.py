@@ -12,7 +12,8 @@ from sklearn.linear_model import LinearRegression
 
 from skuq._conformal.level_maps import conformal_level_map
 from skuq._ranks import WeightedRanks
-from skuq.distributions import Empirical, Normal, Quantiles, Recalibrated, ScipyDistribution
+from skuq.distributions import Empirical, Normal, Quantiles, ScipyDistribution
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
 from skuq.prediction import predict_dist
 from skuq.regressors import ConformalRegressor, MultiQuantileRegressor

@@ -89,7 +89,7 @@ def test_the_split_region_has_the_conformal_rank(shape):
     score, scores = REGION_SCORES[shape], np.arange(1.0, 10.0)
     regions = SplitRegions(FoldModel(MODELS[0]), score, WeightedRanks(scores))
     region = regions.region(X, 0.9)  # rank ceil(0.9 * 10) = 9
-    assert region.bounds()[0, 0] == pytest.approx([-9.0, 9.0])
+    assert region.bounds()[0, :, 0] == pytest.approx([-9.0, 9.0])
     assert np.isinf(regions.region(X, 0.91).bounds()).all()
     assert regions.n_calibration == 9
 
@@ -112,7 +112,7 @@ def test_bounds_contain_all_accepted_points_and_no_smaller_box_of_order_statisti
     rng = np.random.default_rng(1)
     weight = rng.integers(1, 4, 29).astype(float) if weighted else None
     regions = cross(shape, weight)
-    low, high = regions.region(X[:1], 0.8).bounds()[0].T
+    low, high = regions.region(X[:1], 0.8).bounds()[0]
     points = rng.normal(scale=2.0, size=(150, 2))
     inside = np.array([accepted(regions, point, 0.8) for point in points])
     assert ((low <= points[inside]) & (points[inside] <= high)).all()
@@ -128,7 +128,7 @@ def test_bounds_contain_all_accepted_points_and_no_smaller_box_of_order_statisti
 
 def test_volume_of_cross_ellipsoids_is_measured_within_their_box():
     region = cross("ellipsoid").region(X, 0.8)
-    lower, upper = region.bounds()[0].T
+    lower, upper = region.bounds()[0]
     points = np.random.default_rng(0).uniform(lower, upper, size=(40_000, 2))
     inside = region[np.zeros(40_000, dtype=int)].contains(points).mean()
     assert region.volume() == pytest.approx(inside * np.prod(upper - lower), rel=0.02)

@@ -13,7 +13,7 @@ from skuq._conformal.calibration_set import CalibrationSet, PredictedRows
 from skuq._conformal.groups_and_shift import GroupsAndShift
 from skuq._conformal.scores import Band
 from skuq._ranks import RANK_TOLERANCE
-from skuq.distributions import Concatenated
+from skuq.distributions._concatenated import Concatenated
 from skuq.regressors import ConformalRegressor
 from tests.regressors.worlds import linear_world
 

@@ -279,7 +279,7 @@ def test_sets_of_two_classes_cover_as_nominal(options):
     assert np.mean(covered) == pytest.approx(0.8, abs=3 * error)
 
 
-@pytest.mark.parametrize("options", [{"calibration_size": 1}, {"cv": [(np.arange(399), [399])]}])
+@pytest.mark.parametrize("options", [{"held_out_size": 1}, {"cv": [(np.arange(399), [399])]}])
 def test_a_single_row_calibrates_coverages_up_to_one_half(options):
     model = fitted(allow_empty=True, **options)
     assert model.n_calibration_ == 1
@@ -470,8 +470,8 @@ def test_bad_parameters(subtests):
     for options, error, message in (
         ({"method": "score"}, ValueError, "`method` must be one of"),
         ({"allow_empty": 1}, ValueError, "`allow_empty` must be one of True, False"),
-        ({"calibration_size": 1.5}, ValueError, "`calibration_size` must be a share"),
-        ({"calibration_size": 400}, ValueError, "`calibration_size` must leave rows to train on"),
+        ({"held_out_size": 1.5}, ValueError, "`held_out_size` must be a share"),
+        ({"held_out_size": 400}, ValueError, "`held_out_size` must leave rows to train on"),
         ({"group_by": True}, TypeError, "`group_by` must be a callable"),
         ({"group_by": "side"}, TypeError, "`X` must be a DataFrame if `group_by` is a column name"),
         ({"density_ratio": 2.0}, TypeError, "`density_ratio` must be a callable"),
@@ -486,7 +486,7 @@ def test_bad_parameters(subtests):
         ({"min_group_size": 0}, ValueError, "`min_group_size` must be at least 1"),
         ({"min_group_size": 5}, ValueError, "`min_group_size` must be 10 without `group_by`, got 5"),
         ({"rare_groups": "pool"}, ValueError, "must be 'raise' without `group_by`, got 'pool'"),
-        ({"cv": 3, "calibration_size": 9}, ValueError, "`calibration_size` must be 0.25 with `cv`, got 9"),
+        ({"cv": 3, "held_out_size": 9}, ValueError, "`held_out_size` must be 0.25 with `cv`, got 9"),
         ({"rare_groups": "drop"}, ValueError, "`rare_groups` must be one of"),
     ):
         with subtests.test(message), pytest.raises(error, match=message):

@@ -64,8 +64,10 @@ def test_the_true_distribution_of_chung_is_calibrated_in_each_part_of_x():
             assert prediction_interval_coverage(y[part], dist[part]) == pytest.approx(0.9, abs=0.025)
 
 
-def test_noise_of_chung_is_that_of_the_appendix():
+def test_mean_and_noise_of_chung_are_those_of_the_appendix():
     X, _, dist = make_chung("quadrants", 500, random_state=0, return_distribution=True)
+    x = X[:, 0]
+    np.testing.assert_allclose(dist.mean(), np.sin(x / 2) + x * np.cos(0.8 * x))
     expected = [(1.0, -10, -5), (0.01, -5, 0), (1.5, 0, 5), (0.5, 5, 10)]
     for std, lower, upper in expected:
         rows = (lower <= X[:, 0]) & (X[:, 0] < upper)

@@ -186,7 +186,7 @@ draw_groups = AdversarialGroupCalibrationDisplay.from_predictions
 
 
 def test_the_curve_of_groups_is_that_of_the_metric(loc, scale, y):
-    options = {"fractions": [0.1, 0.5, 1.0], "n_trials": 6, "random_state": 0}
+    options = {"fractions": [0.1, 0.5, 1.0], "n_resamples": 6, "random_state": 0}
     curve = adversarial_group_calibration_curve(y, Normal(loc, scale), error="rmsce", **options)
     fractions, worst = curve.fractions, curve.worst
     display = draw_groups(y, Normal(loc, scale), error="rmsce", options=options, name="model")
@@ -228,4 +228,4 @@ def test_the_reference_depends_on_the_number_of_rows_alone(loc, scale, y):
 
 def test_the_band_can_be_left_out_and_one_trial_has_none(loc, scale, y):
     assert draw_groups(y, Normal(loc, scale), band=False).band_ is None
-    assert draw_groups(y, Normal(loc, scale), options={"n_trials": 1}).band_ is None
+    assert draw_groups(y, Normal(loc, scale), options={"n_resamples": 1}).band_ is None

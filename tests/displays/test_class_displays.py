@@ -82,7 +82,7 @@ def test_weights_are_repetitions(display, forecast):
 
 def test_the_curves_are_coverage_claim_and_size(forecast):
     y, proba = forecast
-    display = PredictionSetDisplay.from_predictions(y, proba, coverages=[0.5, 0.9])
+    display = PredictionSetDisplay.from_predictions(y, proba, coverage=[0.5, 0.9])
     assert_array_equal(display.line_.get_xdata(), [0.5, 0.9])
     for k, coverage in enumerate((0.5, 0.9)):
         covered = set_coverage_score(y, proba, coverage=coverage)
@@ -100,32 +100,32 @@ def test_the_curves_are_coverage_claim_and_size(forecast):
 def test_sets_of_several_coverages_claim_these(forecast):
     y, proba = forecast
     coverages = [0.5, 0.8, 0.95]
-    display = PredictionSetDisplay.from_predictions(y, prediction_set(proba, coverages), coverages=coverages)
+    display = PredictionSetDisplay.from_predictions(y, prediction_set(proba, coverages), coverage=coverages)
     assert display.claimed_ is None
-    expected = PredictionSetDisplay.from_predictions(y, proba, coverages=coverages).table
+    expected = PredictionSetDisplay.from_predictions(y, proba, coverage=coverages).table
     assert_allclose(display.table[["coverage", "size"]], expected[["coverage", "size"]])
-    of_one = PredictionSetDisplay.from_predictions(y, prediction_set(proba, 0.8), coverages=0.8)
+    of_one = PredictionSetDisplay.from_predictions(y, prediction_set(proba, 0.8), coverage=0.8)
     assert_allclose(of_one.table, display.table[1:2])
     with pytest.raises(ValueError, match=r"`y_pred` must have shape \(n, K, k\)"):
-        PredictionSetDisplay.from_predictions(y, prediction_set(proba, 0.8), coverages=coverages)
+        PredictionSetDisplay.from_predictions(y, prediction_set(proba, 0.8), coverage=coverages)
     for wrong in (None, [0.5, 0.8]):
         with pytest.raises(ValueError, match=r"`y_pred` must have shape \(n, K, k\)"):
-            PredictionSetDisplay.from_predictions(y, prediction_set(proba, coverages), coverages=wrong)
+            PredictionSetDisplay.from_predictions(y, prediction_set(proba, coverages), coverage=wrong)
 
 
 def test_a_conformal_classifier_is_drawn_by_its_own_sets():
     model = ConformalClassifier(LogisticRegression(max_iter=500), random_state=0).fit(X, WORDS)
-    display = PredictionSetDisplay.from_estimator(model, X, WORDS, coverages=[0.6, 0.9])
+    display = PredictionSetDisplay.from_estimator(model, X, WORDS, coverage=[0.6, 0.9])
     sets = model.predict_set(X, [0.6, 0.9])
     assert_array_equal(display.table["size"], sets.sum(axis=1).mean(axis=0))
     assert_array_equal(display.table["claimed"], [0.6, 0.9])
-    one = PredictionSetDisplay.from_estimator(model, X, WORDS, coverages=0.9)
+    one = PredictionSetDisplay.from_estimator(model, X, WORDS, coverage=0.9)
     assert_array_equal(one.table["size"], display.table["size"][1:])
     logistic = model.estimator_
-    assert len(PredictionSetDisplay.from_estimator(logistic, X, WORDS, coverages=None).table) == 14
+    assert len(PredictionSetDisplay.from_estimator(logistic, X, WORDS, coverage=None).table) == 14
     for options, message in (
-        ({"coverages": 90}, "`coverages` must lie strictly between 0 and 1, got 90"),
-        ({"coverages": [0.5, 1.0]}, "`coverages` must lie strictly between 0 and 1"),
+        ({"coverage": 90}, "`coverage` must lie strictly between 0 and 1, got 90"),
+        ({"coverage": [0.5, 1.0]}, "`coverage` must lie strictly between 0 and 1"),
         ({"show": "width"}, "`show` must be one of 'coverage', 'size', got 'width'"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -215,7 +215,7 @@ BAD = {
     "CalibrationCurve": [
         ({"kind": "levels"}, ValueError, "`kind`"),
         ({"band": "wide"}, ValueError, "`band`"),
-        ({"band_coverage": 1.0}, ValueError, "`band_coverage`"),
+        ({"confidence": 1.0}, ValueError, "`confidence`"),
         ({"levels": [-0.1, 0.5]}, ValueError, "`levels`"),
         ({"sample_weight": FEW}, ValueError, "repetitions"),
     ],
@@ -241,7 +241,7 @@ BAD = {
         ({"n_bins": 2.5}, TypeError, "`n_bins` must be an integer"),
         ({"n_bins": 10**6}, ValueError, "`n_bins` must be at most"),
         ({"band": "both"}, ValueError, "`band` must be one of"),
-        ({"band_coverage": 95}, ValueError, "Did you mean 0.95"),
+        ({"confidence": 95}, ValueError, "Did you mean 0.95"),
         ({"randomized": 1}, ValueError, "`randomized` must be one of True, False"),
         ({"sample_weight": FEW}, ValueError, "counts repetitions"),
     ],
@@ -257,7 +257,7 @@ BAD = {
     "Reliability": [
         ({"n_bins": 0}, ValueError, "`n_bins`"),
         ({"strategy": "even"}, ValueError, "`strategy`"),
-        ({"interval_coverage": 90}, ValueError, "`interval_coverage`.*Did you mean 0.9"),
+        ({"confidence": 90}, ValueError, "`confidence`.*Did you mean 0.9"),
         ({"sample_weight": FEW}, ValueError, "repetitions"),
     ],
     "ResidualScale": [
@@ -383,9 +383,9 @@ def test_weights_count_repetitions(name, rows):
             assert_allclose(*points, atol=1e-14)
     texts = [[text.get_text() for text in each.ax_.get_legend().get_texts()] for each in (weighted, repeated)]
     assert texts[0] == texts[1]
-    for option in ({"band": None}, {"interval_coverage": None}):  # relative weights have no band
-        if set(option) <= set(inspect.signature(display.plot).parameters) and name != "QuantileReliability":
-            display.from_predictions(y, Normal(loc, scale), sample_weight=0.1 * weight, **option)
+    without = {"Reliability": {"confidence": None}}.get(name, {"band": None})  # relative weights have no band
+    if set(without) <= set(inspect.signature(display.plot).parameters):
+        display.from_predictions(y, Normal(loc, scale), sample_weight=0.1 * weight, **without)
 
 
 @of_curves
@@ -483,5 +483,5 @@ def test_accumulated_rows_give_the_picture_of_the_rows(name, loc, scale, y):
     relative = MetricAccumulator("crps").update(y, Normal(loc, scale), np.full(y.size, 0.1))
     with pytest.raises(ValueError, match="`sample_weight` counts repetitions"):
         display.from_accumulator(relative)
-    without = {"CalibrationCurve": {"band": None}}.get(name, {"interval_coverage": None})
+    without = {"CalibrationCurve": {"band": None}}.get(name, {"confidence": None})
     display.from_accumulator(relative, **without)

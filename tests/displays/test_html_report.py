@@ -25,7 +25,7 @@ from skuq.monitoring import ClassMetricAccumulator, MetricAccumulator
 pytest.importorskip("jinja2")
 
 INJECTION = "<script>alert(1)</script><img src=x onerror=alert(2)>"
-FEW = {"n_resamples": 20, "n_simulations": 20, "created": "2024-01-31"}
+FEW = {"n_resamples": 20, "n_draws": 20, "created": "2024-01-31"}
 AXE = Path(__file__).resolve().parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 
 
@@ -67,7 +67,7 @@ def titles(report: HTMLReport, model: str = "model") -> list[str]:
 
 
 def of_normals(y, loc, scale, **kwargs) -> HTMLReport:
-    return HTMLReport.from_predictions(y, Normal(loc, scale), n_resamples=0, n_simulations=0, **kwargs)
+    return HTMLReport.from_predictions(y, Normal(loc, scale), n_resamples=0, n_draws=0, **kwargs)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def of_classes(proba, sharpness=1.0, **options) -> HTMLReport:
 
 def test_faults_of_classifiers():
     proba = np.random.default_rng(0).dirichlet(np.ones(3), size=60_000)
-    report = of_classes(proba, 1.04, n_resamples=0, n_simulations=0)
+    report = of_classes(proba, 1.04, n_resamples=0, n_draws=0)
     (found,) = (each for each in report.findings["model"] if "certain" in each.title)
     assert (found.severity, found.title) == ("note", "The classifier is too certain, by a small amount")
     report = of_classes(proba[:3000], groups=np.arange(3000) % 4, **FEW)
@@ -304,7 +304,7 @@ def test_from_estimator_and_from_cv_results_report_test_rows():
     X, y = load_iris(return_X_y=True)
     report = HTMLReport.from_estimator(GaussianNB().fit(X, y), X, y, **FEW)
     own = uncertainty_report(
-        y, GaussianNB().fit(X, y).predict_proba(X), n_resamples=0, n_simulations=0, random_state=0
+        y, GaussianNB().fit(X, y).predict_proba(X), n_resamples=0, n_draws=0, random_state=0
     )
     assert report.report.loc[("ece", "GaussianNB"), "value"] == own.loc["ece", "value"]
     cv = cross_validate(BayesianRidge(), X[:, 1:], X[:, 0], return_estimator=True, return_indices=True)
@@ -317,7 +317,7 @@ def test_from_estimator_and_from_cv_results_report_test_rows():
 
 def test_from_reports_shows_models_side_by_side():
     y, loc, scale = rows(100)
-    options = {"metrics": ["crps", "picp"], "n_resamples": 0, "n_simulations": 0}
+    options = {"metrics": ["crps", "picp"], "n_resamples": 0, "n_draws": 0}
     reports = {
         name: uncertainty_report(y, Normal(loc, k * scale), **options) for name, k in {"a": 1, "b": 3}.items()
     }
@@ -354,7 +354,7 @@ def test_from_accumulator_of_classes_equals_from_predictions(figures):
     y = (rng.random((900, 1)) > proba.cumsum(axis=1)).sum(axis=1)
     sharp = proba**2 / (proba**2).sum(axis=1, keepdims=True)
     region = pd.Series(np.repeat(["north", "south"], 450), name="region")
-    direct = HTMLReport.from_predictions(y, sharp, groups=region, n_resamples=0, n_simulations=0)
+    direct = HTMLReport.from_predictions(y, sharp, groups=region, n_resamples=0, n_draws=0)
 
     def accumulated(rows, *metrics):
         return ClassMetricAccumulator(*metrics, labels=range(3)).update(y[rows], sharp[rows])
@@ -381,7 +381,7 @@ def test_weights_repeat_rows_and_discrete_forecasts_may_cover_more():
     assert one.report.loc["crps", "value"] == pytest.approx(other.report.loc["crps", "value"])
     y, loc, _ = rows(300)
     members = Empirical(loc[:, np.newaxis] + np.linspace(-4, 4, 5))
-    options = {"n_resamples": 0, "n_simulations": 0}
+    options = {"n_resamples": 0, "n_draws": 0}
     table = HTMLReport.from_predictions(y, members, groups=y > 0, **options).slices["group"]["model"]
     assert (table["low"] > table["nominal"]).any()
     assert not table["flag"].any()
@@ -389,7 +389,7 @@ def test_weights_repeat_rows_and_discrete_forecasts_may_cover_more():
 
 def test_bounds_and_sets_have_a_page(figures):
     y, loc, scale = rows(60)
-    options = {"n_resamples": 0, "n_simulations": 0}
+    options = {"n_resamples": 0, "n_draws": 0}
     bounds = HTMLReport.from_predictions(y, np.column_stack([loc - scale, loc + scale]), **options)
     assert [figure.title for figure in bounds.figures] == ["Intervals of individual rows"]
     labels = (loc > 0).astype(int)
@@ -400,7 +400,7 @@ def test_bounds_and_sets_have_a_page(figures):
 
 def test_forecasts_without_moments_have_a_page(figures):
     y, loc, scale = rows(60)
-    page = HTMLReport.from_predictions(y, cauchy(loc, scale), n_resamples=0, n_simulations=0)
+    page = HTMLReport.from_predictions(y, cauchy(loc, scale), n_resamples=0, n_draws=0)
     reasons = {figure.title: figure.caption for figure in page.figures if not figure.svg}
     assert set(reasons) == {"Reliability diagram", "Sharpness", "Intervals of individual rows"}
     assert all(reason.startswith("Not drawn: ") for reason in reasons.values())

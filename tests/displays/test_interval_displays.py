@@ -14,7 +14,6 @@ from skuq.displays import IntervalDisplay, PredictionBandDisplay
 from skuq.displays._atoms import shared_atoms
 from skuq.displays._prediction_band import neighbors
 from skuq.distributions import (
-    ConformalPredictive,
     Empirical,
     Hurdle,
     Mixture,
@@ -24,6 +23,7 @@ from skuq.distributions import (
     Truncated,
     concat,
 )
+from skuq.distributions._conformal_predictive import ConformalPredictive
 
 # ------------------------------------------------------------------------------------------------ interval
 

@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import binom
 
 from skuq.displays import PointwiseCoverageDisplay
-from skuq.simulation import PointwiseCoverage
+from skuq.simulation._pointwise_coverage import PointwiseCoverage
 
 draw = PointwiseCoverageDisplay.from_result
 S, N = 40, 200
@@ -22,8 +22,8 @@ def study(coverage=0.8, truth=True, X=None):
         coverage=coverage,
         X_test=rng.uniform(size=(N, 2)) if X is None else X,
         truth=object() if truth else None,
-        prediction_coverages=prediction[..., 0] if one else prediction,
-        confidence_coverages=confidence[..., 0] if one else confidence,
+        prediction_coverage=prediction[..., 0] if one else prediction,
+        confidence_coverage=confidence[..., 0] if one else confidence,
         prediction_width=np.ones(N),
         confidence_width=np.ones(N),
         bias=np.zeros(N),
@@ -36,7 +36,8 @@ def study(coverage=0.8, truth=True, X=None):
 @pytest.mark.parametrize("over", ["rows", "simulations"])
 def test_the_histogram_counts_what_the_result_has(kind, over):
     result = study()
-    values = getattr(result, ("pic" if kind == "prediction" else "cic") + ("f" if over == "rows" else "p"))
+    name = ("pic" if kind == "prediction" else "cic") + ("f" if over == "rows" else "p")
+    values = getattr(result, name)
     display = draw(result, kind=kind, over=over, name="method")
     shares, edges, _ = display.hist_.get_data()
     assert shares.sum() == pytest.approx(100)
@@ -47,8 +48,16 @@ def test_the_histogram_counts_what_the_result_has(kind, over):
     brier = f"Brier score = {np.square(values - 0.8).mean():.3g}"
     assert (brier if over == "rows" else f"mean = {values.mean():.3g}") in display.line_.get_label()
     assert over in display.ax_.get_ylabel()
-    assert kind in display.ax_.get_xlabel()
+    assert f"({name.upper()})" in display.ax_.get_xlabel()
     assert (display.band_ is None) == (over == "simulations")
+
+
+def test_the_label_of_a_curve_fits_beside_it():
+    for kind in ("prediction", "confidence"):
+        display = draw(study(), kind=kind, x=np.arange(float(N)))
+        display.figure_.canvas.draw()
+        label, figure = display.ax_.yaxis.label.get_window_extent(), display.figure_.bbox
+        assert figure.y0 <= label.y0 < label.y1 <= figure.y1
 
 
 def test_bands_are_binomial_or_the_monte_carlo_error():
@@ -75,7 +84,7 @@ def test_a_curve_over_a_column():
     named = draw(study(X=frame), x="b")
     assert_array_equal(named.line_.get_xdata(), display.line_.get_xdata())
     assert named.ax_.get_xlabel() == "b"
-    values = draw(result, x=np.arange(N))
+    values = draw(result, x=np.arange(float(N)))
     assert_array_equal(values.line_.get_ydata(), result.picf)
 
 
@@ -107,7 +116,7 @@ def test_the_width_of_bins_is_that_given_and_constant_coverage_can_be_drawn():
     display = draw(result, bin_width=0.01, name="a")
     assert_allclose(np.diff(display.hist_.get_data().edges), 0.01)
     assert display.line_.get_label().startswith("a (Brier score")
-    result.prediction_coverages[:] = 0.8
+    result.prediction_coverage[:] = 0.8
     display = draw(result)
     display.figure_.canvas.draw()
     assert display.hist_.get_data().values.max() == pytest.approx(100)

@@ -53,7 +53,10 @@ def test_the_periods_are_those_of_the_table(periods):
     assert_allclose(display.ref_line_.get_ydata(), 90)
     assert [tick.get_text() for tick in display.ax_.get_xticklabels()] == list("abcdef")
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert texts == ["model", "Flagged", "Nominal coverage (90 %)"]
+    assert texts == ["model", "Flagged: wrong coverage or PIT", "Nominal coverage (90 %)"]
+    display.figure_.canvas.draw()
+    legend, plot = (each.get_window_extent() for each in (display.ax_.get_legend(), display.ax_))
+    assert legend.y0 >= plot.y1 - 1  # It hides no point.
 
 
 def test_other_columns_are_drawn(periods):
@@ -236,7 +239,7 @@ def data():
 def test_the_curve_has_the_values_of_the_table_and_folds_have_one_each(data):
     X, y = data
     model = BayesianRidge().fit(X, y)
-    options = {"threshold": 0.5, "event": "below", "ratios": [0.6, 0.2], "sample_weight": np.arange(300) % 2}
+    options = {"threshold": 0.5, "above": False, "ratios": [0.6, 0.2], "sample_weight": np.arange(300) % 2}
     display = RelativeEconomicValueDisplay.from_estimator(model, X, y, **options)
     table = relative_economic_value(y, Normal(*model.predict(X, return_std=True)), **options)
     assert display.line_.get_label() == "BayesianRidge"

@@ -39,12 +39,12 @@ def test_the_line_is_the_exact_curve(forecasts):
     y, dist, _ = forecasts
     for options, label in (
         ({}, "mean"),
-        ({"functional": "quantile", "level": 0.9}, "0.9 quantile"),
+        ({"functional": "quantile", "levels": 0.9}, "0.9 quantile"),
         ({"functional": "probability", "threshold": 4.0}, "P(y > 4.0)"),
     ):
         display = draw(y, dist, name="model", **options)
         curve = murphy_curve(y, dist, **options)
-        assert_array_equal(display.line_.get_xydata(), np.column_stack([curve.thetas, curve.scores]))
+        assert_array_equal(display.line_.get_xydata(), np.column_stack([curve.theta, curve.scores]))
         assert display.line_.get_label() == "model"
         assert display.ax_.get_xlabel() == "Threshold θ"
         assert display.ax_.get_ylabel() == f"Mean elementary score, {label}"
@@ -99,7 +99,7 @@ draw_parts = ScoreDecompositionDisplay.from_predictions
 def test_points_are_the_parts():
     display = draw_parts(Y, MODELS, levels=5)
     for point, forecast in zip(display.points_, MODELS.values(), strict=True):
-        parts = score_decomposition(Y, forecast, levels=5, n_redraws=0)
+        parts = score_decomposition(Y, forecast, levels=5, n_draws=0)
         assert_allclose(point.get_xydata(), [[parts.miscalibration, parts.discrimination]])
         (x0, x1), (y0, y1) = display.ax_.get_xlim(), display.ax_.get_ylim()
         assert x0 <= parts.miscalibration < x1
@@ -119,7 +119,7 @@ def test_lines_have_the_score_of_their_text_and_points_below_their_limit_are_hol
     faces = [point.get_markerfacecolor() for point in display.points_]
     assert faces[0] == "white" != faces[1]
     assert "Miscalibration below its limit" in display.ax_.get_legend_handles_labels()[1]
-    without = draw_parts(Y, MODELS, n_redraws=0)
+    without = draw_parts(Y, MODELS, n_draws=0)
     assert "white" not in [point.get_markerfacecolor() for point in without.points_]
 
 
@@ -127,7 +127,7 @@ def test_one_model_and_options():
     display = draw_parts(Y, {"one": MODELS["right"]}, score="squared_error", unit="m²", name="Wind")
     assert display.ax_.get_xlabel() == "Miscalibration (m²)"
     assert display.ax_.get_title(loc="left") == "Wind"
-    flat = draw_parts(Y, {"mean": np.zeros(200)}, score="squared_error", n_redraws=0)
+    flat = draw_parts(Y, {"mean": np.zeros(200)}, score="squared_error", n_draws=0)
     assert flat.points_[0].get_ydata() == pytest.approx([0], abs=1e-12)
 
 
@@ -136,7 +136,7 @@ def test_bad_forecasts_and_decompositions_are_named():
         draw_parts(Y, MODELS["right"])
     with pytest.raises(ValueError, match="`y_pred` must hold at least one model"):
         draw_parts(Y, {})
-    one = score_decomposition(Y, MODELS["right"], n_redraws=0)
+    one = score_decomposition(Y, MODELS["right"], n_draws=0)
     other = replace(one, uncertainty=2 * one.uncertainty)
     for decompositions, error, message in (
         ([one], TypeError, "must be a dictionary of names to results"),
@@ -150,16 +150,16 @@ def test_bad_forecasts_and_decompositions_are_named():
 
 def test_the_quantile_diagram_draws_the_curve_and_its_band():
     display = QuantileReliabilityDisplay.from_predictions(
-        Y, MODELS["right"], level=0.9, name="model", unit="m"
+        Y, MODELS["right"], levels=0.9, name="model", unit="m"
     )
-    curve = quantile_reliability_curve(Y, MODELS["right"], level=0.9, random_state=0)
+    curve = quantile_reliability_curve(Y, MODELS["right"], levels=0.9, random_state=0)
     assert_allclose(display.line_.get_xydata(), curve[["forecast", "recalibrated"]])
     assert display.band_.get_label() == "90 % consistency band"
     top = display.band_.get_paths()[0].vertices[:, 1].max()
     assert top == pytest.approx(curve["consistency_high"].max())
     assert display.ax_.get_ylabel() == "Conditional 90 % quantile of the targets (m)"
     other = QuantileReliabilityDisplay.from_predictions(
-        Y, MODELS["narrow"], band="confidence", band_coverage=0.8, ax=display.ax_
+        Y, MODELS["narrow"], band="confidence", confidence=0.8, ax=display.ax_
     )
     assert other.band_.get_label() == "80 % confidence band"
     assert other.ref_line_ is None
@@ -177,9 +177,7 @@ def test_the_class_diagram_without_bins():
     assert confidence.band_.get_label() == "90 % confidence band"
     assert ClassReliabilityDisplay.from_predictions(EVENT, BOTH).band_ is None
     X, model = X_ROWS[:, np.newaxis], GaussianNB()
-    display = ClassReliabilityDisplay.from_estimator(
-        model.fit(X, EVENT), X, EVENT, band_coverage=0.8, **options
-    )
+    display = ClassReliabilityDisplay.from_estimator(model.fit(X, EVENT), X, EVENT, confidence=0.8, **options)
     assert display.band_.get_label() == "80 % consistency band"
     folds = cross_validate(model, X, EVENT, cv=3, return_estimator=True, return_indices=True)
     curves = ClassReliabilityDisplay.from_cv_results(folds, X, EVENT, **options)

@@ -47,13 +47,13 @@ def test_intervals_hold_with_the_probability_they_state():
 
 
 def test_intervals_are_drawn_around_the_points_in_their_color(loc, scale, y):
-    display = draw(y, Normal(loc, scale), n_bins=5, interval_coverage=0.8)
+    display = draw(y, Normal(loc, scale), n_bins=5, confidence=0.8)
     segments = np.array(display.intervals_.get_segments())
     assert_array_equal(segments[:, 0, 0], display.line_.get_xdata())
     error = display.line_.get_ydata()
     assert ((segments[:, 0, 1] < error) & (error < segments[:, 1, 1])).all()
     assert display.intervals_.get_label() == "80 % interval of the error"
-    assert draw(y, Normal(loc, scale), interval_coverage=None).intervals_ is None
+    assert draw(y, Normal(loc, scale), confidence=None).intervals_ is None
 
 
 def test_both_axes_have_the_same_limits_that_hold_all_models(loc, scale, y):

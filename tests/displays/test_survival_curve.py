@@ -79,7 +79,7 @@ def test_events_follow_the_folds(world, display):
         ({"event": np.zeros(200, dtype=bool)}, ValueError, "all 200 targets are censored"),
         ({"event": np.zeros(200)}, TypeError, "`event` must be boolean"),
         ({"times": [2.0, 1.0]}, ValueError, "`times` must be strictly increasing"),
-        ({"spread": 2.0}, ValueError, "`spread` must lie"),
+        ({"coverage": 2.0}, ValueError, "`coverage` must lie"),
         ({"rows_band": "no"}, ValueError, "`rows_band` must be one of"),
     ],
 )

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -46,7 +48,7 @@ def test_models_with_the_same_predictions_share_the_reference(loc, scale, y):
     other = draw(y, Normal(loc + 1, scale), name="c", ax=first.ax_)
     assert [len(display.ref_line_) for display in (first, same, other)] == [1, 0, 1]
     assert other.ref_line_[0].get_color() == other.line_.get_color()
-    assert legend_texts(other)[3:] == ["Constant width", "Predicted bands"]
+    assert legend_texts(other)[3:] == ["Constant width", "Predicted bands (mean ± 1 std)"]
     assert other.ax_.get_xlim()[1] >= max(line.get_xdata().max() for line in first.ax_.get_lines())
 
 
@@ -86,11 +88,22 @@ def test_texts_beside_marks_do_not_overlap_nor_cross_the_left_edge(loc, scale, y
     assert optimum.x0 > display.ax_.bbox.x0
 
 
+def test_texts_of_many_marks_do_not_overlap(loc, scale, y):
+    options = {"miss_rate": [0.01, 0.02, 0.05, 0.1], "cost": (1.0, 10.0)}
+    display = draw(y, Normal(loc, scale), **options)
+    draw(y, Normal(loc, 1.1 * scale), ax=display.ax_, **options)
+    boxes = [text.get_window_extent() for text in display.ax_.texts]
+    assert len(boxes) == 10
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+
 def test_asymmetric_bands_bounds_and_bias(loc, scale, y):
     skewed = Normal(loc, scale)
     central = draw(y, skewed, bands=0.9)
     bounds = draw(y, skewed.interval(0.9))
     assert_allclose(central.line_.get_xydata(), bounds.line_.get_xydata(), rtol=1e-6)
+    assert "Predicted bands (90 % intervals)" in legend_texts(central)
+    assert "Predicted bands (given bounds)" in legend_texts(bounds)
     added = draw(y, Normal(loc, scale), vary="bias", miss_rate=0.1)
     assert_allclose(added.original_.get_offsets(), draw(y, Normal(loc, scale)).original_.get_offsets())
     assert added.ax_.texts[0].get_text().startswith("$b$")

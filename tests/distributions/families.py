@@ -7,30 +7,30 @@ import pytest
 from scipy import stats
 
 from skuq.distributions import (
-    BetaRecalibrated,
     Binned,
-    Concatenated,
-    ConformalPredictive,
     Empirical,
     Hurdle,
-    LevelMap,
     Mixture,
     Normal,
     NormalMixture,
     Quantiles,
-    Recalibrated,
     ScipyDistribution,
     SharedEmpirical,
-    SharedSteps,
-    StepTable,
     StudentT,
-    Supported,
     Transformed,
     Truncated,
     affine,
     concat,
 )
+from skuq.distributions._beta_recalibrated import BetaRecalibrated
+from skuq.distributions._concatenated import Concatenated
+from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.distributions._joint.conditional import ConditionalMarginal
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
+from skuq.distributions._shared_steps import SharedSteps
+from skuq.distributions._step_table import StepTable
+from skuq.distributions._supported import Supported
 
 N = 7
 RNG = np.random.default_rng(20261120)

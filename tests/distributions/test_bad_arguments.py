@@ -5,26 +5,18 @@ import pytest
 from scipy import sparse, stats
 
 from skuq.distributions import (
-    BetaRecalibrated,
     Binned,
-    Concatenated,
-    ConformalPredictive,
     CopulaJoint,
     Empirical,
     EmpiricalJoint,
     Hurdle,
-    LevelMap,
     Mixture,
     Normal,
     NormalJoint,
     NormalMixture,
     Quantiles,
-    Recalibrated,
     ScipyDistribution,
-    SharedSteps,
-    StepTable,
     StudentT,
-    Supported,
     Transformed,
     Truncated,
     affine,
@@ -33,6 +25,14 @@ from skuq.distributions import (
     normal_template,
     rank_template,
 )
+from skuq.distributions._beta_recalibrated import BetaRecalibrated
+from skuq.distributions._concatenated import Concatenated
+from skuq.distributions._conformal_predictive import ConformalPredictive
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
+from skuq.distributions._shared_steps import SharedSteps
+from skuq.distributions._step_table import StepTable
+from skuq.distributions._supported import Supported
 
 ONE, TWO = Normal(0.0, 1.0), Normal([0.0, 1.0], 1.0)
 TABLE = StepTable.from_cdfs([0.0, 1.0], [[0.5, 1.0], [0.2, 1.0], [0.0, 1.0]])

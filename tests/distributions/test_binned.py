@@ -5,7 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 
-from skuq.distributions import Binned, LevelMap, Mixture, Normal, Recalibrated, affine, concat
+from skuq.distributions import Binned, Mixture, Normal, affine, concat
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
 
 RNG = np.random.default_rng(20261127)
 

@@ -11,17 +11,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skuq._ranks import WeightedRanks, count_reached, rows_needed
-from skuq.distributions import (
-    ConformalPredictive,
-    LevelMap,
-    Mixture,
-    Normal,
-    Recalibrated,
-    SharedEmpirical,
-    Transformed,
-    affine,
-    concat,
-)
+from skuq.distributions import Mixture, Normal, SharedEmpirical, Transformed, affine, concat
+from skuq.distributions._conformal_predictive import ConformalPredictive
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.exceptions import NoDensityError, SmallSampleWarning
 
 COVERAGES = ["0.05", "0.1", "0.3", "0.5", "0.6", "0.7", "0.75", "0.8", "0.9", "0.95", "0.99", "0.999"]

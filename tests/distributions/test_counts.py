@@ -6,26 +6,26 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from skuq.distributions import (
-    BetaRecalibrated,
-    Concatenated,
     Empirical,
     Hurdle,
-    LevelMap,
     Mixture,
     Normal,
     Quantiles,
-    Recalibrated,
     ScipyDistribution,
     SharedEmpirical,
-    SharedSteps,
-    StepTable,
     StudentT,
     Transformed,
     Truncated,
     affine,
     concat,
 )
+from skuq.distributions._beta_recalibrated import BetaRecalibrated
+from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._expectation.integer_sums import SIZE, sum_rule
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
+from skuq.distributions._shared_steps import SharedSteps
+from skuq.distributions._step_table import StepTable
 from skuq.evaluation import expected_loss
 
 ORACLES = [  # scoringrules 0.10 and sums

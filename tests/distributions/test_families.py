@@ -9,17 +9,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 
 from skuq.distributions import (
-    Concatenated,
     CopulaJoint,
     Empirical,
     EmpiricalJoint,
-    LevelMap,
     Mixture,
     Normal,
     NormalJoint,
     NormalMixture,
     Quantiles,
-    Recalibrated,
     ScipyDistribution,
     SharedEmpirical,
     StudentT,
@@ -29,6 +26,9 @@ from skuq.distributions import (
     as_distribution,
     concat,
 )
+from skuq.distributions._concatenated import Concatenated
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.exceptions import NoDecompositionError, NoDensityError
 
 

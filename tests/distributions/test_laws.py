@@ -10,8 +10,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils import _safe_indexing
 
-from skuq.distributions import Distribution, LevelMap, Mixture, Normal, Recalibrated, affine, concat
+from skuq.distributions import Distribution, Mixture, Normal, affine, concat
 from skuq.distributions._cramer import cramer_distances
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.exceptions import NoDensityError
 from tests.distributions.families import ALL, DEFAULT, EMPIRICAL, FAMILIES, NORMAL, SMOOTH, WITH_ATOMS, N, law
 
@@ -110,6 +112,7 @@ def test_cdf_rises_from_zero_to_one(dist):
     assert_allclose(values[:, -1], 1.0, rtol=1e-15)
     assert values.max() <= 1.0
     assert_array_equal(dist.pit(1.0), dist.cdf(1.0))
+    assert_allclose(np.stack([dist.sf(y) for y in grid], axis=1), 1 - values, rtol=0, atol=1e-12)
 
 
 @smooth
@@ -231,7 +234,7 @@ def test_affine_moves_everything(dist):
         assert_allclose(moved.mean(), a + factor * dist.mean(), rtol=1e-7, atol=1e-9)
         assert_allclose(moved.std(), b * dist.std(), rtol=1e-7, atol=1e-12)
         assert_allclose(moved.crps(a + factor * y), b * crps, rtol=1e-6, atol=1e-9)
-        probability = dist.cdf(y) if factor is b else 1 - dist.cdf(y)
+        probability = dist.cdf(y) if factor is b else dist.sf(y)
         assert_allclose(moved.cdf(a + factor * y), probability, rtol=1e-9, atol=1e-12)
         again = affine(moved, -a / factor, 1 / factor)
         assert_allclose(again.ppf(0.2), dist.ppf(0.2), rtol=1e-9, atol=1e-9)

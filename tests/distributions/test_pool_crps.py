@@ -11,15 +11,12 @@ from scipy import stats
 from scipy.special import ndtr
 
 from skuq.distributions import (
-    Concatenated,
     Distribution,
     Empirical,
-    LevelMap,
     Mixture,
     Normal,
     NormalMixture,
     Quantiles,
-    Recalibrated,
     ScipyDistribution,
     SharedEmpirical,
     StudentT,
@@ -27,8 +24,11 @@ from skuq.distributions import (
     affine,
     concat,
 )
+from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._cramer import cramer_distances
+from skuq.distributions._level_map import LevelMap
 from skuq.distributions._numerics.cdf_quadrature import value_distances
+from skuq.distributions._recalibrated import Recalibrated
 from tests.distributions.families import ALL, EMPIRICAL, LOC, NORMAL, POINT, QUANTILES, SCALE
 
 N = 3

@@ -8,18 +8,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 
 from skuq.distributions import (
-    BetaRecalibrated,
     Empirical,
-    LevelMap,
     Normal,
     NormalMixture,
-    Recalibrated,
     ScipyDistribution,
     SharedEmpirical,
     StudentT,
     affine,
     concat,
 )
+from skuq.distributions._beta_recalibrated import BetaRecalibrated
 from skuq.distributions._estimated_scale import (
     fit_student,
     predictive_df,
@@ -27,7 +25,9 @@ from skuq.distributions._estimated_scale import (
     prior_share,
     shrunk_level_map,
 )
+from skuq.distributions._level_map import LevelMap
 from skuq.distributions._numerics import beta_maps as maps
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.recalibration import IsotonicRecalibrator
 
 LEVELS = np.array([1e-300, 1e-12, 0.01, 0.3, 0.5, 0.9, 1 - 1e-9])

@@ -7,16 +7,16 @@ from scipy import integrate, stats
 
 from skuq.distributions import (
     CopulaJoint,
-    LevelMap,
     Mixture,
     Normal,
-    Recalibrated,
     ScipyDistribution,
     Transformed,
     affine,
     as_distribution,
     normal_template,
 )
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.evaluation import uncertainty_report
 from skuq.metrics import crps_loss, quantile_weighted_crps_loss, threshold_weighted_crps_loss
 
@@ -189,7 +189,7 @@ def test_what_is_built_on_beta_is_finite_and_right():
     given = joint.condition(np.column_stack([[np.nan, np.nan], [0.1, 0.2]])).marginal(0)
     assert_allclose(given.crps(y), 0.0420246, atol=1e-6)
     report = uncertainty_report(
-        np.full(60, 0.3), stats.beta(np.full(60, 2.0), 5.0), metrics=["crps"], n_resamples=0, n_simulations=0
+        np.full(60, 0.3), stats.beta(np.full(60, 2.0), 5.0), metrics=["crps"], n_resamples=0, n_draws=0
     )
     assert report.loc["crps", "value"] == pytest.approx(0.0420246, abs=1e-6)
 

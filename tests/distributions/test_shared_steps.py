@@ -7,8 +7,10 @@ import pytest
 from numpy.polynomial import Polynomial
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skuq.distributions import Empirical, SharedSteps, StepTable, _shared_steps, _step_table, concat
+from skuq.distributions import Empirical, _shared_steps, _step_table, concat
 from skuq.distributions._numerics import step_integrals
+from skuq.distributions._shared_steps import SharedSteps
+from skuq.distributions._step_table import StepTable
 
 THRESHOLDS = np.array([-1.0, 0.2, 1.5, 4.0])
 CDFS = np.array([[0.3, 0.9, 1, 1], [0.3, 0.5, 0.9, 1], [0, 0.15, 0.35, 1]])

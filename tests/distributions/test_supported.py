@@ -7,25 +7,25 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 
 from skuq.distributions import (
-    Concatenated,
-    ConformalPredictive,
     Empirical,
     Hurdle,
-    LevelMap,
     Mixture,
     Normal,
     Quantiles,
-    Recalibrated,
     ScipyDistribution,
     SharedEmpirical,
     StudentT,
-    Supported,
     Transformed,
     Truncated,
     affine,
     concat,
 )
+from skuq.distributions._concatenated import Concatenated
+from skuq.distributions._conformal_predictive import ConformalPredictive
+from skuq.distributions._level_map import LevelMap
 from skuq.distributions._numerics.squared_cdf import squared_normal_cdf
+from skuq.distributions._recalibrated import Recalibrated
+from skuq.distributions._supported import Supported
 from skuq.evaluation import expected_loss
 from skuq.exceptions import NoDensityError, SmallSampleWarning
 

@@ -43,7 +43,7 @@ EVENT = np.array([True, True, False])
 THREE, COLUMNS = [[0.2, 0.3, 0.5]], {"labels": [0, 1, 2]}
 
 value = partial(relative_economic_value, [0.0, 1.0], Normal([0.0, 1.0], 1.0))
-report = partial(uncertainty_report, n_resamples=0, n_simulations=0)
+report = partial(uncertainty_report, n_resamples=0, n_draws=0)
 report_3 = partial(report, np.zeros(3), Normal(np.zeros(3), np.ones(3)))
 interval = partial(bootstrap_interval, Y, Normal(Y, 1.0))
 compared = partial(paired_permutation_test, Y, Normal(Y, 1.0), Normal(Y + 1, 1.0))
@@ -74,10 +74,10 @@ def bounded(action, y):
 
 BAD_VALUES = [
     (lambda: decide(loss="huber"), "`loss` must be one of 'absolute', .* got 'huber'"),
-    (lambda: decide(loss="pinball"), r"`level` must be given .* pass level=u / \(u \+ o\)"),
-    (lambda: decide(loss="pinball", level=75), "`level` must lie strictly between 0 and 1, got 75"),
-    (lambda: decide(loss="pinball", level=[0.5, 0.6]), "`level` must have 7 rows"),
-    (lambda: decide(loss="squared", level=0.3), "`level` must be None unless the loss is 'pinball'"),
+    (lambda: decide(loss="pinball"), r"`levels` must be given .* pass levels=u / \(u \+ o\)"),
+    (lambda: decide(loss="pinball", levels=75), "`levels` must lie strictly between 0 and 1, got 75"),
+    (lambda: decide(loss="pinball", levels=[0.5, 0.6]), "`levels` must have 7 rows"),
+    (lambda: decide(loss="squared", levels=0.3), "`levels` must be None unless the loss is 'pinball'"),
     (lambda: decide(coverage=0.8), "`coverage` must be None unless the loss is 'interval'"),
     (lambda: decide(breaks=[1.0]), "`breaks` must be None unless the loss is a function"),
     (lambda: decide(loss=bounded, breaks=[np.nan]), "`breaks` must be finite"),
@@ -97,7 +97,7 @@ BAD_VALUES = [
     # economic value
     (lambda: value(threshold=9.0), "got 0 targets above 9 in 2 rows"),
     (lambda: value(threshold=np.nan), "`threshold` must be finite"),
-    (lambda: value(threshold=0.5, event="over"), "`event` must be one of 'above', 'below', got 'over'"),
+    (lambda: value(threshold=0.5, above="over"), "`above` must be one of True, False, got 'over'"),
     (lambda: value(threshold=0.5, ratios=[0.5, 1.0]), "`ratios` must lie strictly between 0 and 1, got 1"),
     (lambda: value(threshold=0.5, sample_weight=[-1.0, 1.0]), "`sample_weight` must be non-negative"),
     (lambda: relative_economic_value([1.0], POINT, threshold=0.5), "have rows with and without the event"),
@@ -114,7 +114,7 @@ BAD_VALUES = [
     (lambda: agree(directions={"R2": "lower"}), "`directions` must name metrics.*'R2'"),
     (lambda: agree(directions="down"), "`directions` must be .*got 'down'"),
     (lambda: agree(directions={"nll": np.nan}), "`directions` must be finite"),
-    (lambda: agree(n_permutations=0), "`n_permutations` must be at least 1"),
+    (lambda: agree(n_resamples=0), "`n_resamples` must be at least 1"),
     (lambda: agree(random_state="a"), "`random_state` must be"),
     # shifts
     (lambda: Tilt(3).weights(X[:, :2], 1.0), "`direction` must be one of the 2 columns of X, got 3"),
@@ -144,7 +144,7 @@ BAD_VALUES = [
     (lambda: interval("crps", sample_weight=np.ones(4)), "`sample_weight` must have 20 rows"),
     (lambda: interval("crps", sample_weight=np.full(20, 0.01)), "`sample_weight` counts repetitions"),
     (lambda: compared("crps", alternative="both"), "`alternative` must be one of"),
-    (lambda: compared("crps", n_permutations=0), "`n_permutations` must be at least 1"),
+    (lambda: compared("crps", n_resamples=0), "`n_resamples` must be at least 1"),
     (lambda: paired_permutation_test(Y, Normal(Y, 1.0), NORMAL, "crps"), "rows"),
     (lambda: bootstrap_interval(Y, NORMAL, "crps", sample_weight=np.arange(20.0)), "rows"),
     # reports
@@ -175,16 +175,16 @@ BAD_VALUES = [
     (lambda: parts(DIST, score="rps"), "`score` must be one of 'crps'"),
     (lambda: parts(DIST, method="mean"), "`method` must be one of 'quantile', 'threshold'"),
     (lambda: parts(DIST, score="brier", method="threshold"), "`method` must be 'quantile' with"),
-    (lambda: parts(DIST, thresholds=9), "`thresholds` must be None with score='crps'"),
+    (lambda: parts(DIST, threshold=9), "`threshold` must be None with score='crps'"),
     (lambda: parts(DIST, score="squared_error", levels=9), "`levels` must be None with"),
     (lambda: parts(DIST, labels=[0, 1]), "`labels` must be None with"),
-    (lambda: parts(DIST, score="brier"), "`thresholds` must be given for score='brier'"),
-    (lambda: parts(DIST, score="brier", thresholds=1, labels=[0]), "`labels` must be None if"),
+    (lambda: parts(DIST, score="brier"), "`threshold` must be given for score='brier'"),
+    (lambda: parts(DIST, score="brier", threshold=1, labels=[0]), "`labels` must be None if"),
     (lambda: parts(DIST, levels=[0.5, 0.4]), "`levels` must be strictly increasing"),
     (lambda: parts(DIST, levels=[0.0, 0.4]), "`levels` must lie strictly between 0 and 1"),
-    (lambda: parts(DIST, method="threshold", thresholds=[1.0]), "at least two numbers"),
-    (lambda: parts(DIST, method="threshold", thresholds=[1.0, np.nan]), "`thresholds` must be f"),
-    (lambda: parts(DIST, n_redraws=-1), "`n_redraws` must be at least 0"),
+    (lambda: parts(DIST, method="threshold", threshold=[1.0]), "at least two numbers"),
+    (lambda: parts(DIST, method="threshold", threshold=[1.0, np.nan]), "`threshold` must be f"),
+    (lambda: parts(DIST, n_draws=-1), "`n_draws` must be at least 0"),
     (lambda: parts(DIST, groups=[1, 2]), r"`groups` must have shape \(8,\), got \(2,\)"),
     (lambda: parts(DIST, groups=[None] * 8), "`groups` must not have missing values"),
     (lambda: parts(DIST, sample_weight=-WEIGHT), "`sample_weight` must be non-negative"),
@@ -193,20 +193,20 @@ BAD_VALUES = [
     (lambda: parts(MEAN * np.nan, score="squared_error"), "`y_pred` must be finite"),
     (lambda: score_decomposition(np.full(8, np.nan), DIST), "`y_true` must be finite"),
     (lambda: score_decomposition([], Normal([], [])), "at least one row"),
-    (lambda: parts_of_events(PROBA, thresholds=1.0), "`thresholds` must be None if"),
+    (lambda: parts_of_events(PROBA, threshold=1.0), "`threshold` must be None if"),
     (lambda: parts_of_events(2 * PROBA), r"`y_pred` must lie in \[0, 1\]"),
     (lambda: score_decomposition(EVENTS * 0, PROBA, score="brier"), "`labels` must be given if"),
-    (lambda: differences(method="threshold"), "with method='threshold', `thresholds` must be an array"),
+    (lambda: differences(method="threshold"), "with method='threshold', `threshold` must be an array"),
     (lambda: differences(confidence=1.5), "`confidence` must lie strictly between 0 and 1"),
     (lambda: differences(n_resamples=1), "`n_resamples` must be at least 2"),
-    (lambda: quantile_curve(PAIR, level=1.0), "`level` must lie strictly"),
+    (lambda: quantile_curve(PAIR, levels=1.0), "`levels` must lie strictly"),
     (lambda: quantile_curve(PROBA), "`band` must be 'confidence' or None if `y_pred`"),
     (lambda: quantile_curve(PAIR, band="both"), "`band` must be one of"),
-    (lambda: quantile_curve(PAIR, n_redraws=1), "`n_redraws` must be at least"),
+    (lambda: quantile_curve(PAIR, n_draws=1), "`n_draws` must be at least"),
     (lambda: event_curve(PAIR), "`threshold` must be a value of y"),
     (lambda: event_curve(PROBA, threshold=1.0), "`threshold` must be None"),
     (lambda: event_curve(PROBA, of_class=7), "`of_class` must be one of"),
-    (lambda: event_curve(PROBA, band_coverage=90), "`band_coverage` must lie strictly"),
+    (lambda: event_curve(PROBA, confidence=90), "`confidence` must lie strictly"),
     (lambda: event_curve(PAIR, threshold=0.5, of_class=1), "`labels` and `of_class` must be None"),
     # censored targets
     (lambda: survival({}), "`y_pred` must hold at least one forecast"),
@@ -244,7 +244,7 @@ BAD_TYPES = [
     (lambda: report_3(metrics=["crps", len]), r"by name or function, got <built-in .*`bootstrap_interval`"),
     (lambda: report_3(options={"crps": {"level": 1}}), "`options` of 'crps' must be options of this metric"),
     (lambda: report_3(options={"picp": 0.8}), "`options` of 'picp' must be a mapping"),
-    (lambda: report_3(n_simulations=0.5), "`n_simulations` must be an integer"),
+    (lambda: report_3(n_draws=0.5), "`n_draws` must be an integer"),
     (lambda: report(np.zeros(3), None), r"must be a Distribution or bounds of shape \(n, 2\), got NoneType"),
     (lambda: report(np.zeros(3), np.zeros(3)), r"must be a Distribution or bounds of shape \(n, 2\), got"),
     (lambda: report([1.0], [[0.0, 1.0, 2.0]]), r"Empirical\(y_pred\)"),

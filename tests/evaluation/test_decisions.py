@@ -26,8 +26,8 @@ ROW = 4
 NORMAL = Normal(LOC, SCALE)
 
 
-def pinball(action, y, level=0.8):
-    return (y - action) * (level - (y < action))
+def pinball(action, y, levels=0.8):
+    return (y - action) * (levels - (y < action))
 
 
 def bounded(action, y):
@@ -60,7 +60,7 @@ def check_draws(dist, n):
     draws, a, threshold = draws_of(row, n), row.mean() + 0.3, float(row.ppf(0.7)[0])
     check(np.abs(draws - a), expected_loss(row, action=a)[0])
     check((draws - a) ** 2, expected_loss(row, "squared", action=a)[0])
-    check(pinball(a, draws), expected_loss(row, "pinball", action=a, level=0.8)[0])
+    check(pinball(a, draws), expected_loss(row, "pinball", action=a, levels=0.8)[0])
     low, high = row.ppf(0.1)[0] - 0.1, row.ppf(0.9)[0] + 0.1
     scores = high - low + 2 / 0.4 * (np.maximum(low - draws, 0) + np.maximum(draws - high, 0))
     check(scores, expected_loss(row, "interval", action=[[low, high]], coverage=0.6)[0])
@@ -92,11 +92,11 @@ def test_the_newsvendor_is_exact():
     under, over = 3.0, 1.0
     level, sales = under / (under + over), Normal(100.0, 20.0)
     z = stats.norm.ppf(level)
-    action = optimal_action(sales, "pinball", level=level)
+    action = optimal_action(sales, "pinball", levels=level)
     assert_allclose(action, 100 + 20 * z, rtol=1e-12)
-    cost = (under + over) * expected_loss(sales, "pinball", level=level)
+    cost = (under + over) * expected_loss(sales, "pinball", levels=level)
     assert_allclose(cost, (under + over) * 20 * stats.norm.pdf(z), rtol=1e-12)
-    at_mean = (under + over) * expected_loss(sales, "pinball", action=100.0, level=level)
+    at_mean = (under + over) * expected_loss(sales, "pinball", action=100.0, levels=level)
     assert_allclose([*action, *cost, *at_mean], [113.489795, 25.422126, 31.915382], atol=1e-6)
 
 
@@ -112,7 +112,7 @@ def test_a_function_gives_the_exact_loss(dist):
     for name, function, options in (
         ("absolute", lambda a, y: np.abs(y - a), {}),
         ("squared", lambda a, y: (y - a) ** 2, {}),
-        ("pinball", pinball, {"level": 0.8}),
+        ("pinball", pinball, {"levels": 0.8}),
     ):
         exact = expected_loss(dist, name, action=action, **options)
         numerical = expected_loss(dist, function, action=action)
@@ -126,9 +126,9 @@ def test_the_search_finds_the_exact_action(dist):
     mean = optimal_action(dist, lambda a, y: (a - y) ** 2)
     assert (np.abs(mean - dist.mean()) <= tolerance).all()
     found = optimal_action(dist, pinball)
-    exact = optimal_action(dist, "pinball", level=0.8)
-    worse = expected_loss(dist, "pinball", action=found, level=0.8) - expected_loss(
-        dist, "pinball", action=exact, level=0.8
+    exact = optimal_action(dist, "pinball", levels=0.8)
+    worse = expected_loss(dist, "pinball", action=found, levels=0.8) - expected_loss(
+        dist, "pinball", action=exact, levels=0.8
     )
     assert (worse <= 1e-9).all()
     if dist.has_density:
@@ -144,7 +144,7 @@ def test_the_search_continues_beyond_the_quantiles(name):
 
 @every_family
 def test_no_action_is_better_than_the_optimal_one(dist):
-    for loss, options in (("absolute", {}), ("squared", {}), ("pinball", {"level": 0.7})):
+    for loss, options in (("absolute", {}), ("squared", {}), ("pinball", {"levels": 0.7})):
         least = expected_loss(dist, loss, **options)
         for shift in (-0.1, 0.1):
             action = optimal_action(dist, loss, **options) + shift
@@ -156,7 +156,7 @@ def test_the_estimate_is_the_mean_loss_of_calibrated_forecasts():
     loc, scale = rng.normal(size=20_000), np.exp(0.5 * rng.normal(size=20_000))
     y, dist = rng.normal(loc, scale), Normal(loc, scale)
     assert_allclose(
-        expected_loss(dist, "pinball", level=0.9).mean(), pinball_loss(y, dist, levels=[0.9]), rtol=0.03
+        expected_loss(dist, "pinball", levels=0.9).mean(), pinball_loss(y, dist, levels=[0.9]), rtol=0.03
     )
     assert_allclose(
         expected_loss(dist, "interval", coverage=0.8).mean(),
@@ -171,19 +171,19 @@ def test_the_estimate_is_the_mean_loss_of_calibrated_forecasts():
 
 def test_levels_and_costs_may_differ_between_rows():
     level, price = np.linspace(0.1, 0.9, N), np.arange(1.0, N + 1)
-    action = optimal_action(NORMAL, "pinball", level=level)
+    action = optimal_action(NORMAL, "pinball", levels=level)
     assert_allclose(action, NORMAL.ppf(level))
     found = optimal_action(NORMAL, lambda a, y: price * np.maximum(y - a, 0) + np.maximum(a - y, 0))
     assert_allclose(found, NORMAL.ppf(price / (price + 1)), atol=1e-3 * SCALE.min())
-    one_by_one = [expected_loss(NORMAL[i], "pinball", level=level[i])[0] for i in range(N)]
-    assert_allclose(expected_loss(NORMAL, "pinball", level=level), one_by_one, rtol=1e-12)
+    one_by_one = [expected_loss(NORMAL[i], "pinball", levels=level[i])[0] for i in range(N)]
+    assert_allclose(expected_loss(NORMAL, "pinball", levels=level), one_by_one, rtol=1e-12)
 
 
 @pytest.mark.parametrize("loss", ["pinball", pinball])
 def test_possible_actions_are_compared(loss):
-    actions, options = np.arange(-3.0, 4.0), {"level": 0.8} if loss == "pinball" else {}
+    actions, options = np.arange(-3.0, 4.0), {"levels": 0.8} if loss == "pinball" else {}
     best = optimal_action(NORMAL, loss, actions=actions, **options)
-    costs = [expected_loss(NORMAL, "pinball", action=a, level=0.8) for a in actions]
+    costs = [expected_loss(NORMAL, "pinball", action=a, levels=0.8) for a in actions]
     assert_array_equal(best, actions[np.argmin(costs, axis=0)])
 
 
@@ -212,7 +212,7 @@ def test_infinite_losses():
     assert np.isfinite(expected_loss(wild)).all()
     assert expected_loss(StudentT(0.0, 1.0, 1.0))[0] == np.inf
     with pytest.raises(ValueError, match="has a mean only for `df` above 1"):
-        expected_loss(StudentT(0.0, 1.0, 1.0), "pinball", level=0.3)
+        expected_loss(StudentT(0.0, 1.0, 1.0), "pinball", levels=0.3)
     assert expected_loss(NORMAL[0], action=-np.inf)[0] == np.inf
     assert expected_loss(NORMAL[0], "interval", action=[[-np.inf, 0.0]])[0] == np.inf
 
@@ -220,7 +220,7 @@ def test_infinite_losses():
 def test_conformal_intervals_that_need_more_rows_cost_infinitely_much():
     dist = FAMILIES["ConformalPredictive"]
     with pytest.warns(UserWarning, match="level"):
-        assert (expected_loss(dist, "pinball", level=0.999) == np.inf).all()
+        assert (expected_loss(dist, "pinball", levels=0.999) == np.inf).all()
 
 
 # ------------------------------------------------------------ relative economic value
@@ -285,7 +285,7 @@ def test_the_right_forecast_has_the_smallest_expense(data):
 def test_an_event_below_is_the_mirror_image(data):
     loc, scale, y = data
     above = relative_economic_value(y, Normal(loc, scale), threshold=2.0)
-    below = relative_economic_value(-y, Normal(-loc, scale), threshold=-2.0, event="below")
+    below = relative_economic_value(-y, Normal(-loc, scale), threshold=-2.0, above=False)
     pd.testing.assert_frame_equal(above, below)
 
 

@@ -10,7 +10,8 @@ from numpy.testing import assert_array_equal
 from scipy import stats
 
 from skuq.distributions import Normal
-from skuq.evaluation import MetricAgreement, metric_agreement, uncertainty_report
+from skuq.evaluation import metric_agreement, uncertainty_report
+from skuq.evaluation._metric_agreement import MetricAgreement
 
 
 def table(n, m=4, seed=0, *, ties=False):
@@ -26,7 +27,7 @@ def table(n, m=4, seed=0, *, ties=False):
 @pytest.mark.parametrize("n", [5, 9, 40])
 def test_tau_is_that_of_scipy(n, ties):
     frame = table(n, seed=n, ties=ties)
-    tau = metric_agreement(frame, directions="lower", n_permutations=1).tau
+    tau = metric_agreement(frame, directions="lower", n_resamples=1).tau
     for one, other in itertools.product(frame, frame):
         expected = stats.kendalltau(frame[one], frame[other]).statistic
         assert tau.loc[one, other] == pytest.approx(expected, abs=1e-14)
@@ -37,7 +38,7 @@ def test_the_exact_p_value_is_that_of_scipy(n):
     frame = table(n, seed=n)
     agreement = metric_agreement(frame, directions="higher")
     assert agreement.exact
-    assert agreement.n_permutations == math.factorial(n)
+    assert agreement.n_resamples == math.factorial(n)
     for one, other in itertools.product(frame, frame):
         expected = stats.kendalltau(frame[one], frame[other], method="exact").pvalue
         assert agreement.p_value.loc[one, other] == pytest.approx(expected, abs=1e-14)
@@ -45,8 +46,8 @@ def test_the_exact_p_value_is_that_of_scipy(n):
 
 def test_the_random_p_value_is_near_the_exact_one():
     frame = table(12, m=5, seed=3)
-    agreement = metric_agreement(frame, directions="lower", n_permutations=4000, random_state=0)
-    assert (agreement.exact, agreement.n_permutations, agreement.n_reports) == (False, 4000, 12)
+    agreement = metric_agreement(frame, directions="lower", n_resamples=4000, random_state=0)
+    assert (agreement.exact, agreement.n_resamples, agreement.n_reports) == (False, 4000, 12)
     for one, other in itertools.combinations(frame, 2):
         expected = stats.kendalltau(frame[one], frame[other], method="exact").pvalue
         error = 4 * math.sqrt(expected * (1 - expected) / 4000) + 1 / 4000
@@ -67,7 +68,7 @@ def test_the_level_of_the_test():
     p_value = np.concatenate(
         [
             metric_agreement(
-                table(8, m=8, seed=s), directions="lower", n_permutations=199, random_state=s
+                table(8, m=8, seed=s), directions="lower", n_resamples=199, random_state=s
             ).p_value.to_numpy()[np.triu_indices(8, 1)]
             for s in range(40)
         ]
@@ -92,7 +93,7 @@ def test_tau_of_equal_orders_is_exactly_one():
     for n in range(3, 30):
         values = np.arange(n)
         frame = pd.DataFrame({"a": values, "b": values**2, "c": -values})
-        tau = metric_agreement(frame, directions="lower", n_permutations=1).tau
+        tau = metric_agreement(frame, directions="lower", n_resamples=1).tau
         assert (tau.loc["a", "b"], tau.loc["a", "c"]) == (1, -1)
 
 
@@ -145,7 +146,7 @@ METRICS = ["crps", "nll", "picp", "crpss"]
 OPTIONS = {
     "metrics": METRICS,
     "n_resamples": 0,
-    "n_simulations": 0,
+    "n_draws": 0,
     "options": {"crpss": {"y_train": [0, 1.0]}},
 }
 

@@ -25,7 +25,7 @@ SPECS = forecast_specs()
 OF_WEIGHTS = [spec for spec in SPECS.values() if spec.fast.of_weights is not None]
 OF_UNIFORM = [spec for spec in SPECS.values() if spec.fast.of_uniform is not None]
 OPTIONS = {
-    "crps": [{"estimator": "fair"}],
+    "crps": [{"crps_estimator": "fair"}],
     "pinball": [{"levels": [0.1, 0.7]}],
     "interval_score": [{"coverage": [0.5, 0.8]}],
     "wis": [{"coverage": [0.5, 0.9]}],
@@ -43,8 +43,8 @@ OPTIONS = {
     "ence": [{"strategy": "uniform"}, {"n_bins": 1}, {"n_bins": 3}],
     "uce": [{"strategy": "quantile"}, {"on": "std", "n_bins": 4}],
     "qce": [{"marginal": True}, {"strategy": "uniform", "levels": [0.5, 0.2]}],
-    "nmpiw": [{"norm": "std"}, {"norm": 2.0}, {"y_train": [0.0, 5.0]}],
-    "cwc": [{"formula": "mapie", "eta": 3.0}, {"norm": "std", "coverage": 0.99}],
+    "nmpiw": [{"scale": "std"}, {"scale": 2.0}, {"y_train": [0.0, 5.0]}],
+    "cwc": [{"formula": "mapie", "eta": 3.0}, {"scale": "std", "coverage": 0.99}],
 }
 CASES = [(name, options) for name in SPECS for options in [{}, *OPTIONS.get(name, [])]]
 
@@ -219,7 +219,7 @@ def test_the_value_and_its_resamples_draw_the_same_groups(random_state):
 @pytest.mark.parametrize("name", ["nmpiw", "cwc"])
 def test_equal_targets_have_no_spread_whichever_rows_have_weight(name):
     y, weight = np.array([0.0, 0.1, 0.1]), np.array([[0.0, 3.0, 0.0], [0.0, 2.0, 1.0], [0.0, 1.0, 2.0]])
-    evaluation = evaluate(name, {"norm": "std"}, y, Normal(y, np.ones(3)))
+    evaluation = evaluate(name, {"scale": "std"}, y, Normal(y, np.ones(3)))
     assert_array_equal(values_of_weights([evaluation], [weight])[0], np.inf)
 
 
@@ -259,7 +259,7 @@ def test_simulated_targets_and_uniform_levels_have_the_same_range(monkeypatch):
     """The range of calibrated forecasts, with and without the short cut."""
     dist = FAMILIES["student"]
     names = ["mace", "rmsce", "miscal_area", "ecpe"]
-    settings = {"metrics": names, "n_resamples": 0, "n_simulations": 600}
+    settings = {"metrics": names, "n_resamples": 0, "n_draws": 600}
     by_levels = report_of(Y, dist, **settings)
     monkeypatch.setattr(type(dist), "has_density", False)
     by_targets = report_of(Y, dist, **settings)
@@ -272,31 +272,27 @@ def test_simulated_targets_and_uniform_levels_have_the_same_range(monkeypatch):
 
 def test_progress_is_written_in_tenths(capsys):
     models = {"a": FAMILIES["normal"], "b": FAMILIES["student"]}
-    report_of(Y, models, metrics=["crps"], n_resamples=30, n_simulations=20, verbose=1)
+    report_of(Y, models, metrics=["crps"], n_resamples=30, n_draws=20, verbose=1)
     written = capsys.readouterr()
     assert written.out == ""
     lines = written.err.splitlines()
     assert "[uncertainty_report] a: resample 30 of 30" in lines
-    assert "[uncertainty_report] b: simulation 20 of 20" in lines
-    assert sum("b: simulation" in line for line in lines) == 10
-    report_of(Y, models["a"], metrics=["mace"], n_resamples=30, n_simulations=0, verbose=1)
+    assert "[uncertainty_report] b: draw 20 of 20" in lines
+    assert sum("b: draw" in line for line in lines) == 10
+    report_of(Y, models["a"], metrics=["mace"], n_resamples=30, n_draws=0, verbose=1)
     assert capsys.readouterr().err == "[uncertainty_report] resample 30 of 30\n"
-    report_of(Y, models["a"], metrics=["crps"], n_resamples=3, n_simulations=2)
+    report_of(Y, models["a"], metrics=["crps"], n_resamples=3, n_draws=2)
     assert capsys.readouterr().err == ""
 
 
 def test_all_models_of_a_report_are_evaluated_on_the_same_groups():
     models = {"one": FAMILIES["normal"], "twin": FAMILIES["normal"]}
     for seed in ({}, {"random_state": None}, {"random_state": 3}, {"random_state": np.random.RandomState(3)}):
-        report = report_of(
-            Y, models, metrics=["agce"], options={"agce": seed}, n_resamples=0, n_simulations=0
-        )
+        report = report_of(Y, models, metrics=["agce"], options={"agce": seed}, n_resamples=0, n_draws=0)
         values = report["value"].tolist()
         assert values[0] == values[1]
         if not isinstance(seed.get("random_state"), np.random.RandomState):
-            again = report_of(
-                Y, models, metrics=["agce"], options={"agce": seed}, n_resamples=0, n_simulations=0
-            )
+            again = report_of(Y, models, metrics=["agce"], options={"agce": seed}, n_resamples=0, n_draws=0)
             assert again["value"].tolist() == values
 
 

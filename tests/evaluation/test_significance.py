@@ -165,7 +165,7 @@ def test_bounds_are_forecasts_too(pair):
         assert a == b
         pairs = (dist, other), (dist.interval(0.9), other.interval(0.9))
         first, second = (
-            paired_permutation_test(y, *pair, metric, n_permutations=50, random_state=0) for pair in pairs
+            paired_permutation_test(y, *pair, metric, n_resamples=50, random_state=0) for pair in pairs
         )
         assert first == second
 
@@ -198,7 +198,7 @@ def test_few_rows_are_enumerated(name):
         ("greater", differences >= observed - 1e-12),
     ):
         test = paired_permutation_test(y, a, b, name, alternative=alternative)
-        assert (test.exact, test.n_permutations, test.p_value) == (True, 128, extreme.mean())
+        assert (test.exact, test.n_resamples, test.p_value) == (True, 128, extreme.mean())
         assert test.difference == pytest.approx(observed, rel=1e-12)
 
 
@@ -211,11 +211,11 @@ def test_weights_count_repetitions_in_the_test(name):
     weighted = paired_permutation_test(y, a, b, name, sample_weight=weight)
     repeated = paired_permutation_test(y[rows], a[rows], b[rows], name)
     assert weighted.exact
-    assert weighted.n_permutations == repeated.n_permutations == 128
+    assert weighted.n_resamples == repeated.n_resamples == 128
     assert weighted.p_value == repeated.p_value
     assert weighted.difference == pytest.approx(repeated.difference, rel=1e-12)
     drawn = paired_permutation_test(
-        y, a, b, name, sample_weight=weight * 1.5, n_permutations=4000, random_state=0
+        y, a, b, name, sample_weight=weight * 1.5, n_resamples=4000, random_state=0
     )
     assert not drawn.exact
 
@@ -233,7 +233,7 @@ def test_random_swaps_agree_with_scipy():
     y = rng.normal(size=40)
     a, b = Normal(np.zeros(40), np.ones(40)), Normal(np.full(40, 0.25), np.ones(40))
     rows = a.crps(y), b.crps(y)
-    got = paired_permutation_test(y, a, b, "crps", n_permutations=20_000, random_state=0)
+    got = paired_permutation_test(y, a, b, "crps", n_resamples=20_000, random_state=0)
     expected = stats.permutation_test(
         rows,
         lambda u, v, axis: np.mean(u - v, axis=axis),
@@ -250,7 +250,7 @@ def test_random_swaps_agree_with_scipy():
 def test_every_metric_can_be_tested(spec, forecast):
     y, dist = (part[:300] for part in forecast)
     other = StudentT(dist.loc + 0.2, 1.3 * dist.scale, df=4.0)
-    arguments = {"options": required(spec), "n_permutations": 25, "random_state": 0}
+    arguments = {"options": required(spec), "n_resamples": 25, "random_state": 0}
     test = paired_permutation_test(y, dist, other, spec.function, **arguments)
     assert 1 / 26 <= test.p_value <= 1
     assert test == paired_permutation_test(y, dist, other, spec.function, **arguments)
@@ -262,7 +262,7 @@ def test_every_metric_can_be_tested(spec, forecast):
 def test_a_model_does_not_differ_from_itself(pair):
     y, dist, _ = pair
     for metric in ("crps", "mace"):
-        test = paired_permutation_test(y, dist, dist, metric, n_permutations=50, random_state=0)
+        test = paired_permutation_test(y, dist, dist, metric, n_resamples=50, random_state=0)
         assert test.difference == 0
         assert test.p_value == 1
 
@@ -281,7 +281,7 @@ def test_the_level_is_kept(name):
         y = rng.normal(size=30)
         a, b = (Normal(0.5 * rng.normal(size=30), 0.7 + 0.6 * rng.random(30)) for _ in range(2))
         p_values.append(
-            paired_permutation_test(y, a, b, name, n_permutations=39, random_state=rng_of(rng)).p_value
+            paired_permutation_test(y, a, b, name, n_resamples=39, random_state=rng_of(rng)).p_value
         )
     assert stats.kstest(p_values, "uniform").pvalue > 0.01
     assert np.mean(np.array(p_values) <= 0.1) < 0.18
@@ -291,7 +291,7 @@ def test_ties_count():
     """UQ360 counts only larger differences, and calls equal discrete metrics significant."""
     y = np.zeros(12)
     inside, outside = Normal(np.zeros(12), np.ones(12)), Normal(np.r_[9.0, np.zeros(11)], np.ones(12))
-    test = paired_permutation_test(y, inside, outside, "picp", n_permutations=99, random_state=0)
+    test = paired_permutation_test(y, inside, outside, "picp", n_resamples=99, random_state=0)
     assert test.difference == pytest.approx(1 / 12)
     assert test.p_value == 1
 
@@ -315,7 +315,7 @@ def test_a_reference_of_n_rows_stays_with_its_rows():
         return 1 - own / other
 
     for metric in ("crpss", own_skill):
-        arguments = {"n_permutations": 2**8, "random_state": 0}
+        arguments = {"n_resamples": 2**8, "random_state": 0}
         weighted = paired_permutation_test(
             y, a, b, metric, options={"reference": reference}, sample_weight=weight, **arguments
         )
@@ -356,7 +356,7 @@ def test_differences_that_are_not_defined_count_as_extreme(alternative):
 
 
 @pytest.mark.parametrize(
-    ("metric", "options"), [("crps", {}), ("sharpness", {"kind": "rms"}), ("nmpiw", {"norm": "std"})]
+    ("metric", "options"), [("crps", {}), ("sharpness", {"kind": "rms"}), ("nmpiw", {"scale": "std"})]
 )
 @pytest.mark.parametrize("unit", [2.0**-830, 2.0**830])
 def test_intervals_in_units_of_any_size(metric, options, unit):

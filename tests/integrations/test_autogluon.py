@@ -55,7 +55,7 @@ def test_scorer_and_report_take_the_predictor(predictor):
     dist = predict_dist(predictor, FRAME)
     score = get_scorer("neg_crps")(predictor, FRAME.drop(columns="y"), FRAME["y"])
     assert score == -crps_loss(Y, dist)
-    report = uncertainty_report(Y, dist, metrics=["crps"], n_resamples=0, n_simulations=0)
+    report = uncertainty_report(Y, dist, metrics=["crps"], n_resamples=0, n_draws=0)
     assert report.loc["crps", "value"] == -score
     np.testing.assert_array_equal(point_predict(predictor, FRAME), dist.mean())
 

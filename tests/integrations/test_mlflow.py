@@ -27,7 +27,7 @@ def _store(tmp_path, monkeypatch):
 
 def report_of(y_pred, n_resamples=0):
     return uncertainty_report(
-        Y, y_pred, metrics=["crps", "picp"], n_resamples=n_resamples, n_simulations=0, random_state=0
+        Y, y_pred, metrics=["crps", "picp"], n_resamples=n_resamples, n_draws=0, random_state=0
     )
 
 

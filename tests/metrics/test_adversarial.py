@@ -21,10 +21,10 @@ agce = partial(adversarial_group_calibration_error, random_state=0)
 curve = partial(adversarial_group_calibration_curve, random_state=0)
 
 
-def by_definition(y, dist, size, kind, n_groups, n_trials, rng, replace=False):
+def by_definition(y, dist, size, kind, n_groups, n_resamples, rng, replace=False):
     """Return the worst error in groups of rows drawn one by one."""
     worst = []
-    for _ in range(n_trials):
+    for _ in range(n_resamples):
         groups = [rng.choice(y.size, size, replace=replace) for _ in range(n_groups)]
         worst.append(max(mean_absolute_calibration_error(y[g], dist[g], kind=kind) for g in groups))
     return np.array(worst)
@@ -46,7 +46,7 @@ def test_drawing_counts_is_drawing_rows(forecast, family, kind, replace):
         dist = Empirical(np.round(dist.sample(7, random_state=0), 1))
     rng = np.random.default_rng(0)
     expected = by_definition(y, dist, 16, kind, 5, 150, rng, replace)
-    options = {"kind": kind, "n_groups": 5, "n_trials": 150, "replace": replace}
+    options = {"kind": kind, "n_groups": 5, "n_resamples": 150, "replace": replace}
     worst = curve(y, dist, fractions=[0.2], **options).worst[0]
     spread = np.sqrt((worst.var(ddof=1) + expected.var(ddof=1)) / 150)
     assert abs(worst.mean() - expected.mean()) < 4 * spread
@@ -60,7 +60,7 @@ def test_the_group_of_all_rows_has_the_average_error(forecast, kind):
     metrics = {"mace": mean_absolute_calibration_error, "rmsce": root_mean_squared_calibration_error}
     for (error, metric), options in product(metrics.items(), ({}, {"sample_weight": weight})):
         expected = metric(y, dist, kind=kind, **options)
-        worst = curve(y, dist, fractions=[1.0], kind=kind, error=error, n_trials=3, **options).worst
+        worst = curve(y, dist, fractions=[1.0], kind=kind, error=error, n_resamples=3, **options).worst
         np.testing.assert_allclose(worst, np.full((1, 3), expected), rtol=1e-12)
         assert agce(y, dist, fraction=1.0, kind=kind, error=error, **options) == pytest.approx(expected)
 
@@ -71,7 +71,7 @@ def test_defaults_are_the_papers(forecast):
     fractions, worst = groups.fractions, groups.worst
     np.testing.assert_allclose(fractions, np.linspace(0.01, 1, 10))
     assert worst.shape == (10, 10)
-    same = curve(y, dist, n_groups=20, n_trials=10, levels=99, kind="quantile", random_state=0).worst
+    same = curve(y, dist, n_groups=20, n_resamples=10, levels=99, kind="quantile", random_state=0).worst
     np.testing.assert_array_equal(worst, same)
     assert (np.diff(worst.mean(axis=1)) < 0.01).all()  # smaller groups are worse
     assert worst[0].mean() > 3 * worst[-1].mean()
@@ -145,7 +145,7 @@ def test_bad_options(forecast):
         ("replace", "no", ValueError),
         ("kind", "both", ValueError),
         ("n_groups", 0, ValueError),
-        ("n_trials", 2.5, TypeError),
+        ("n_resamples", 2.5, TypeError),
         ("min_group_size", 0, ValueError),
         ("levels", [1.5], ValueError),
     ):

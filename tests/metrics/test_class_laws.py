@@ -132,7 +132,7 @@ def test_sets_stand_for_the_probabilities_or_are_refused(spec, forecast):
 @pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
 def test_values_of_reports_and_of_few_rows_and_classes(forecast):
     y, proba = forecast
-    report = uncertainty_report(y, proba, labels=LABELS, n_resamples=0, n_simulations=0)
+    report = uncertainty_report(y, proba, labels=LABELS, n_resamples=0, n_draws=0)
     for spec in SPECS:
         assert report.loc[spec.abbreviation, "value"] == pytest.approx(value(spec, y, proba), rel=1e-12)
         assert math.isfinite(spec.function(["b"], [[0.3, 0.7]], labels=["a", "b"]))

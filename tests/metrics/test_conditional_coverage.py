@@ -349,7 +349,7 @@ def test_a_region_without_coverage_is_found():
 
 def test_units_of_X_and_y_do_not_matter_and_bounds_stand_for_the_distribution():
     X, y, dist = small(400)
-    options = {"coverage": 0.8, "n_directions": 100, "random_state": 0}
+    options = {"coverage": 0.8, "n_trials": 100, "random_state": 0}
     expected = worst_slab_coverage(y, dist, X, **options)
     moved = Normal(8.0 * dist.loc + 16.0, 8.0 * dist.scale)
     assert worst_slab_coverage(8.0 * y + 16.0, moved, X, **options) == expected
@@ -363,7 +363,7 @@ def test_units_of_X_and_y_do_not_matter_and_bounds_stand_for_the_distribution():
 
 def test_weights_of_the_metric():
     X, y, dist = small(400)
-    options = {"n_directions": 100, "random_state": 0}
+    options = {"n_trials": 100, "random_state": 0}
     expected = worst_slab_coverage(y, dist, X, **options)
     for factor in (3.0, 1e-3, 1e90):
         weighted = worst_slab_coverage(y, dist, X, sample_weight=np.full(y.size, factor), **options)
@@ -391,8 +391,8 @@ def test_bad_input_of_the_worst_slab():
         ({"min_share": 0.0}, ValueError, "`min_share` must lie strictly between 0 and 1"),
         ({"min_share": [0.1, 0.2]}, ValueError, "`min_share` must be one number"),
         ({"search_size": 1.5}, ValueError, "`search_size` must lie strictly between 0 and 1"),
-        ({"n_directions": 0}, ValueError, "`n_directions` must be at least 1"),
-        ({"n_directions": 1.5}, TypeError, "`n_directions` must be an integer"),
+        ({"n_trials": 0}, ValueError, "`n_trials` must be at least 1"),
+        ({"n_trials": 1.5}, TypeError, "`n_trials` must be an integer"),
         ({"random_state": "seed"}, ValueError, "`random_state` must be an int"),
         ({"sample_weight": np.ones(5)}, ValueError, "`sample_weight` must have 400 rows"),
         ({"X": np.zeros(400)}, ValueError, r"`X` must have shape \(n, d\)"),

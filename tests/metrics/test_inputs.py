@@ -114,7 +114,7 @@ def test_bad_levels_and_numbers_of_bins():
 
 def test_bad_options():
     for metric, option, value in (
-        (crps_loss, "estimator", "pwm"),
+        (crps_loss, "crps_estimator", "pwm"),
         (sharpness, "kind", "mean"),
         (mean_absolute_calibration_error, "kind", "both"),
         (regression_calibration_curve, "kind", None),

@@ -67,8 +67,8 @@ def test_units_may_be_of_any_size(spec, forecast, unit):
 def test_options_in_units_of_any_size(unit, forecast):
     y, dist = forecast
     for name, options, units in (
-        ("nmpiw", {"norm": "std"}, 0),
-        ("cwc", {"norm": "std"}, 0),
+        ("nmpiw", {"scale": "std"}, 0),
+        ("cwc", {"scale": "std"}, 0),
         ("ence", {"strategy": "uniform"}, 0),
         ("sharpness", {"kind": "rms"}, 1),
         ("sharpness", {"kind": "variance"}, 2),

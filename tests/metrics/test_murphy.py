@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from skuq.distributions import ConformalPredictive, Empirical, Normal
+from skuq.distributions import Empirical, Normal
+from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import murphy_curve, pinball_loss
 
@@ -32,20 +33,20 @@ def brute_force(x, y, thetas, functional, level, weight=None):
 
 def test_the_values_of_the_reference():
     half = [0.0625, 0.0625, 0.0625, 0.0625, 0.125, 0.0625, 0.0625, 0.15625]
-    assert_allclose(murphy_curve(Y, POINTS, thetas=THETAS).scores, 2 * np.array(half), rtol=1e-14)
-    median = murphy_curve(Y, POINTS, functional="quantile", thetas=THETAS)
+    assert_allclose(murphy_curve(Y, POINTS, theta=THETAS).scores, 2 * np.array(half), rtol=1e-14)
+    median = murphy_curve(Y, POINTS, functional="quantile", theta=THETAS)
     assert_allclose(median.scores, [0.125] * 7 + [0.0625], rtol=1e-14)
-    high = murphy_curve(Y, POINTS, functional="quantile", level=0.9, thetas=THETAS)
+    high = murphy_curve(Y, POINTS, functional="quantile", levels=0.9, theta=THETAS)
     assert_allclose(high.scores, [0.125] * 7 + [0.0125], rtol=1e-14)
 
 
 def test_intervals_are_closed_on_the_left_and_open_on_the_right():
-    below = murphy_curve([2.0], Normal([1.0], [0.0]), thetas=[1.0, 2.0])
-    above = murphy_curve([1.0], Normal([2.0], [0.0]), thetas=[1.0, 1.5, 2.0])
+    below = murphy_curve([2.0], Normal([1.0], [0.0]), theta=[1.0, 2.0])
+    above = murphy_curve([1.0], Normal([2.0], [0.0]), theta=[1.0, 1.5, 2.0])
     assert_array_equal(below.scores, [1.0, 0.0])
     assert_array_equal(above.scores, [0.0, 0.5, 0.0])
-    curve = murphy_curve([1.0], Normal([2.0], [0.0]), functional="quantile", level=0.25)
-    assert_array_equal(curve.thetas, [1.0, 1.0, 2.0, 2.0])
+    curve = murphy_curve([1.0], Normal([2.0], [0.0]), functional="quantile", levels=0.25)
+    assert_array_equal(curve.theta, [1.0, 1.0, 2.0, 2.0])
     assert_array_equal(curve.scores, [0.0, 0.75, 0.75, 0.0])
 
 
@@ -59,21 +60,21 @@ def test_the_curve_is_the_mean_over_the_rows(functional, ties):
     weight = rng.integers(0, 3, size=60)
     dist, options = Normal(x, np.full(60, 0.3)), {"functional": functional}
     if functional == "quantile":
-        options["level"], x = 0.3, dist.ppf(0.3)
+        options["levels"], x = 0.3, dist.ppf(0.3)
     elif functional == "probability":
         options["threshold"] = 0.5
         x, y_event = stats.norm.sf(0.5, x, 0.3), (y > 0.5).astype(float)
     target = y_event if functional == "probability" else y
     thetas = np.concatenate([np.linspace(-3, 3, 41), x, target])
     for w in (None, weight):
-        curve = murphy_curve(y, dist, thetas=thetas, sample_weight=w, **options)
+        curve = murphy_curve(y, dist, theta=thetas, sample_weight=w, **options)
         expected = brute_force(x, target, thetas, functional, 0.3, w)
         assert_allclose(curve.scores, expected, rtol=1e-12, atol=1e-14)
     curve = murphy_curve(y, dist, **options)
     assert_allclose(
-        curve.scores[1::2], brute_force(x, target, curve.thetas[1::2], functional, 0.3), atol=1e-14
+        curve.scores[1::2], brute_force(x, target, curve.theta[1::2], functional, 0.3), atol=1e-14
     )
-    left = brute_force(x, target, np.nextafter(curve.thetas[::2], -np.inf), functional, 0.3)
+    left = brute_force(x, target, np.nextafter(curve.theta[::2], -np.inf), functional, 0.3)
     assert_allclose(curve.scores[::2], left, atol=1e-14)
 
 
@@ -82,12 +83,12 @@ def test_the_area_is_the_score(forecast):
 
     def area(**options):
         curve = murphy_curve(y, dist, **options)
-        return np.trapezoid(curve.scores, curve.thetas)
+        return np.trapezoid(curve.scores, curve.theta)
 
     assert_allclose(area(), np.mean((y - dist.mean()) ** 2) / 2, rtol=1e-12)
     for level in (0.1, 0.5, 0.95):
         expected = pinball_loss(y, dist, levels=[level])
-        assert_allclose(area(functional="quantile", level=level), expected, rtol=1e-12)
+        assert_allclose(area(functional="quantile", levels=level), expected, rtol=1e-12)
     brier = np.mean(((y > 0.3) - (1 - dist.cdf(0.3))) ** 2)
     assert_allclose(area(functional="probability", threshold=0.3), brier / 2, rtol=1e-12)
 
@@ -103,7 +104,7 @@ def test_differences_from_a_reference_are_paired(functional, forecast):
     rows = [
         [difference(theta, *each) for each in zip(dist.loc, other.loc, y, strict=True)] for theta in thetas
     ]
-    options = {"functional": functional, "thetas": thetas}
+    options = {"functional": functional, "theta": thetas}
     curve = murphy_curve(y, dist, reference=other, **options)
     assert_allclose(curve.scores, np.mean(rows, axis=1), atol=1e-13)
     errors = np.std(rows, axis=1, ddof=1) / np.sqrt(y.size)
@@ -118,15 +119,15 @@ def test_differences_from_a_reference_are_paired(functional, forecast):
 
 def test_standard_errors_and_repetitions():
     thetas = np.linspace(0, 9, 12)
-    curve = murphy_curve(Y, POINTS, thetas=thetas)
+    curve = murphy_curve(Y, POINTS, theta=thetas)
     rows = np.array(
         [[one_row(x, y, theta, "mean", 0.5) for x, y in zip(M, Y, strict=True)] for theta in thetas]
     )
     assert_allclose(curve.standard_errors, rows.std(axis=1, ddof=1) / np.sqrt(8), rtol=1e-7, atol=1e-9)
     weight = np.array([1, 2, 0, 1, 3, 1, 1, 2])
     again = np.repeat(np.arange(8), weight)
-    weighted = murphy_curve(Y, POINTS, thetas=thetas, sample_weight=weight)
-    repeated = murphy_curve(Y[again], POINTS[again], thetas=thetas)
+    weighted = murphy_curve(Y, POINTS, theta=thetas, sample_weight=weight)
+    repeated = murphy_curve(Y[again], POINTS[again], theta=thetas)
     assert_allclose(weighted.scores, repeated.scores, rtol=1e-13)
     assert_allclose(weighted.standard_errors, repeated.standard_errors, rtol=1e-7, atol=1e-9)
     assert np.isnan(murphy_curve([1.0], Normal([2.0], [1.0])).standard_errors).all()
@@ -136,7 +137,7 @@ def test_standard_errors_and_repetitions():
 def test_units_and_shift_of_any_size(unit, shift):
     plain = murphy_curve(Y, POINTS)
     moved = murphy_curve(unit * (Y + shift), Normal(unit * (M + shift), np.zeros(8)))
-    assert_allclose(moved.thetas / unit - shift, plain.thetas, rtol=1e-12)
+    assert_allclose(moved.theta / unit - shift, plain.theta, rtol=1e-12)
     assert_allclose(moved.scores / unit, plain.scores, rtol=1e-12, atol=1e-14)
     assert_allclose(moved.standard_errors / unit, plain.standard_errors, rtol=1e-7, atol=1e-8)
 
@@ -144,7 +145,7 @@ def test_units_and_shift_of_any_size(unit, shift):
 def test_an_infinite_quantile_is_a_forecast_above_every_threshold():
     dist = ConformalPredictive([0.0, 0.0], [1.0, 1.0], [-1.0, 0.0, 2.0])
     with pytest.warns(SmallSampleWarning):
-        curve = murphy_curve([0.5, 1.0], dist, functional="quantile", level=0.95, thetas=[0.0, 0.7, 99.0])
+        curve = murphy_curve([0.5, 1.0], dist, functional="quantile", levels=0.95, theta=[0.0, 0.7, 99.0])
     assert_allclose(curve.scores, [0.0, 0.025, 0.05])
 
 
@@ -154,9 +155,9 @@ def test_bad_input_is_named():
         ({"functional": "expectile"}, "`functional` must be one of"),
         ({"functional": "probability"}, given),
         ({"threshold": 1.0}, "got threshold=1.0 with functional='mean'"),
-        ({"functional": "quantile", "level": 1.0}, "`level` must lie strictly between 0 and 1"),
-        ({"thetas": []}, "`thetas` must be a number or a non-empty 1-D array"),
-        ({"thetas": [np.nan]}, "`thetas` must be finite"),
+        ({"functional": "quantile", "levels": 1.0}, "`levels` must lie strictly between 0 and 1"),
+        ({"theta": []}, "`theta` must be a number or a non-empty 1-D array"),
+        ({"theta": [np.nan]}, "`theta` must be finite"),
         ({"reference": Normal([0.0, 1.0], 1.0)}, "`reference` must have 8 rows or one row, got 2"),
         ({"sample_weight": -np.ones(8)}, "`sample_weight`"),
     ):
@@ -166,4 +167,4 @@ def test_bad_input_is_named():
 
 def test_constant_targets_and_one_row():
     assert_array_equal(murphy_curve([1.0, 1.0], Normal([1.0, 1.0], [0.5, 0.5])).scores, [0.0, 0.0])
-    assert_array_equal(murphy_curve([1.0], Empirical([[0.0, 4.0]])).thetas, [1.0, 1.0, 2.0, 2.0])
+    assert_array_equal(murphy_curve([1.0], Empirical([[0.0, 4.0]])).theta, [1.0, 1.0, 2.0, 2.0])

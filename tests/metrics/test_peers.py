@@ -227,7 +227,7 @@ def test_adversarial_groups_have_uncertainty_toolboxs_distribution(
         mu, s, y, cali_type, draw_with_replacement=replace, **sizes
     )
     options = {"fractions": np.linspace(0, 1, 4), "levels": UT_LEVELS, "kind": "interval", "n_groups": 5}
-    options |= {"n_trials": 150, "random_state": 0, "replace": replace, "error": error}
+    options |= {"n_resamples": 150, "random_state": 0, "replace": replace, "error": error}
     curve = adversarial_group_calibration_curve(y, Normal(mu, s), **options)
     np.testing.assert_array_equal(curve.fractions, theirs.group_size)
     worst = curve.worst
@@ -410,7 +410,7 @@ def test_ensembles_of_scoringrules(ours, theirs):
     members, y = rng.normal(size=(40, 23)), rng.normal(size=40)
     members[3] = 0.5  # all members tied
     expected = peer.crps_ensemble(y, members, estimator=theirs).mean()
-    equal(crps_loss(y, Empirical(members), estimator=ours), expected)
+    equal(crps_loss(y, Empirical(members), crps_estimator=ours), expected)
 
 
 def test_scores_of_properscoring(case):

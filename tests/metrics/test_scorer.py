@@ -3,6 +3,7 @@
 import copy
 import importlib.util
 import pickle
+import re
 import warnings
 from functools import partial
 
@@ -106,21 +107,26 @@ def test_the_error_of_an_unknown_name_has_similar_ones():
         ("neg_crsp", "Did you mean .*'neg_crps'"),
         ("neg_CRPS", "Did you mean 'neg_crps'"),
         ("ence", "Did you mean 'neg_ence'"),
-        ("neg_picp", "Did you mean 'picp'"),
-        ("coverage", "Did you mean 'picp'"),
-        ("width", "Did you mean 'mpiw'"),
         ("r2", "scorer of scikit-learn"),
-        ("zzzzzzzz", "Known: auucc_gain, .*mpiw, .*neg_crps"),
+        ("zzzzzzzz", "Known: auucc_gain, .*neg_crps"),
     ):
         with pytest.raises(ValueError, match=hint):
             get_scorer(name)
         with pytest.raises(ValueError, match=hint):
             scorers("neg_crps", name)
+    for name, meant in (("neg_picp", "picp"), ("coverage", "picp"), ("width", "mpiw")):
+        # `get_scorer` refuses a metric without direction, so it does not suggest its name.
+        call = f"make_scorer('{meant}', monitoring=True)"
+        with pytest.raises(ValueError, match=f"Did you mean {re.escape(call)}"):
+            get_scorer(name)
+        assert eval(call).__name__ == meant
+        with pytest.raises(ValueError, match=f"Did you mean '{meant}'"):
+            scorers(name)
 
 
 def test_options_and_names_are_checked_when_the_scorer_is_made():
     for error, message, call in (
-        (TypeError, r"`options` of 'crps' must be options of this metric \(estimator\), got 'coverage'",
+        (TypeError, r"`options` of 'crps' must be options of this metric \(crps_estimator\), got 'coverage'",
          lambda: make_scorer("crps", coverage=0.5)),
         (TypeError, "got 'sample_weight'", lambda: make_scorer("crps", sample_weight=np.ones(3))),
         (TypeError, "`metric` must be callable as",
@@ -192,6 +198,12 @@ def test_a_metric_without_direction_is_read_and_never_selected_by():
         assert (monitor.__name__, monitor.greater_is_better) == (name, None)
         assert repr(monitor).startswith(f"make_scorer('{name}', monitoring=True")
         assert repr(monitor) == repr(scorers(name)[name])
+    with pytest.raises(ValueError, match="direction") as caught:  # The calls of the message keep the options.
+        make_scorer("picp", coverage=0.8)
+    (scoring,) = re.findall(r"scoring=(\{.*?\)\}) and", str(caught.value))
+    assert repr(eval(scoring)["picp"]) == "make_scorer('picp', monitoring=True, coverage=0.8)"
+    (directed,) = re.findall(r"such as (.*)\.$", str(caught.value))
+    assert repr(eval(directed)) == "make_scorer('picp', greater_is_better=False, coverage=0.8)"
     coverage = make_scorer("picp", monitoring=True)
     assert coverage(model, X, Y) == prediction_interval_coverage(Y, predict_dist(model, X))
     _, train, test = learning_curve(model, X, Y, scoring=coverage, cv=3, train_sizes=[0.5, 1.0])

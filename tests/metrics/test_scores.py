@@ -8,17 +8,9 @@ from sklearn.linear_model import BayesianRidge
 from sklearn.metrics import mean_absolute_error, mean_pinball_loss
 from sklearn.model_selection import cross_val_score
 
-from skuq.distributions import (
-    Empirical,
-    Hurdle,
-    LevelMap,
-    Normal,
-    Quantiles,
-    Recalibrated,
-    ScipyDistribution,
-    StudentT,
-    concat,
-)
+from skuq.distributions import Empirical, Hurdle, Normal, Quantiles, ScipyDistribution, StudentT, concat
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.exceptions import NoDensityError
 from skuq.metrics import (
     crps_loss,
@@ -47,7 +39,7 @@ def test_fair_crps_by_brute_force_over_pairs():
         pairs = np.abs(x[:, np.newaxis] - x) * np.outer(w, w)
         different = np.outer(w, w)[~np.eye(6, dtype=bool)].sum()
         expected.append(w @ np.abs(x - target) - pairs.sum() / different / 2)
-    assert crps_loss(y, Empirical(members, weights), estimator="fair") == pytest.approx(
+    assert crps_loss(y, Empirical(members, weights), crps_estimator="fair") == pytest.approx(
         np.mean(expected), rel=1e-12
     )
 
@@ -58,18 +50,20 @@ def test_fair_crps_is_unbiased_and_the_other_is_not():
     truth = crps_loss(y, Normal(np.zeros(y.size), np.ones(y.size)))
     for m in (2, 5):
         ensemble = Empirical(rng.normal(size=(y.size, m)))
-        assert crps_loss(y, ensemble, estimator="fair") == pytest.approx(truth, abs=0.01)
+        assert crps_loss(y, ensemble, crps_estimator="fair") == pytest.approx(truth, abs=0.01)
         assert crps_loss(y, ensemble) > truth + 0.05
     for ensemble in (Empirical([[1.0]]), Empirical([[1.0, 2.0]], weights=[0.0, 1.0])):
         assert crps_loss([0.5], ensemble) == pytest.approx(abs(0.5 - ensemble.mean()[0]))
-        with pytest.raises(ValueError, match=r"two members of positive weight.*at row 0.*estimator='nrg'"):
-            crps_loss([0.5], ensemble, estimator="fair")
+        with pytest.raises(
+            ValueError, match=r"two members of positive weight.*at row 0.*crps_estimator='nrg'"
+        ):
+            crps_loss([0.5], ensemble, crps_estimator="fair")
 
 
 def test_fair_crps_of_ensembles_of_different_size():
     rng = np.random.default_rng(0)
     first, second = Empirical(rng.normal(size=(4, 3))), Empirical(rng.normal(size=(5, 8)))
-    parts, y, fair = [first, second, Normal([0.0], [1.0])], rng.normal(size=10), {"estimator": "fair"}
+    parts, y, fair = [first, second, Normal([0.0], [1.0])], rng.normal(size=10), {"crps_estimator": "fair"}
     targets = np.split(y, [4, 9])
     expected = sum(crps_loss(*each, **fair) * len(each[0]) for each in zip(targets, parts, strict=True)) / 10
     mixed, rows = concat(parts), rng.permutation(10)

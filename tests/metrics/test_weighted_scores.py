@@ -8,18 +8,18 @@ from numpy.testing import assert_allclose
 from scipy import integrate, stats
 
 from skuq.distributions import (
-    Concatenated,
     Empirical,
     Mixture,
     Normal,
     NormalMixture,
     Quantiles,
-    Recalibrated,
     SharedEmpirical,
     StudentT,
     Transformed,
     affine,
 )
+from skuq.distributions._concatenated import Concatenated
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.metrics import (
     crps_loss,
     get_scorer,

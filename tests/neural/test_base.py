@@ -332,7 +332,7 @@ def test_progress_is_reported_by_epoch(sine):
 @two_or_every_variant
 def test_fewer_rows_than_a_batch(model):
     for n in (2, 3, 5, 20):
-        one = clone(model).set_params(calibration_coverage=0.95, max_epochs=20)
+        one = clone(model).set_params(coverage=0.95, max_epochs=20)
         X = np.arange(n, dtype=float).reshape(-1, 1)
         if n == 2 and one.get_params().get("n_estimators") == 4:
             one.set_params(random_state=1)  # of two rows, each is left out by some member
@@ -362,7 +362,7 @@ def test_a_constant_fold_among_others_is_certain(sine):
     """A constant target of one fit leaves the fits that are trained with it as they are."""
     X, y = sine
     y = np.where(np.arange(150) < 75, 2.5, y)
-    params = {"max_epochs": 20, "random_state": 0, "dtype": "float64", "calibration_coverage": 0.9}
+    params = {"max_epochs": 20, "random_state": 0, "dtype": "float64", "coverage": 0.9}
     models = [PNNRegressor((16,), **params) for _ in range(2)]
     parts = [np.arange(75), np.arange(75, 150)]
     constant, other = fit_many(models, X, y, parts)
@@ -525,8 +525,8 @@ def test_rows_of_weight_zero_are_as_if_not_there(model, sine):
 
 def test_rows_held_out_must_count(sine):
     weight = np.where(np.arange(150) < 30, 0.0, 2.0)
-    model = PNNRegressor(validation_size=PredefinedSplit(np.where(weight == 0, 0, -1)), **SMALL)
-    with pytest.raises(ValueError, match="`validation_size` must hold out rows with positive weight"):
+    model = PNNRegressor(held_out_size=PredefinedSplit(np.where(weight == 0, 0, -1)), **SMALL)
+    with pytest.raises(ValueError, match="`held_out_size` must hold out rows with positive weight"):
         model.fit(*sine, sample_weight=weight)
 
 
@@ -535,8 +535,8 @@ def test_rows_of_weight_zero_do_not_calibrate(model, sine):
     """Held out by a splitter, with too few others for the rank to be below the largest residual."""
     X, y = sine
     weight = np.where(np.arange(150) < 5, 0.0, 1.0)
-    model.set_params(validation_size=PredefinedSplit(np.where(np.arange(150) < 15, 0, -1)), keep_best=False)
-    model.set_params(calibration_coverage=0.9)
+    model.set_params(held_out_size=PredefinedSplit(np.where(np.arange(150) < 15, 0, -1)), keep_best=False)
+    model.set_params(coverage=0.9)
     plain = clone(model).fit(X, y, sample_weight=weight)
     assert model.fit(X, np.where(weight > 0, y, 1e3), sample_weight=weight).factor_ == plain.factor_
 
@@ -869,21 +869,21 @@ def test_options_of_the_optimizer_are_used_and_all_ways_to_take_a_step_are_the_s
 
 
 def test_a_number_of_rows_is_held_out_as_its_share_is(sine, fit_once):
-    by_share = fit_once(clone(MODELS["pnn"]).set_params(validation_size=0.2)).predict_dist(sine[0])
-    same(clone(MODELS["pnn"]).set_params(validation_size=30).fit(*sine).predict_dist(sine[0]), by_share)
+    by_share = fit_once(clone(MODELS["pnn"]).set_params(held_out_size=0.2)).predict_dist(sine[0])
+    same(clone(MODELS["pnn"]).set_params(held_out_size=30).fit(*sine).predict_dist(sine[0]), by_share)
 
 
 # -------------------------------------------------------------------------------------- bad parameters
 
 BAD_VALIDATION = [
-    (PredefinedSplit(np.arange(160) % 2), "`validation_size` must give row numbers from 0 to 149"),
-    ([], "`validation_size` must give at least one fold"),
-    (GroupKFold(3), "`validation_size` must be a splitter that does not need groups, got GroupKFold"),
-    ("last", "`validation_size` must be a share of the rows such as 0.2, a number of rows, or a splitter"),
-    (True, "`validation_size` must be a share of the rows such as 0.2, .* got True"),
-    (0, "`validation_size` must lie between 1 and 149 as a number of rows"),
-    (150, "`validation_size` must lie between 1 and 149 as a number of rows, got 150"),
-    (1.0, "`validation_size` must lie strictly between 0 and 1"),
+    (PredefinedSplit(np.arange(160) % 2), "`held_out_size` must give row numbers from 0 to 149"),
+    ([], "`held_out_size` must give at least one fold"),
+    (GroupKFold(3), "`held_out_size` must be a splitter that does not need groups, got GroupKFold"),
+    ("last", "`held_out_size` must be a share of the rows such as 0.2, a number of rows, or a splitter"),
+    (True, "`held_out_size` must be a share of the rows such as 0.2, .* got True"),
+    (0, "`held_out_size` must lie between 1 and 149 as a number of rows"),
+    (150, "`held_out_size` must lie between 1 and 149 as a number of rows, got 150"),
+    (1.0, "`held_out_size` must lie strictly between 0 and 1"),
 ]
 BAD_PARAMETERS = [
     ({"hidden_layer_sizes": (0,)}, ValueError, "`hidden_layer_sizes` must be at least 1"),
@@ -897,12 +897,12 @@ BAD_PARAMETERS = [
     ({"device": "tpu"}, ValueError, "`device` must be one of"),
     ({"dtype": "float16"}, ValueError, "`dtype` must be one of"),
     ({"calibration": "yes"}, ValueError, "`calibration` must be one of"),
-    ({"calibration_coverage": 95}, ValueError, "`calibration_coverage` must lie strictly between"),
+    ({"coverage": 95}, ValueError, "`coverage` must lie strictly between"),
     ({"net_params": {"lr": 0.1}}, ValueError, "must not contain 'lr'.* Use the parameter `learning_rate`"),
     ({"net_params": {"criterion": 1}}, ValueError, "must not contain 'criterion', which .*Regressor sets"),
     ({"net_params": {"optimizer__lr": 0.1}}, ValueError, "'optimizer__lr'.* parameter `learning_rate`"),
     ({"net_params": {"lr_schedule": 1}}, ValueError, "'lr_schedule'.* Use the parameter `lr_schedule`"),
-    ({"net_params": {"train_split": 1}}, ValueError, "'train_split'.* parameter `validation_size`"),
+    ({"net_params": {"train_split": 1}}, ValueError, "'train_split'.* parameter `held_out_size`"),
     ({"net_params": {"iterator_train__shuffle": 1}}, ValueError, "'iterator_train__shuffle'.* Leave it"),
     ({"net_params": [("optimizer", 1)]}, TypeError, "`net_params` must be a dict or None"),
     ({"callbacks": Counting()}, TypeError, "`callbacks` must be a list of skorch callbacks or None"),
@@ -920,8 +920,8 @@ BAD_PARAMETERS_OF_ONE_CLASS = [
     ),
     (DeepEnsembleRegressor, {"bootstrap": "no"}, "must be one of True, False, 'folds', got 'no'"),
     (DeepEnsembleRegressor, {"n_estimators": 0}, "`n_estimators` must be at least 1"),
-    (DeepEnsembleRegressor, {"calibration": "split", "validation_size": 1.5}, "must lie strictly between 0"),
-    (DeepEnsembleRegressor, {"calibration": "split", "validation_size": "5"}, "must be a share of the rows"),
+    (DeepEnsembleRegressor, {"calibration": "split", "held_out_size": 1.5}, "must lie strictly between 0"),
+    (DeepEnsembleRegressor, {"calibration": "split", "held_out_size": "5"}, "must be a share of the rows"),
     (BootstrapNetRegressor, {"n_estimators": 1}, "`n_estimators` must be at least 2"),
     (BootstrapNetRegressor, {"n_estimators": 5, "ci_scale": "mean"}, "must be even and at least 4"),
     (BootstrapNetRegressor, {"n_estimators": 2, "ci_scale": "mean"}, "must be even and at least 4"),
@@ -938,7 +938,7 @@ BAD_PARAMETERS_OF_ONE_CLASS = [
     (SWARegressor, {"calibration": "oob"}, "`calibration` must be one of"),
     (LastLayerLaplaceRegressor, {"n_draws": 0}, "`n_draws` must be at least 1"),
     (LastLayerLaplaceRegressor, {"calibration": "oob"}, "`calibration` must be one of"),
-    (LastLayerLaplaceRegressor, {"validation_size": None}, "`validation_size` must be a share"),
+    (LastLayerLaplaceRegressor, {"held_out_size": None}, "`held_out_size` must be a share"),
     (
         LastLayerLaplaceRegressor,
         {"module": nn.Linear, "hidden_layer_sizes": ()},
@@ -972,7 +972,7 @@ def refused(model, cases, sine, subtests):
 def test_bad_parameters_raise_with_the_remedy(model, sine, subtests):
     cases = [*BAD_PARAMETERS]
     if isinstance(model, PNNRegressor):
-        cases += [({"validation_size": size}, ValueError, message) for size, message in BAD_VALIDATION]
+        cases += [({"held_out_size": size}, ValueError, message) for size, message in BAD_VALIDATION]
     cases += [
         (params, ValueError, message)
         for kind, params, message in BAD_PARAMETERS_OF_ONE_CLASS

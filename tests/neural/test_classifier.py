@@ -548,7 +548,7 @@ def test_relative_weights_raise_where_rows_are_counted(blobs):
 def test_a_class_without_rows_to_train_on_raises():
     X, y = np.arange(30.0).reshape(-1, 1), np.repeat(["a", "b", "c"], 10)
     for size in (PredefinedSplit(np.where(np.arange(30) < 10, 0, -1)), 28):
-        model = DeepEnsembleClassifier(2, keep_best="log_loss", validation_size=size, **SMALL)
+        model = DeepEnsembleClassifier(2, keep_best="log_loss", held_out_size=size, **SMALL)
         with pytest.raises(
             ValueError, match=r"must leave rows of each class for training, but all 10 of class '[ac]'"
         ):

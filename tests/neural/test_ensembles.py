@@ -105,7 +105,7 @@ def test_rows_that_no_member_left_out_get_other_members(sine, n_members):
 @pytest.mark.laws
 @pytest.mark.parametrize(
     ("params", "loss"),
-    [(PLAIN, "squared_error"), ({"calibration_coverage": 0.95}, "beta_nll")],
+    [(PLAIN, "squared_error"), ({"coverage": 0.95}, "beta_nll")],
     ids=["plain layers", "layers for tables"],
 )
 def test_calibrated_members_cover_although_they_hold_no_noise(params, loss):
@@ -157,13 +157,13 @@ def test_ensembles_of_the_literature_are_settings(sine):
 def test_split_calibrates_by_the_rows_held_out(sine):
     X, y = sine
     folds = PredefinedSplit(np.where(np.arange(150) < 30, 0, -1))
-    model = ensemble(calibration="split", validation_size=folds, keep_best=False).fit(X, y)
+    model = ensemble(calibration="split", held_out_size=folds, keep_best=False).fit(X, y)
     dist = model.predict_dist(X[:30])
     inside = prediction_interval_coverage(y[:30], dist, coverage=0.9)
     assert inside == pytest.approx(28 / 30)  # ceil(31 * 0.9) = 28 of 30
     moved = y.copy()
     moved[:30] += 1e3
-    other = ensemble(calibration="split", validation_size=folds, keep_best=False)
+    other = ensemble(calibration="split", held_out_size=folds, keep_best=False)
     other.fit(X, moved)
     np.testing.assert_array_equal(other.predict(X), model.predict(X))  # they teach nothing, not even units
     assert other.factor_ > 100 * model.factor_
@@ -179,7 +179,7 @@ def net(n_members=6, **params):
 def test_intervals_are_those_of_algorithm_1(sine):
     X, y = sine
     folds = PredefinedSplit(np.where(np.arange(150) < 30, 0, -1))
-    model = net(noise_estimation="split", validation_size=folds, calibration=None).fit(X, y)
+    model = net(noise_estimation="split", held_out_size=folds, calibration=None).fit(X, y)
     members = model.predict_members(X)
     mean, spread = members.mean(axis=1), members.var(axis=1, ddof=1)
     noise = np.maximum((y - mean)[:30] ** 2 - spread[:30], 0).mean()
@@ -279,7 +279,7 @@ def test_rows_held_out_for_the_noise_do_not_calibrate_by_others(sine):
     folds = PredefinedSplit(np.where(np.arange(150) < 30, 0, -1))
     far = y.copy()
     far[:30] += 100.0
-    near = net(noise_estimation="split", validation_size=folds).fit(X, y)
+    near = net(noise_estimation="split", held_out_size=folds).fit(X, y)
     moved = clone(near).fit(X, far)
     np.testing.assert_array_equal(moved.predict_members(X), near.predict_members(X))
     assert moved.noise_std_ > 90

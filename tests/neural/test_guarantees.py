@@ -25,7 +25,7 @@ SHORT = {
     "hidden_layer_sizes": (8,),
     "max_epochs": 3,
     "calibration": "split",
-    "validation_size": [(np.arange(N_TRAIN), np.arange(N_TRAIN, N_TRAIN + N_CAL))],
+    "held_out_size": [(np.arange(N_TRAIN), np.arange(N_TRAIN, N_TRAIN + N_CAL))],
     "device": "cpu",
 }
 NETWORKS = {
@@ -48,9 +48,7 @@ def test_intervals_cover_by_the_law(name, coverage):
     X = rng.uniform(-2, 2, size=(N_SETS * n, 2))
     y = np.sin(2 * X[:, 0]) + (0.2 + np.abs(X[:, 0])) * (rng.exponential(size=len(X)) - 1)
     firsts = n * np.arange(N_SETS)
-    networks = [
-        clone(NETWORKS[name]).set_params(calibration_coverage=coverage, random_state=k) for k in range(N_SETS)
-    ]
+    networks = [clone(NETWORKS[name]).set_params(coverage=coverage, random_state=k) for k in range(N_SETS)]
     fitted = fit_many(networks, X, y, [first + np.arange(N_TRAIN + N_CAL) for first in firsts])
     hits = np.empty(N_SETS, dtype=int)
     for k, (model, first) in enumerate(zip(fitted, firsts, strict=True)):

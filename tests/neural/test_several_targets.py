@@ -87,7 +87,7 @@ def test_intervals_of_targets_and_of_their_sum_cover(accurate):
     for model in (accurate, clone(accurate).set_params(random_state=1).fit(*world(500, 11))):
         bounds = model.predict_interval(X, 0.9)
         assert bounds.shape == (2000, 2, 2)
-        inside = ((bounds[..., 0] <= y) & (y <= bounds[..., 1])).mean(axis=0)
+        inside = ((bounds[:, 0] <= y) & (y <= bounds[:, 1])).mean(axis=0)
         of_sum = model.predict_dist(X).linear([8.0, 1.0]).interval(0.9)
         covered.append([*inside, np.mean((of_sum[:, 0] <= total) & (total <= of_sum[:, 1]))])
     np.testing.assert_allclose(np.mean(covered, axis=0), 0.9, atol=0.04)
@@ -120,7 +120,7 @@ def test_mean_and_variance_of_a_target_are_those_of_the_members(table):
 def test_each_target_has_its_own_factor(table):
     X, y = table
     wide = y.assign(price=np.where(np.arange(150) < 30, 100.0, 1.0) * y["price"])
-    params = {"calibration": "split", "keep_best": False, "validation_size": [(range(30, 150), range(30))]}
+    params = {"calibration": "split", "keep_best": False, "held_out_size": [(range(30, 150), range(30))]}
     model, other = (ensemble(**params).fit(X, target) for target in (y, wide))
     dist, wider = (one.predict_dist(X) for one in (model, other))
     np.testing.assert_array_equal(other.factor_[0], model.factor_[0])

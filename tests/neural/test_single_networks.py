@@ -62,7 +62,7 @@ def test_without_a_score_and_calibration_all_rows_are_trained_on():
     settings = {"keep_best": False, "calibration": None, "max_epochs": 3, "random_state": 0}
     plain = PNNRegressor((8,), **settings)
     assert isinstance(plain.fit(X, y).predict_dist(X), Normal)
-    strange = PNNRegressor((8,), validation_size="nothing", **settings).fit(X, y)
+    strange = PNNRegressor((8,), held_out_size="nothing", **settings).fit(X, y)
     np.testing.assert_array_equal(strange.predict(X), plain.predict(X))
 
 

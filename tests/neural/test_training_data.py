@@ -182,7 +182,7 @@ def test_a_splitter_holds_out_its_first_test_rows_and_needs_no_shares():
     ],
 )
 def test_errors_of_a_splitter_name_the_parameter(splits, error):
-    with pytest.raises(error, match="`validation_size`") as caught:
+    with pytest.raises(error, match="`held_out_size`") as caught:
         hold_out(splits, rows(), 0)
     assert "`cv" not in str(caught.value)
     assert caught.value.__cause__ is None

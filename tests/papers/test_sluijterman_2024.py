@@ -31,7 +31,7 @@ def test_the_published_score_of_the_bootstrap_is_that_of_one_noise_for_all_x(stu
     truth = make_known_process("cubic-heteroscedastic", n_train=2, n_test=2).truth
     process = KnownProcess(truth, study.midpoints, n_train=2, n_test=4000, random_state=0)
     oracle = study.Homoscedastic(process, df)
-    result = simulate_coverage(oracle, process, n_simulations=2, coverage=level, confidence=False)
+    result = simulate_coverage(oracle, process, n_simulations=2, coverage=level, confidence_intervals=False)
     assert result.brier_score() == pytest.approx(brier, abs=1e-5)
     if (df, level) == (50, 0.9):
         assert result.picp[0] == pytest.approx(0.907, abs=5e-4)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from skuq.prediction import BoxRegion, EllipsoidRegion
+from skuq.prediction._regions import BoxRegion, EllipsoidRegion
 
 COVARIANCE = np.array([[2.0, 1.0, 0.0], [1.0, 3.0, -0.5], [0.0, -0.5, 1.0]])
 
@@ -26,7 +26,7 @@ def test_bounds_belong_to_the_box():
 
 def test_volume_of_boxes():
     assert box().volume().tolist() == [2.0, np.inf]
-    assert box().bounds()[0].tolist() == [[0.0, 2.0], [0.0, 1.0]]
+    assert box().bounds()[0].tolist() == [[0.0, 0.0], [2.0, 1.0]]
 
 
 def test_ellipsoids_contain_the_chi_square_share_of_normal_draws():
@@ -48,7 +48,7 @@ def test_bounds_touch_the_ellipsoid():
     region = ellipsoid(n=1)
     for j in range(3):
         touching = region.center[0] + 2.0 * COVARIANCE[j] / np.sqrt(COVARIANCE[j, j])
-        assert touching[j] == pytest.approx(region.bounds()[0, j, 1])
+        assert touching[j] == pytest.approx(region.bounds()[0, 1, j])
         inside, outside = region.center[0] + np.outer([1 - 1e-9, 1 + 1e-9], touching - region.center[0])
         assert region.contains([inside]).all()
         assert not region.contains([outside]).any()

@@ -15,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 
 from skuq import RecalibratedRegressor, UncertaintyRegressor, get_scorer, predict_dist
 from skuq._conformal.groups import equal_count_edges
-from skuq.distributions import ConformalPredictive, Normal, StudentT
+from skuq.distributions import Normal, StudentT
+from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.evaluation import uncertainty_report
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import (
@@ -320,7 +321,7 @@ def test_in_recalibrated_regressor_with_groups_and_a_report(rows):
     assert prediction_interval_coverage(y_new, dist, coverage=0.9) == pytest.approx(0.9, abs=0.05)
     assert_allclose(model.predict_interval(X_new, [0.5, 0.9]), dist.interval([0.5, 0.9]))
     dist, y_new = dist[:60], y_new[:60]
-    report = uncertainty_report(y_new, dist, n_resamples=0, n_simulations=0, random_state=0)
+    report = uncertainty_report(y_new, dist, n_resamples=0, n_draws=0, random_state=0)
     assert list(report.index[report["value"].isna()]) == ["nll"]  # it alone needs a density
     assert np.isfinite(report["value"].dropna()).all()
     assert report.loc["crps", "value"] == pytest.approx(crps_loss(y_new, dist))
@@ -386,7 +387,7 @@ def test_a_report_on_very_few_rows_warns_once_and_knows_no_nan(symmetric):
     dist, y = make_rows(60)
     few = ConformalRecalibrator(symmetric=symmetric).fit(dist[:7], y[:7]).transform(dist[7:])
     with pytest.warns(SmallSampleWarning, match="90 % needs at least") as caught:
-        report = uncertainty_report(y[7:], few, n_resamples=5, n_simulations=5, random_state=0)
+        report = uncertainty_report(y[7:], few, n_resamples=5, n_draws=5, random_state=0)
     assert len(caught) == 1
     assert caught[0].filename == __file__
     assert report.loc["nll", "reading"].startswith("not defined: this ConformalPredictive")

@@ -9,16 +9,8 @@ from scipy import integrate, stats
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
-from skuq.distributions import (
-    BetaRecalibrated,
-    Empirical,
-    Normal,
-    NormalMixture,
-    Quantiles,
-    StudentT,
-    Transformed,
-    concat,
-)
+from skuq.distributions import Empirical, Normal, NormalMixture, Quantiles, StudentT, Transformed, concat
+from skuq.distributions._beta_recalibrated import BetaRecalibrated
 from skuq.metrics import nll_loss, prediction_interval_coverage
 from skuq.recalibration import (
     GPBetaRecalibrator,

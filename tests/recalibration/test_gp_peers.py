@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skuq.distributions import BetaRecalibrated, Normal
+from skuq.distributions import Normal
+from skuq.distributions._beta_recalibrated import BetaRecalibrated
 from skuq.recalibration._gp_beta import BetaLikelihood
 from skuq.recalibration._gp_cauchy import CauchyLikelihood
 from skuq.recalibration._gp_normal import NormalLikelihood

@@ -7,16 +7,16 @@ from sklearn.pipeline import make_pipeline
 from skuq.distributions import (
     Distribution,
     Empirical,
-    LevelMap,
     Mixture,
     Normal,
     NormalMixture,
     Quantiles,
-    Recalibrated,
     StudentT,
     Transformed,
     concat,
 )
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator
 from tests.few_rows import few_rows
 

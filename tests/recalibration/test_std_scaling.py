@@ -5,16 +5,16 @@ from scipy import optimize, stats
 
 from skuq.distributions import (
     Empirical,
-    LevelMap,
     Mixture,
     Normal,
     Quantiles,
-    Recalibrated,
     ScipyDistribution,
     StudentT,
     Transformed,
     affine,
 )
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.metrics import prediction_interval_coverage
 from skuq.recalibration import StdScalingRecalibrator
 from tests.few_rows import few_rows

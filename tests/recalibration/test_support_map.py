@@ -3,7 +3,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.pipeline import make_pipeline
 
-from skuq.distributions import Normal, Supported
+from skuq.distributions import Normal
+from skuq.distributions._supported import Supported
 from skuq.recalibration import StdScalingRecalibrator, SupportMap
 
 DIST = Normal([0.5, 6.0, 2.0], [1.0, 2.0, 0.0])

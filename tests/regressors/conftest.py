@@ -63,10 +63,10 @@ REGRESSORS = {
     ),
     "conformal": ConformalRegressor(LinearRegression(), random_state=0),
     "conformal, normalized": ConformalRegressor(
-        BayesianRidge(), "normalized", symmetric=False, calibration_size=0.4, random_state=0
+        BayesianRidge(), "normalized", symmetric=False, held_out_size=0.4, random_state=0
     ),
     "conformal, groups": ConformalRegressor(
-        TREE, group_by=first_is_positive, calibration_size=0.5, random_state=0
+        TREE, group_by=first_is_positive, held_out_size=0.5, random_state=0
     ),
     "conformal, cqr": ConformalRegressor(QUANTILES, "cqr", random_state=0),
     "conformal, cv+": CrossConformalRegressor(TREE, random_state=0),

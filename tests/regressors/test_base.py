@@ -155,6 +155,10 @@ def test_a_data_frame_keeps_its_names(regressor, small, fit_once):
     assert np.allclose(numbers(model.predict_dist(frame)), expected, rtol=1e-10, atol=1e-10)
     with pytest.raises(ValueError, match="feature names"):
         model.predict_dist(frame[["b", "a", "c"]])
+    for call in (model.predict_dist, model.predict):  # Wrapped models do not repeat the warning.
+        with pytest.warns(UserWarning, match="valid feature names") as caught:
+            call(X)
+        assert len(caught) == 1
 
 
 def test_it_sits_in_a_pipeline_before_a_recalibrator(regressor, small):

@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from skuq.distributions import Empirical
 from skuq.exceptions import NoDecompositionError, NoDensityError, SmallSampleWarning
-from skuq.regressors import BootstrapRegressor
+from skuq.regressors import BootstrapRegressor, _bootstrap
 from tests.regressors.worlds import heteroscedastic_world, linear_world
 
 
@@ -60,12 +60,12 @@ def test_algorithm_1_and_equation_9_by_hand():
     new = np.array([[3.0, 0.5], [40.0, -1.0]])
     predictions = np.column_stack([member.predict(new) for member in model.estimators_])
     mean, variance = predictions.mean(axis=1), predictions.var(axis=1, ddof=1)
-    half = stats.t.ppf(0.95, 25) * np.sqrt(variance + noise)
+    half = model.factor_ * stats.t.ppf(0.95, model.df_) * np.sqrt(variance + noise)
     assert np.allclose(model.predict_interval(new), np.column_stack([mean - half, mean + half]))
-    half = stats.t.ppf(0.95, 25) * np.sqrt(variance)
+    half = model.factor_ * stats.t.ppf(0.95, model.df_) * np.sqrt(variance)
     confidence = model.predict_dist(new).epistemic().interval()
     assert np.allclose(confidence, np.column_stack([mean - half, mean + half]))
-    assert np.allclose(model.predict_dist(new).aleatoric().scale, np.sqrt(noise))
+    assert np.allclose(model.predict_dist(new).aleatoric().scale, model.factor_ * np.sqrt(noise))
     assert np.allclose(model.predict(new), mean)
 
 
@@ -75,15 +75,33 @@ def test_fit_transform_predicts_by_the_out_of_bag_members():
     dist = model.fit_transform(X, y)
     rows, noise = by_hand(model, X, y)
     assert len(rows) == len(y)
+    scale = np.empty(len(y))
     for j, (mean, variance, count) in rows.items():
         epistemic = variance * (1 + 1 / count - 1 / 40)  # the mean of few is less certain than that of 40
+        scale[j] = np.sqrt(epistemic + noise)
         assert dist.loc[j] == pytest.approx(mean)
-        assert dist.scale[j] == pytest.approx(np.sqrt(epistemic + noise))
-        share = epistemic / (epistemic + noise)
-        nu, nu_full = (count - 1) / share**2, 39 / share**2  # Welch and Satterthwaite
-        grown = 40 / 38 * (nu / (nu - 2)) / (nu_full / (nu_full - 2))
-        assert dist.df[j] == pytest.approx(2 * grown / (grown - 1))
-    assert dist.df.max() < 40
+        assert dist.epistemic_scale[j] == pytest.approx(model.factor_ * np.sqrt(epistemic))
+    assert np.allclose(dist.scale, model.factor_ * scale)
+    assert set(dist.df) == {model.df_}
+    assert model.df_ == len(y) - 3  # few rows
+    # the factor is the most likely one for the out-of-bag errors
+    likelihood = [
+        stats.t.logpdf(y, 100, dist.loc, factor * scale).sum()
+        for factor in model.factor_ * np.array([1, 0.9, 1.1])
+    ]
+    assert np.argmax(likelihood) == 0
+
+
+def test_the_distribution_covers_although_the_members_vary_with_the_noise():
+    # fully grown trees reproduce the noise, so that their spread alone is as large as the errors
+    X, y = linear_world(1400)
+    for child in (DecisionTreeRegressor(), DecisionTreeRegressor(min_samples_leaf=5)):
+        model = BootstrapRegressor(child, 25, random_state=0)
+        out_of_bag = model.fit_transform(X[:400], y[:400])
+        for dist, target in ((out_of_bag, y[:400]), (model.predict_dist(X[400:]), y[400:])):
+            lower, upper = np.moveaxis(dist.interval([0.5, 0.9]), 1, 0)
+            covered = np.mean((lower <= target[:, np.newaxis]) & (target[:, np.newaxis] <= upper), axis=0)
+            np.testing.assert_allclose(covered, [0.5, 0.9], atol=0.05)
 
 
 def test_no_noise_is_the_plain_spread_of_members():
@@ -113,7 +131,7 @@ def test_heteroscedastic_noise_follows_x_at_the_level_of_equation_9():
     model = clone(same).set_params(noise="heteroscedastic")
     dist = model.fit_transform(X, y)
     assert model.noise_scale_ == same.noise_scale_
-    scale = model.predict_dist(X).aleatoric().scale
+    scale = model.predict_dist(X).aleatoric().scale / model.factor_
     assert np.sqrt(np.mean(scale**2)) == pytest.approx(same.noise_scale_, rel=0.2)
     quiet, loud = model.predict_dist([[0.0, 0, 0], [1.9, 0, 0]]).aleatoric().scale
     assert loud > 1.8 * quiet
@@ -123,6 +141,16 @@ def test_heteroscedastic_noise_follows_x_at_the_level_of_equation_9():
     model.set_params(estimator=DecisionTreeRegressor()).fit(X, y)
     scale = model.predict_dist(X).aleatoric().scale
     assert scale.std() < 0.15 * scale.mean()
+
+
+def test_rows_beyond_the_sample_of_the_noise_model_have_their_own_scale(monkeypatch):
+    X, y = heteroscedastic_world(600)
+    model = BootstrapRegressor(LinearRegression(), 10, noise="heteroscedastic", random_state=0)
+    every = model.fit_transform(X, y).aleatoric().scale
+    monkeypatch.setattr(_bootstrap, "MOST_ROWS", 300)
+    scale = model.fit_transform(X, y).aleatoric().scale
+    assert len(np.unique(scale)) > 500
+    assert np.corrcoef(scale, every)[0, 1] > 0.7
 
 
 ENSEMBLES = [
@@ -154,12 +182,13 @@ def test_a_forest_is_fitted_once_and_its_members_used(ensemble):
         excess.append(max((target - mean) ** 2 - variance, 0))
         assert oob.loc[j] == pytest.approx(mean)
         factor = 1 + 1 / len(unseen) - 1 / 40
-        assert oob.epistemic_scale[j] == pytest.approx(np.sqrt(variance * factor))
+        assert oob.epistemic_scale[j] == pytest.approx(model.factor_ * np.sqrt(variance * factor))
     assert model.noise_scale_**2 == pytest.approx(np.mean(excess))
     dist = model.predict_dist(X)
     assert np.allclose(dist.loc, model.model_.predict(X))
-    assert np.allclose(dist.scale**2, members.var(axis=1, ddof=1) + model.noise_scale_**2)
-    assert np.all(dist.df == 40)
+    variance = members.var(axis=1, ddof=1) + model.noise_scale_**2
+    assert np.allclose(dist.scale**2, model.factor_**2 * variance)
+    assert np.all(dist.df == model.df_)
 
 
 def test_a_forest_without_bootstrap_is_cross_fitted():
@@ -170,7 +199,8 @@ def test_a_forest_without_bootstrap_is_cross_fitted():
     error = y - oob.mean()
     assert np.mean(error**2) > 0.3
     assert np.mean((y - model.predict(X)) ** 2) < 1e-20
-    assert model.noise_scale_**2 == pytest.approx(np.maximum(error**2 - oob.epistemic_scale**2, 0).mean())
+    variance = (oob.epistemic_scale / model.factor_) ** 2
+    assert model.noise_scale_**2 == pytest.approx(np.maximum(error**2 - variance, 0).mean())
     assert BootstrapRegressor(forest, random_state=0).fit(X, y).noise_scale_ == model.noise_scale_
     members = BootstrapRegressor(forest, noise=None, random_state=0).fit_transform(X, y)
     assert np.mean((y - members.mean()) ** 2) > 0.3
@@ -178,7 +208,15 @@ def test_a_forest_without_bootstrap_is_cross_fitted():
 
 @pytest.mark.parametrize("child", [BaggingRegressor(DecisionTreeRegressor()), DecisionTreeRegressor()])
 @pytest.mark.parametrize("noise", ["homoscedastic", "heteroscedastic", None])
-def test_rows_that_too_few_members_left_out_get_a_second_opinion(child, noise):
+def test_rows_that_too_few_members_left_out_get_a_second_opinion(child, noise, monkeypatch):
+    refitted = []
+    refit = BootstrapRegressor._refit_without_rows
+
+    def recorded(self, data, oob, seed):
+        refitted.append(np.flatnonzero(self._too_few_oob(data, oob)))
+        return refit(self, data, oob, seed)
+
+    monkeypatch.setattr(BootstrapRegressor, "_refit_without_rows", recorded)
     X, y = heteroscedastic_world(150)
     model = BootstrapRegressor(child, 10, noise=noise, random_state=0)
     oob = model.fit_transform(X, y)
@@ -186,7 +224,7 @@ def test_rows_that_too_few_members_left_out_get_a_second_opinion(child, noise):
     assert np.array_equal(model.predict_interval(X), plain.predict_interval(X))
     if noise is None:
         return
-    too_few_oob = np.flatnonzero(oob.df == 10)  # predicted by all members of the second set
+    (too_few_oob,) = refitted
     assert 0 < len(too_few_oob) < 30
     assert np.abs((y - oob.loc)[too_few_oob]).mean() > 3 * np.abs((y - plain.predict(X))[too_few_oob]).mean()
     moved = y.copy()

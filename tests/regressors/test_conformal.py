@@ -17,7 +17,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from skuq.distributions import ConformalPredictive, Normal, Quantiles
+from skuq.distributions import Normal, Quantiles
+from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
 from skuq.metrics import get_scorer
 from skuq.prediction import predict_dist
@@ -70,7 +71,7 @@ def test_bounds_are_order_statistics_of_scores(finished, method, symmetric):
 
 def test_an_unfrozen_model_sees_only_the_training_rows():
     X, y = linear_world(100)
-    model = ConformalRegressor(Ridge(), calibration_size=0.3, random_state=0).fit(X, y)
+    model = ConformalRegressor(Ridge(), held_out_size=0.3, random_state=0).fit(X, y)
     rows = model.calibration_rows_
     assert model.n_calibration_ == len(rows) == 30
     assert (np.diff(rows) > 0).all()
@@ -79,10 +80,10 @@ def test_an_unfrozen_model_sees_only_the_training_rows():
     held_out = ConformalRegressor(FrozenEstimator(plain)).fit(X[rows], y[rows])
     assert np.array_equal(held_out.predict_interval(X), model.predict_interval(X))
     assert np.array_equal(held_out.calibration_rows_, np.arange(30))
-    other = ConformalRegressor(Ridge(), calibration_size=0.3, random_state=4).fit(X, y)
+    other = ConformalRegressor(Ridge(), held_out_size=0.3, random_state=4).fit(X, y)
     assert not np.array_equal(other.calibration_rows_, rows)
     for n, size, expected in ((100, 0.001, 1), (100, 0.999, 99), (100, np.int64(7), 7), (2, 0.25, 1)):
-        model.set_params(calibration_size=size).fit(X[:n], y[:n])
+        model.set_params(held_out_size=size).fit(X[:n], y[:n])
         assert model.n_calibration_ == expected
 
 
@@ -173,7 +174,7 @@ def test_few_rows_leave_few_levels(finished):
     for rows, symmetric, highest in ((2, True, 0.83), (4, True, 0.9), (4, False, 0.8), (19, False, 0.95)):
         regressor = ConformalRegressor(model, "cqr", symmetric=symmetric).fit(X[:rows], y[:rows])
         assert regressor.predict_dist(X_new).levels[[0, -1]] == pytest.approx([1 - highest, highest])
-    one = ConformalRegressor(clone(QUANTILES), "cqr", symmetric=False, calibration_size=1, random_state=0)
+    one = ConformalRegressor(clone(QUANTILES), "cqr", symmetric=False, held_out_size=1, random_state=0)
     with pytest.raises(ValueError, match=r"needs more calibration rows, got .* total weight of 1"):
         one.fit(X, y).predict_dist(X_new)
 
@@ -250,9 +251,9 @@ def test_pickle(finished, method):
         ({"symmetric": 1}, ValueError, "`symmetric` must be one of True, False"),
         ({"cv": "kfold"}, ValueError, "`cv` must be one of 'last', got 'kfold'"),
         ({"cv": 1}, ValueError, "`cv` must be at least 2"),
-        ({"calibration_size": 0.0}, ValueError, "`calibration_size` must be positive"),
-        ({"calibration_size": 1.0}, ValueError, "share strictly between 0 and 1"),
-        ({"calibration_size": 80}, ValueError, "must leave rows to train on, got 80 of 80"),
+        ({"held_out_size": 0.0}, ValueError, "`held_out_size` must be positive"),
+        ({"held_out_size": 1.0}, ValueError, "share strictly between 0 and 1"),
+        ({"held_out_size": 80}, ValueError, "must leave rows to train on, got 80 of 80"),
         ({"group_by": ["a"]}, TypeError, "`group_by` must be a callable X -> labels, a column name"),
         ({"group_by": True}, TypeError, "`group_by` must be"),
         ({"rare_groups": "drop"}, ValueError, "`rare_groups` must be one of 'raise', 'pool'"),
@@ -271,10 +272,10 @@ def test_bad_parameters(params, error, words):
     ("params", "words"),
     [
         (
-            {"cv": ShuffleSplit(1), "calibration_size": 0.3},
-            "`calibration_size` must be 0.25 with `cv`, got 0.3",
+            {"cv": ShuffleSplit(1), "held_out_size": 0.3},
+            "`held_out_size` must be 0.25 with `cv`, got 0.3",
         ),
-        ({"frozen": True, "calibration_size": 20}, "`calibration_size` must be 0.25 with a FrozenEstimator"),
+        ({"frozen": True, "held_out_size": 20}, "`held_out_size` must be 0.25 with a FrozenEstimator"),
         ({"frozen": True, "cv": ShuffleSplit(1)}, "`cv` must be None with a FrozenEstimator"),
         ({"rare_groups": "pool"}, "`rare_groups` must be 'raise' without `group_by`, got 'pool'"),
         ({"min_group_size": 5}, "`min_group_size` must be 10 without `group_by`, got 5"),
@@ -283,7 +284,7 @@ def test_bad_parameters(params, error, words):
 def test_an_option_without_effect_raises(params, words):
     X, y = linear_world(80)
     estimator = FrozenEstimator(Ridge().fit(X, y)) if params.pop("frozen", False) else Ridge()
-    defaults = {"calibration_size": np.float64(0.25), "min_group_size": np.int64(10), "rare_groups": "raise"}
+    defaults = {"held_out_size": np.float64(0.25), "min_group_size": np.int64(10), "rare_groups": "raise"}
     with pytest.raises(ValueError, match=words):
         ConformalRegressor(estimator, **params).fit(X, y)
     for given in ({"estimator": FrozenEstimator(Ridge().fit(X, y))}, {"cv": ShuffleSplit(1)}):
@@ -346,7 +347,7 @@ def test_predictions_that_cannot_be_ranked():
 
 def test_the_last_rows_calibrate():
     X, y = linear_world(100)
-    last = ConformalRegressor(LinearRegression(), cv="last", calibration_size=30).fit(X, y)
+    last = ConformalRegressor(LinearRegression(), cv="last", held_out_size=30).fit(X, y)
     assert_array_equal(last.calibration_rows_, np.arange(70, 100))
     given = ConformalRegressor(LinearRegression(), cv=[(np.arange(70), np.arange(70, 100))]).fit(X, y)
     assert_array_equal(last.predict_interval(X), given.predict_interval(X))
@@ -434,7 +435,7 @@ def test_coverage_on_real_data(shared_data, name):
     }
     for method, estimator in models.items():
         scaled = make_pipeline(StandardScaler(), estimator)
-        model = ConformalRegressor(scaled, method, calibration_size=0.4, random_state=0).fit(X, y)
+        model = ConformalRegressor(scaled, method, held_out_size=0.4, random_state=0).fit(X, y)
         n, m = model.n_calibration_, len(y_new)
         # both sets are finite: variance of a mean of m rows and of the coverage of n calibration rows
         tolerance = 3.5 * np.sqrt(0.09 / m + 0.09 / n)

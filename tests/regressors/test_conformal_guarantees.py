@@ -119,7 +119,7 @@ def test_each_bound_alone_covers_by_the_law(models, method, coverage, n_cal, n_s
 
 @pytest.mark.laws
 def test_a_model_that_is_fitted_anew_obeys_the_law_too():
-    model = ConformalRegressor(LinearRegression(), calibration_size=19)
+    model = ConformalRegressor(LinearRegression(), held_out_size=19)
     counts = []
     for index in range(300):
         X, y = world(60 + N_TEST, np.random.default_rng((7, index)))

@@ -13,7 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq.exceptions import SmallSampleWarning
-from skuq.prediction import BoxRegion, EllipsoidRegion, predict_dist
+from skuq.prediction import predict_dist
+from skuq.prediction._regions import BoxRegion, EllipsoidRegion
 from skuq.regressors import (
     ConformalRegionRegressor,
     LeastSquaresRegressor,
@@ -74,13 +75,13 @@ def test_nine_rows_are_enough_at_ninety_percent():
 
 def test_boxes_are_narrower_than_one_interval_per_target():
     X, y = world(1000)
-    fitted = model(calibration_size=500).fit(X, y)
+    fitted = model(held_out_size=500).fit(X, y)
     dist = fitted.predict_dist(X[fitted.calibration_rows_])
     scores = np.sort(np.abs(y[fitted.calibration_rows_] - dist.mean()) / dist.std(), axis=0)
     rank = int(np.ceil((1 - 0.1 / 3) * 501))
     new = fitted.predict_dist(X[:1])
     bonferroni = 2 * scores[rank - 1] * new.std()[0]
-    width = np.diff(fitted.predict_interval(X[:1])[0], axis=1)[:, 0]
+    width = np.diff(fitted.predict_interval(X[:1])[0], axis=0)[0]
     assert np.prod(width / bonferroni) ** (1 / 3) < 0.97
     X, y = world(600, rho=0.95)  # ellipsoids of correlated errors are smaller than boxes
     box, ellipsoid = (model(shape=shape).fit(X, y).predict_region(X) for shape in ("box", "ellipsoid"))
@@ -181,8 +182,8 @@ def test_results_are_reproducible():
         ({"shape": "sphere"}, {}, "`shape` must be one of"),
         ({"method": "jackknife+"}, {}, "`method` must be one of"),
         ({"cv": KFold(3)}, {}, "must give one split"),
-        ({"cv": ShuffleSplit(1), "calibration_size": 5}, {}, "`calibration_size` must be 0.25"),
-        ({"method": "cv+", "calibration_size": 5}, {}, "`calibration_size` must be 0.25"),
+        ({"cv": ShuffleSplit(1), "held_out_size": 5}, {}, "`held_out_size` must be 0.25"),
+        ({"method": "cv+", "held_out_size": 5}, {}, "`held_out_size` must be 0.25"),
         ({}, {"groups": np.zeros(60)}, "without regard to groups"),
         ({"estimator": [LINEAR]}, {}, "a list of 3"),
         ({"estimator": FrozenEstimator(JOINT), "method": "cv+"}, {}, "must not be frozen"),

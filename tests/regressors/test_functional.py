@@ -24,7 +24,7 @@ FUNCTIONALS = {
     "quantile": lambda dist: dist.quantile(0.8),
     "width": lambda dist: dist.interval(0.6)[:, 1] - dist.interval(0.6)[:, 0],
 }
-OPTIONS = {"quantile": {"level": 0.8}, "width": {"coverage": 0.6}}
+OPTIONS = {"quantile": {"levels": 0.8}, "width": {"coverage": 0.6}}
 
 
 def log_std(dist):
@@ -148,9 +148,9 @@ def test_what_is_not_fitted_says_so(data):
     ("options", "message"),
     [
         ({"functional": "variance"}, "`functional` must be one of 'mean', .* got 'variance'"),
-        ({"functional": "quantile", "level": 1.5}, "`level` must lie strictly between 0 and 1"),
+        ({"functional": "quantile", "levels": 1.5}, "`levels` must lie strictly between 0 and 1"),
         ({"functional": "width", "coverage": 90}, "`coverage` must .* Did you mean 0.9"),
-        ({"functional": "std", "level": 0.9}, "`level` must be 0.5 unless `functional` is 'quantile'"),
+        ({"functional": "std", "levels": 0.9}, "`levels` must be 0.5 unless `functional` is 'quantile'"),
         ({"functional": "mean", "coverage": 0.8}, "`coverage` must be 0.9 unless `functional` is 'width'"),
     ],
 )

@@ -84,7 +84,7 @@ def test_marginals_and_points_are_those_of_the_univariate_regressors(estimator):
         assert not np.array_equal(rankdata(in_sample), rankdata(own.pit(y[:, j])))
         assert np.array_equal(dist.marginal(j).quantile(levels), alone.predict_dist(X[:7]).quantile(levels))
         assert np.array_equal(joint.predict(X)[:, j], alone.predict(X))
-        assert np.array_equal(joint.predict_interval(X, 0.8)[:, j], alone.predict_interval(X, 0.8))
+        assert np.array_equal(joint.predict_interval(X, 0.8)[:, :, j], alone.predict_interval(X, 0.8))
         assert np.array_equal(joint.predict_quantiles(X, levels)[:, j], alone.predict_quantiles(X, levels))
 
 
@@ -116,8 +116,8 @@ def test_simultaneous_intervals_contain_all_targets():
     X, y = world(1500)
     fitted = model().fit(X[:500], y[:500])
     bounds = fitted.predict_interval(X[500:], 0.9, simultaneous=True)
-    inside = ((bounds[..., 0] <= y[500:]) & (y[500:] <= bounds[..., 1])).all(axis=1)
-    assert bounds.shape == (1000, 3, 2)
+    inside = ((bounds[:, 0] <= y[500:]) & (y[500:] <= bounds[:, 1])).all(axis=1)
+    assert bounds.shape == (1000, 2, 3)
     assert inside.mean() == pytest.approx(0.9, abs=0.03)
 
 
@@ -388,7 +388,7 @@ def test_one_calibration_per_horizon(series, training):
     inside, together = [], []
     for X, y in stream(model, series):
         bounds = model.predict_interval(X)
-        inside.append((bounds[..., 0] <= y) & (y <= bounds[..., 1]))
+        inside.append((bounds[:, 0] <= y) & (y <= bounds[:, 1]))
         together.append(np.abs(y - points.predict(X)) <= pooled)
     coverage = np.mean(inside, axis=(0, 1))
     assert coverage.min() >= 0.88
@@ -408,7 +408,7 @@ def test_the_distribution_of_a_path_and_its_sum(series, training):
     for X, y in stream(model, series, n_horizons=4, every=6):
         joint = model.predict_dist(X)
         bounds = joint.interval(0.9)
-        inside.append((bounds[..., 0] <= y) & (y <= bounds[..., 1]))
+        inside.append((bounds[:, 0] <= y) & (y <= bounds[:, 1]))
         lower, upper = joint.linear(np.ones(4)).interval(0.9).T
         of_sum.append((lower <= y.sum(axis=1)) & (y.sum(axis=1) <= upper))
         half = 1.645 * np.sqrt((joint.std() ** 2).sum(axis=1))
@@ -430,7 +430,7 @@ def test_each_target_gets_its_own_rows(training):
     wanted = [ConformalRegressor(one).fit(X, column) for one, column in zip(estimators, y.T, strict=True)]
     wanted[0].partial_fit(X[1:10:2], y[1:10:2, 0], sample_weight=weight[1::2])
     wanted[2].partial_fit(X[:10], y[:10, 2], sample_weight=weight)
-    expected = np.stack([one.predict_interval(X, 0.8) for one in wanted], axis=1)
+    expected = np.stack([one.predict_interval(X, 0.8) for one in wanted], axis=2)
     assert_array_equal(model.predict_interval(X, 0.8), expected)
 
 

@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skuq.distributions import Normal
 from skuq.regressors import LeastSquaresRegressor
-from skuq.simulation import KnownProcess, PointwiseCoverage, simulate_coverage
+from skuq.simulation import KnownProcess, simulate_coverage
+from skuq.simulation._pointwise_coverage import PointwiseCoverage
 from tests.simulation.processes import Oracle, line, linear_process
 
 pytestmark = pytest.mark.filterwarnings("ignore:coverage at a row:skuq.exceptions.SmallSampleWarning")
@@ -27,8 +28,8 @@ def made_up(prediction, confidence, level):
         coverage=level,
         X_test=np.zeros((n, 1)),
         truth=Normal(np.zeros(n), 1.0),
-        prediction_coverages=prediction,
-        confidence_coverages=confidence,
+        prediction_coverage=prediction,
+        confidence_coverage=confidence,
         prediction_width=np.ones(n),
         confidence_width=np.ones(n),
         bias=np.zeros(n),
@@ -107,7 +108,8 @@ def test_a_row_of_the_frame_is_a_test_row(result):
         n_test=3,
         random_state=0,
     )
-    one = simulate_coverage(Oracle(process.truth), process, n_simulations=2, confidence=False, random_state=0)
+    options = {"n_simulations": 2, "confidence_intervals": False, "random_state": 0}
+    one = simulate_coverage(Oracle(process.truth), process, **options)
     assert list(one.to_frame().index) == ["row 0", "row 1", "row 2"]
     assert list(one.to_frame().columns) == ["picf", "prediction_width", "bias", "spread"]
 
@@ -115,7 +117,7 @@ def test_a_row_of_the_frame_is_a_test_row(result):
 def test_without_confidence_intervals_what_needs_them_raises():
     one = made_up(np.full((3, 4), 0.9), None, 0.9)
     for refused in (lambda: one.cicf, lambda: one.cicp, lambda: one.brier_score("confidence")):
-        with pytest.raises(ValueError, match="the result has no confidence intervals"):
+        with pytest.raises(ValueError, match=r"^the result has no confidence intervals"):
             refused()
     assert one.summary().index.to_list() == [("prediction", 0.9)]
 

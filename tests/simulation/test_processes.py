@@ -198,7 +198,7 @@ def test_coverage_of_each_simulation_is_the_metric(line_data):
         dist = LeastSquaresRegressor().fit(*process.training_set(s)).predict_dist(process.X_test_)
         assert result.picp[s] == prediction_interval_coverage(process.y_test_, dist, coverage=0.8)
     assert abs(result.picp.mean() - 0.8) < 0.05
-    assert result.confidence_coverages is None
+    assert result.confidence_coverage is None
     assert result.bias is None
 
 
@@ -218,7 +218,7 @@ def test_what_one_target_a_row_cannot_answer_raises(line_data):
     assert_allclose(table["mean_coverage"], result.picp.mean())
     assert list(result.to_frame().columns) == ["prediction_width", "spread"]
     # the reason: single targets are covered or not, so that perfect intervals would score badly
-    share = result.prediction_coverages.mean(axis=0)
+    share = result.prediction_coverage.mean(axis=0)
     assert np.square(share - 0.9).mean() == pytest.approx(0.09, abs=0.03)
 
 
@@ -228,8 +228,8 @@ def test_confidence_intervals_are_refused_before_the_first_fit(line_data):
             raise AssertionError
 
     process = SplitData(*line_data, n_train=40, n_test=200, random_state=0)
-    with pytest.raises(ValueError, match="`confidence` must be 'auto' or False for a SplitData"):
-        simulate_coverage(NeverFitted(), process, confidence=True)
+    with pytest.raises(ValueError, match="`confidence_intervals` must be 'auto' or False for a SplitData"):
+        simulate_coverage(NeverFitted(), process, confidence_intervals=True)
     with pytest.raises(ValueError, match=r"this SplitData has .*`n_simulations` must be at most 45"):
         simulate_coverage(NeverFitted(), process, n_simulations=46)
 

@@ -1,3 +1,4 @@
+import re
 import warnings
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import skuq
 from skuq.distributions import Empirical, Normal, ScipyDistribution, StudentT
 from skuq.exceptions import NoDecompositionError, NotProbabilisticError, SmallSampleWarning
 from skuq.regressors import BootstrapRegressor, ConformalRegressor, LeastSquaresRegressor
@@ -65,8 +67,8 @@ def test_units_change_widths_and_nothing_else():
         lambda X: Normal(5 + 2 * X[:, 0], 0.2), uniform, n_train=25, n_test=50, random_state=0
     )
     before, after = (study(LeastSquaresRegressor(), process) for process in (linear_process(), other))
-    assert_allclose(after.prediction_coverages, before.prediction_coverages, atol=1e-9)
-    assert_array_equal(after.confidence_coverages, before.confidence_coverages)
+    assert_allclose(after.prediction_coverage, before.prediction_coverage, atol=1e-9)
+    assert_array_equal(after.confidence_coverage, before.confidence_coverage)
     assert_allclose(after.prediction_width, 2 * before.prediction_width)
     assert_allclose(after.bias, 2 * before.bias, atol=1e-9)
 
@@ -86,8 +88,8 @@ def test_every_simulation_has_its_own_seeds_nested_ones_too():
 
 def test_the_first_simulations_are_those_of_a_smaller_study():
     small, large = (study(BayesianRidge(), n_simulations=n) for n in (4, 9))
-    assert_array_equal(large.prediction_coverages[:4], small.prediction_coverages)
-    assert_array_equal(large.confidence_coverages[:4], small.confidence_coverages)
+    assert_array_equal(large.prediction_coverage[:4], small.prediction_coverage)
+    assert_array_equal(large.confidence_coverage[:4], small.confidence_coverage)
 
 
 def test_the_seed_of_training_leaves_the_data_alone():
@@ -103,7 +105,7 @@ def test_the_seed_of_training_leaves_the_data_alone():
 def test_jobs_change_no_number():
     estimator = BootstrapRegressor(LinearRegression(), 10)
     one, two = (study(estimator, n_jobs=n_jobs) for n_jobs in (1, 2))
-    for name in ("prediction_coverages", "confidence_coverages", "prediction_width", "bias", "spread"):
+    for name in ("prediction_coverage", "confidence_coverage", "prediction_width", "bias", "spread"):
         assert_array_equal(getattr(one, name), getattr(two, name))
 
 
@@ -112,8 +114,8 @@ def test_jobs_change_no_number():
 
 def test_single_coverages_have_no_axis():
     one, many = (study(LeastSquaresRegressor(), coverage=c) for c in (0.8, [0.8]))
-    assert one.prediction_coverages.shape == one.confidence_coverages.shape == (5, 50)
-    assert many.prediction_coverages.shape == many.confidence_coverages.shape == (5, 50, 1)
+    assert one.prediction_coverage.shape == one.confidence_coverage.shape == (5, 50)
+    assert many.prediction_coverage.shape == many.confidence_coverage.shape == (5, 50, 1)
     assert_array_equal(one.prediction_width, many.prediction_width[:, 0])
     assert one.coverage == 0.8
     assert_array_equal(many.coverage, [0.8])
@@ -151,15 +153,15 @@ def test_least_squares_covers_at_each_x_and_bayesian_ridge_does_not():
 def test_without_a_decomposition_there_are_no_confidence_intervals():
     conformal = ConformalRegressor(LinearRegression())
     result = study(conformal, linear_process(60))
-    assert result.confidence_coverages is None
+    assert result.confidence_coverage is None
     assert result.claimed_spread is None
     with pytest.raises(NoDecompositionError, match="does not separate") as caught:
-        study(conformal, linear_process(60), confidence=True)
+        study(conformal, linear_process(60), confidence_intervals=True)
     notes = " ".join(caught.value.__notes__)
     assert "ConformalRegressor" in notes
     assert "simulation 0, counted from 0, with random_state=" in notes
-    assert study(LeastSquaresRegressor(), confidence=False).confidence_coverages is None
-    assert study(LeastSquaresRegressor(), confidence=True).confidence_coverages is not None
+    assert study(LeastSquaresRegressor(), confidence_intervals=False).confidence_coverage is None
+    assert study(LeastSquaresRegressor(), confidence_intervals=True).confidence_coverage is not None
 
 
 def test_a_distribution_that_separates_only_at_first():
@@ -252,7 +254,11 @@ def test_constant_targets_work():
         ({"n_simulations": "many"}, TypeError, "`n_simulations` must be an integer"),
         ({"coverage": 90}, ValueError, "`coverage` must lie strictly between 0 and 1.*mean 0.9"),
         ({"coverage": [0.5, 1.0]}, ValueError, "`coverage`"),
-        ({"confidence": "yes"}, ValueError, "`confidence` must be one of 'auto', True, False"),
+        (
+            {"confidence_intervals": "yes"},
+            ValueError,
+            "`confidence_intervals` must be one of 'auto', True, F",
+        ),
         ({"random_state": "seed"}, ValueError, "`random_state`"),
         ({"process": 3}, TypeError, "`process` must be a process of skuq.simulation"),
         ({"process": KnownProcess}, TypeError, "`process` must be an instance, got the class KnownProcess"),
@@ -272,6 +278,22 @@ def test_an_estimator_without_a_distribution_is_refused_before_the_first_fit():
         study(NeverFitted())
     with pytest.raises(TypeError, match="must be an instance"):
         study(LeastSquaresRegressor)
+
+
+def test_the_error_for_ones_own_interval_method_keeps_the_method():
+    class Own(LinearRegression):
+        def predict_interval(self, X):
+            return self.predict(X)[:, np.newaxis] + [-1.0, 1.0]
+
+    with pytest.raises(NotProbabilisticError, match="add a method") as caught:
+        study(Own())
+    (code,) = re.findall(r"skuq\.distributions\.Quantiles\(.*?\)", str(caught.value))
+
+    class Repaired(Own):
+        def predict_dist(self, X):
+            return eval(code, {"skuq": skuq, "bounds": self.predict_interval(X)})
+
+    assert 0 < study(Repaired()).picp.mean() <= 1
 
 
 # ------------------------------------------------------------------------------------------------ progress
@@ -320,7 +342,7 @@ def test_networks_of_many_simulations_are_those_fitted_one_by_one(neural):
         random_state=3,
     )
     assert stacked.spread.min() > 0
-    for name in ("prediction_coverages", "prediction_width", "bias", "spread", "claimed_spread"):
+    for name in ("prediction_coverage", "prediction_width", "bias", "spread", "claimed_spread"):
         assert_allclose(getattr(stacked, name), getattr(alone, name), atol=1e-5)
 
 
@@ -333,9 +355,9 @@ def test_stacked_simulations_of_data_frames_and_in_several_blocks(neural, monkey
         random_state=0,
     )
     net = neural.PNNRegressor((4,), calibration=None, keep_best=False, max_epochs=2)
-    at_once = study(net, process, confidence=False)
+    at_once = study(net, process, confidence_intervals=False)
     monkeypatch.setattr(_fits, "_MOST_BYTES", 2 * 8 * 20 * 2)  # two simulations a call
-    in_blocks = study(net, process, confidence=False)
+    in_blocks = study(net, process, confidence_intervals=False)
     assert _fits.simulations_per_task(net, process.X_test_) > 2
     assert _fits.simulations_per_task(net, process.training_set(0)[0]) == 2
-    assert_allclose(in_blocks.prediction_coverages, at_once.prediction_coverages, atol=1e-5)
+    assert_allclose(in_blocks.prediction_coverage, at_once.prediction_coverage, atol=1e-5)

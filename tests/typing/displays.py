@@ -8,9 +8,10 @@ from typing import Any, assert_type
 from skuq import displays
 from skuq._typing import FloatArray
 from skuq.distributions import Distribution
-from skuq.evaluation import MetricAgreement, UncertaintyReport
+from skuq.evaluation._metric_agreement import MetricAgreement
+from skuq.evaluation._report.table import UncertaintyReport
 from skuq.monitoring import MetricAccumulator
-from skuq.simulation import PointwiseCoverage
+from skuq.simulation._pointwise_coverage import PointwiseCoverage
 
 
 def check_forecasts(model: Any, X: FloatArray, y: FloatArray, dist: Distribution) -> None:

@@ -6,6 +6,7 @@ from typing import assert_type
 
 from skuq import distributions
 from skuq._typing import FloatArray
+from skuq.distributions._level_map import LevelMap
 
 
 def check_one_target(dist: distributions.Distribution, y: FloatArray) -> None:
@@ -56,9 +57,9 @@ def check_families(normal: distributions.Normal, joint: distributions.NormalJoin
     assert_type(joint.marginal(0), distributions.Distribution)
 
 
-def check_maps_and_templates(levels: distributions.LevelMap, y: FloatArray) -> None:
+def check_maps_and_templates(levels: LevelMap, y: FloatArray) -> None:
     assert_type(levels(y), FloatArray)
     assert_type(levels.inverse(y), FloatArray)
-    assert_type(levels.reversed(), distributions.LevelMap)
+    assert_type(levels.reversed(), LevelMap)
     assert_type(distributions.normal_template([[1.0, 0.5], [0.5, 1.0]]), FloatArray)
     assert_type(distributions.rank_template([[0.0, 1.0], [1.0, 0.0]]), FloatArray)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from skuq import classifiers, model_selection, recalibration, regressors
 from skuq._typing import BoolArray, FloatArray
 from skuq.distributions import Distribution, JointDistribution
-from skuq.prediction import PredictionRegion
+from skuq.prediction._regions import PredictionRegion
 
 
 def check_base(model: regressors.BaseUncertaintyRegressor, X: FloatArray, y: FloatArray) -> None:

@@ -9,6 +9,13 @@ import pandas as pd
 from skuq import metrics
 from skuq._typing import FloatArray
 from skuq.distributions import Distribution
+from skuq.metrics._adversarial import AdversarialGroupCalibrationCurve
+from skuq.metrics._average_calibration import CalibrationCurve
+from skuq.metrics._censored_calibration import CoverageBounds
+from skuq.metrics._joint.rank_histogram import JointRankHistogram
+from skuq.metrics._murphy import MurphyCurve
+from skuq.metrics._ucc.compare import CharacteristicsComparison
+from skuq.metrics._ucc.curve import OperatingPoint, UncertaintyCharacteristicsCurve
 
 
 def check_metrics(X: FloatArray, y: FloatArray, dist: Distribution) -> None:
@@ -25,21 +32,19 @@ def check_tables(y: FloatArray, dist: Distribution) -> None:
     assert_type(metrics.conditional_set_coverage(y, dist), pd.DataFrame)
     assert_type(metrics.reliability_table(y, dist), pd.DataFrame)
     assert_type(metrics.survival_calibration_table(y, dist, time=1.0), pd.DataFrame)
-    assert_type(
-        metrics.adversarial_group_calibration_curve(y, dist), metrics.AdversarialGroupCalibrationCurve
-    )
-    assert_type(metrics.interval_coverage_bounds(y, dist), metrics.CoverageBounds)
-    assert_type(metrics.joint_rank_histogram(y, dist), metrics.JointRankHistogram)
-    assert_type(metrics.murphy_curve(y, dist), metrics.MurphyCurve)
-    assert_type(metrics.regression_calibration_curve(y, dist), metrics.CalibrationCurve)
-    assert_type(metrics.uncertainty_characteristics_curve(y, dist), metrics.UncertaintyCharacteristicsCurve)
+    assert_type(metrics.adversarial_group_calibration_curve(y, dist), AdversarialGroupCalibrationCurve)
+    assert_type(metrics.interval_coverage_bounds(y, dist), CoverageBounds)
+    assert_type(metrics.joint_rank_histogram(y, dist), JointRankHistogram)
+    assert_type(metrics.murphy_curve(y, dist), MurphyCurve)
+    assert_type(metrics.regression_calibration_curve(y, dist), CalibrationCurve)
+    assert_type(metrics.uncertainty_characteristics_curve(y, dist), UncertaintyCharacteristicsCurve)
 
 
-def check_curves(curve: metrics.UncertaintyCharacteristicsCurve) -> None:
-    assert_type(metrics.compare_characteristics_curves({"a": curve}), metrics.CharacteristicsComparison)
+def check_curves(curve: UncertaintyCharacteristicsCurve) -> None:
+    assert_type(metrics.compare_characteristics_curves({"a": curve}), CharacteristicsComparison)
     assert_type(curve.area(), float)
-    assert_type(curve.optimum(), metrics.CostOptimum)
-    assert_type(curve.operating_point(miss_rate=0.1), metrics.OperatingPoint)
+    assert_type(curve.optimum(cost=0.5), OperatingPoint)
+    assert_type(curve.operating_point(miss_rate=0.1), OperatingPoint)
 
 
 def check_scorers() -> None:

@@ -9,7 +9,8 @@ from skuq import RecalibratedRegressor, UncertaintyRegressor, get_scorer, predic
 from skuq._typing import BoolArray, FloatArray
 from skuq.datasets import load_concrete, make_chung
 from skuq.distributions import Distribution, Normal
-from skuq.evaluation import UncertaintyReport, uncertainty_report
+from skuq.evaluation import uncertainty_report
+from skuq.evaluation._report.table import UncertaintyReport
 from skuq.metrics import crps_loss, prediction_interval_coverage
 from skuq.prediction import predict_set
 

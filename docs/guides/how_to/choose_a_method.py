@@ -173,6 +173,14 @@ table.T.round(2)
 # a time series, pass a splitter as ``cv`` of ``UncertaintyRegressor``, which then
 # refits the forest on the folds of the splitter.
 #
+# Put an encoder or a scaler before the wrapper:
+# ``make_pipeline(encoder, UncertaintyRegressor(forest))``. The wrapper around the
+# pipeline, ``UncertaintyRegressor(make_pipeline(encoder, forest))``, cannot use
+# out-of-bag rows, because the steps of the pipeline may use the target. It refits the
+# pipeline on folds. With 5000 rows, 100 trees and one core, ``fit`` takes 2.8 s in the
+# first case and 8.7 s in the second, and predicting one row takes 6 ms and 30 ms. Use
+# the second form only for steps that use the target, such as feature selection.
+#
 # Measured on 21 data sets
 # ------------------------
 #

@@ -207,7 +207,7 @@ reports = {
         Normal(dist.mean(), factor * dist.std()),
         metrics=names,
         n_resamples=0,
-        n_simulations=0,
+        n_draws=0,
     )
     for factor in factors
 }

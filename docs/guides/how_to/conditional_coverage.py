@@ -36,7 +36,7 @@ def out_of_fold_intervals(model):
 
 boosting = GradientBoostingRegressor(n_estimators=50, max_depth=4, random_state=0)
 one_width = out_of_fold_intervals(
-    ConformalRegressor(boosting, calibration_size=0.4, random_state=0)
+    ConformalRegressor(boosting, held_out_size=0.4, random_state=0)
 )
 
 # %%
@@ -122,7 +122,7 @@ def frequency(X):
 
 by_group = out_of_fold_intervals(
     ConformalRegressor(
-        boosting, group_by=frequency, calibration_size=0.4, random_state=0
+        boosting, group_by=frequency, held_out_size=0.4, random_state=0
     )
 )
 in_groups = {}
@@ -149,7 +149,7 @@ from skuq.regressors import ResidualRegressor
 
 noise = ResidualRegressor(boosting, random_state=0)
 normalized = out_of_fold_intervals(
-    ConformalRegressor(noise, "normalized", calibration_size=0.4, random_state=0)
+    ConformalRegressor(noise, "normalized", held_out_size=0.4, random_state=0)
 )
 
 # %%

@@ -38,7 +38,7 @@ X.head(3).round(2)
 # -----------
 #
 # The default method, ``"split"``, holds out a quarter of the rows for calibration
-# (``calibration_size``). ``predict_interval`` returns a lower and an upper bound
+# (``held_out_size``). ``predict_interval`` returns a lower and an upper bound
 # per row, and ``predict`` returns the predictions of the wrapped regressor.
 
 from skuq.regressors import ConformalRegressor

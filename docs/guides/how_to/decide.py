@@ -58,8 +58,8 @@ def cost(stock, need):
 
 rows = {}
 for name, dist in forecasts.items():
-    stock = optimal_action(dist, "pinball", level=level)
-    expected = (missing + left_over) * expected_loss(dist, "pinball", level=level)
+    stock = optimal_action(dist, "pinball", levels=level)
+    expected = (missing + left_over) * expected_loss(dist, "pinball", levels=level)
     rows[name] = {
         "expected cost": expected.mean(),
         "cost": cost(stock, y).mean(),
@@ -94,7 +94,7 @@ pd.Series(in_cans).value_counts().sort_index()
 # deposit, this action is the same quantile as above:
 
 searched = optimal_action(forecasts["linear"], cost)
-exact = optimal_action(forecasts["linear"], "pinball", level=level)
+exact = optimal_action(forecasts["linear"], "pinball", levels=level)
 float(np.abs(searched - exact).max())
 
 # %%
@@ -148,7 +148,7 @@ for name, dist in {**forecasts, "mean only": points}.items():
 # for this value:
 
 actions = {
-    name: optimal_action(dist, "pinball", level=level)
+    name: optimal_action(dist, "pinball", levels=level)
     for name, dist in forecasts.items()
 }
 saved = cost(actions["linear"], y) - cost(actions["forest"], y)

@@ -38,7 +38,7 @@ from sklearn.frozen import FrozenEstimator
 from skuq.regressors import FunctionalRegressor
 
 std = FunctionalRegressor(FrozenEstimator(model), "std")
-upper = FunctionalRegressor(FrozenEstimator(model), "quantile", level=0.95)
+upper = FunctionalRegressor(FrozenEstimator(model), "quantile", levels=0.95)
 std.predict(X_test[:3]).round(2)
 
 # %%

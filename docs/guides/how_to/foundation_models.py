@@ -202,7 +202,9 @@ pd.DataFrame(table).T.round(3)
 #
 # A foundation model is a member of a pool like any other estimator. The weights minimize
 # the CRPS of the out-of-fold forecasts, so a member that does not help gets a small
-# weight. In ``fit``, the foundation model makes one prediction for each fold:
+# weight. In ``fit``, the foundation model makes one prediction for each fold.
+# ``set_callbacks(ProgressBar())`` shows the progress of the fit
+# (:ref:`progress-of-a-fit`):
 
 from sklearn.linear_model import BayesianRidge
 

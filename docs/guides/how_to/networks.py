@@ -78,7 +78,9 @@ X.shape, X_new.shape
 # Train
 # -----
 #
-# This code trains an ensemble of ten networks and predicts distributions for new rows:
+# This code trains an ensemble of ten networks and predicts distributions for new rows.
+# ``set_callbacks(ProgressBar())`` shows the progress of the fit
+# (:ref:`progress-of-a-fit`):
 
 from skuq.neural import DeepEnsembleRegressor
 
@@ -165,8 +167,8 @@ mixed.predict_interval(table[:3].assign(group="violet"), 0.9).round(2)
 
 # %%
 # If you use intervals with only one coverage, calibrate at this coverage, for example
-# with ``calibration_coverage=0.8``. Intervals with other coverages then depend on the
-# fitted Student t distribution.
+# with ``coverage=0.8``. Intervals with other coverages then depend on the fitted
+# Student t distribution.
 #
 # Custom modules
 # --------------

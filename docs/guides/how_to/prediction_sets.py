@@ -58,7 +58,7 @@ sets.shape, plain
 # ----------------
 #
 # :class:`~skuq.classifiers.ConformalClassifier` holds out a quarter of the rows
-# (``calibration_size``), stratified by class. A set contains each class whose score
+# (``held_out_size``), stratified by class. A set contains each class whose score
 # ranks low enough among the scores of the calibration labels. For exchangeable rows and
 # any classifier, the sets contain the label with at least the nominal probability, on
 # average over calibration sets.
@@ -129,7 +129,7 @@ by_score
 import pandas as pd
 
 by_class = ConformalClassifier(
-    bayes, group_by="class", calibration_size=0.4, random_state=0
+    bayes, group_by="class", held_out_size=0.4, random_state=0
 ).fit(X, y)
 digit = {}
 for name, model in {"together": conformal, "by class": by_class}.items():

@@ -49,6 +49,9 @@ search.fit(X, y)
 print(f"CRPS {-search.best_score_:.3f}", search.best_params_, sep="\n")
 
 # %%
+# ``set_callbacks(ProgressBar())`` shows the progress of the search
+# (:ref:`progress-of-a-fit`).
+#
 # The plot shows the CRPS of all candidates. The CRPS is smallest with the two
 # relevant features. With two features, ``LinearRegression`` is better than
 # ``BayesianRidge``, because ``UncertaintyRegressor`` treats the two models

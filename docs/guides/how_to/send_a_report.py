@@ -32,6 +32,8 @@ report = HTMLReport.from_estimator(model, X_test, y_test, groups=sex_test)
 report
 
 # %%
+# ``verbose=1`` writes the progress of the report to stderr.
+#
 # The first section describes each problem in plain words and recommends a next step
 # and the class that corrects the problem. The findings are also available in Python:
 
@@ -82,7 +84,7 @@ import sys
 
 command = [sys.executable, "-m", "skuq", "report", "forecasts.csv", "--y", "rings"]
 command += ["--loc", "mean", "--scale", "std", "--groups", "sex", "-o", "page.html"]
-command += ["--resamples", "100", "--simulations", "50"]
+command += ["--resamples", "100", "--draws", "50"]
 result = subprocess.run(
     command, cwd=folder, capture_output=True, text=True, check=False
 )

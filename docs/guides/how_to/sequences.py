@@ -97,6 +97,8 @@ table
 # and so on. :class:`~skuq.regressors.MultiOutputUncertaintyRegressor` fits and
 # calibrates one regressor per horizon. One calibration for all horizons would give
 # intervals that are too wide at the first horizon and too narrow at the last horizon.
+# ``set_callbacks(ProgressBar())`` shows the progress of the fit
+# (:ref:`progress-of-a-fit`).
 
 from skuq.regressors import MultiOutputUncertaintyRegressor
 

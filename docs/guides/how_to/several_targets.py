@@ -43,6 +43,8 @@ X_new, y_new = draw(500)
 # The estimator is any regressor, or a list with one regressor per target. Regressors
 # that are not from skuq are wrapped in :class:`~skuq.regressors.UncertaintyRegressor`.
 # The names of the targets come from the DataFrame.
+# ``set_callbacks(ProgressBar())`` shows the progress of the fit
+# (:ref:`progress-of-a-fit`).
 
 from skuq.regressors import MultiOutputUncertaintyRegressor
 
@@ -138,7 +140,7 @@ pd.Series(crps).round(2)
 # determines the widths:
 
 bounds = model.predict_interval(X_new, 0.9, simultaneous=True)
-inside = (bounds[..., 0] <= y_new) & (y_new <= bounds[..., 1])
+inside = (bounds[:, 0] <= y_new) & (y_new <= bounds[:, 1])
 float(inside.all(axis=1).mean())
 
 # %%

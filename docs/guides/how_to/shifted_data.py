@@ -129,7 +129,7 @@ linear = LinearRegression()
 coverage = {}
 for name, density_ratio in {"without": None, "with": ratio}.items():
     model = ConformalRegressor(
-        linear, density_ratio=density_ratio, calibration_size=0.5, random_state=0
+        linear, density_ratio=density_ratio, held_out_size=0.5, random_state=0
     )
     scores = shift_curve(
         model, X, y, shift=Tilt(direction), severities=[1.0], scoring="picp", cv=10

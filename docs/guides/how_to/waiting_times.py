@@ -51,11 +51,18 @@ print(f"{len(X)} patients, {event.mean():.0%} of the events were observed")
 
 # %%
 # The target is an array of numbers. ``event`` is True for an observed time. Pass
-# ``event`` to ``fit`` and to the metrics, like ``sample_weight``. Cross-validation
-# splits it along with the rows.
+# ``event`` to ``fit``, like ``sample_weight``. Cross-validation splits it along with
+# the rows. These metrics also take ``event``: ``ipcw_crps_loss``,
+# ``ipcw_brier_loss``, ``localized_crps_loss``, ``nll_loss``, ``concordance_score``,
+# ``interval_coverage_bounds``, ``survival_calibration_table`` and
+# ``regression_calibration_curve``. The other metrics, such as ``crps_loss``, treat
+# every time as observed, so they do not take ``event``.
 #
 # 1. Fit
 # ------
+#
+# ``set_callbacks(ProgressBar())`` shows the progress of the fit
+# (:ref:`progress-of-a-fit`).
 
 boosting = CensoredBoostingRegressor(random_state=0)
 boosting.fit(X[train], days[train], event=event[train])

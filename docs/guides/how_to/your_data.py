@@ -57,8 +57,9 @@ by_row.predict_interval(X[:3], 0.9).round(2)
 
 # %%
 # An estimator that requires numeric input raises its own error for categorical columns.
-# Put an encoder at the start of the Pipeline, for example
+# Put an encoder before the wrapper, in a pipeline. An example of an encoder is
 # ``make_column_transformer((OrdinalEncoder(), ["kind"]), remainder="passthrough")``.
+# :doc:`/how-to/choose_a_method` has the cost of an encoder inside the wrapper.
 # ``MixtureRegressor()`` and the networks of :mod:`skuq.neural` need no encoder: they
 # accept data frames with strings, categories, dates and missing values.
 #

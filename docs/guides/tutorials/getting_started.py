@@ -314,6 +314,17 @@ pool.out_of_fold_crps_.round(3)
 # beforehand which member is best. :doc:`/explanation/pools` explains the weights, and
 # :doc:`/replications/real-data` lists the time of each member.
 #
+# .. _progress-of-a-fit:
+#
+# The progress of a long fit
+# --------------------------
+#
+# All estimators of skuq have the method ``set_callbacks``. For example, ``fit`` of
+# ``MixtureRegressor().set_callbacks(ProgressBar())`` shows progress bars. Import
+# ``ProgressBar`` from ``sklearn.callback``. The bars need scikit-learn 1.9 or newer and
+# the package rich. Without them, pass ``verbose=1``: the estimator then prints lines
+# while ``fit`` works.
+#
 # Next steps
 # ----------
 #

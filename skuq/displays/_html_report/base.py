@@ -19,7 +19,7 @@ from skuq.displays._html_report.figures import Figure
 from skuq.displays._html_report.files import write_together
 from skuq.displays._html_report.measure import Diagnostics
 from skuq.displays._html_report.page import check_jinja2, models_of, render, summaries_of, to_json, values_of
-from skuq.evaluation import UncertaintyReport
+from skuq.evaluation._report.table import UncertaintyReport
 
 Parts = Mapping[str, Mapping[str, pd.DataFrame]]
 

@@ -19,8 +19,8 @@ from skuq._versioned import __version__
 from skuq.displays._html_report.advice import Finding, plain_words
 from skuq.displays._html_report.figures import SIZE, Figure
 from skuq.displays._html_report.measure import is_of_periods, part_label, sides
-from skuq.evaluation import UncertaintyReport
 from skuq.evaluation._internal import RowFormat, won_by
+from skuq.evaluation._report.table import UncertaintyReport
 
 MARKS = {"wrong": "Wrong", "note": "Note", "good": "Good"}
 NUMBERS = ("value", "low", "high", "calibrated", "calibrated_low", "calibrated_high")

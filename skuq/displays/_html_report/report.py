@@ -51,7 +51,8 @@ from skuq.displays._html_report.sources import (
     taken,
 )
 from skuq.distributions import Distribution, concat
-from skuq.evaluation import UncertaintyReport, uncertainty_report
+from skuq.evaluation import uncertainty_report
+from skuq.evaluation._report.table import UncertaintyReport
 
 MOST_DRAWN_ROWS = 100_000_000
 """Maximum number of rows times resamples, if the number of resamples is not given."""
@@ -119,8 +120,7 @@ class HTMLReport(Page):
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=500)
     >>> y = x + rng.normal(size=500)
-    >>> dist = Normal(x, np.full(500, 0.6))
-    >>> report = HTMLReport.from_predictions(y, dist, n_resamples=20, n_simulations=20)
+    >>> report = HTMLReport.from_predictions(y, Normal(x, np.full(500, 0.6)), n_resamples=20, n_draws=20)
     >>> report.findings["model"][0].title
     'The intervals are too narrow'
     >>> [tool.name for tool in report.findings["model"][0].tools]
@@ -139,7 +139,7 @@ class HTMLReport(Page):
         groups: Any = None,
         time: Any = None,
         n_resamples: int | None = None,
-        n_simulations: int | None = None,
+        n_draws: int | None = None,
         random_state: int | None = 0,
         title: str = "Uncertainty report",
         created: datetime | str | None = None,
@@ -168,11 +168,11 @@ class HTMLReport(Page):
         n_resamples : int, default=None
             Number of bootstrap resamples for the intervals; 0 omits the intervals. None means 300, and fewer
             for more than 300 000 rows, at least 20.
-        n_simulations : int, default=None
+        n_draws : int, default=None
             Number of draws of targets from the forecasts; 0 omits the range of calibrated models. None means
             100, and fewer for more than a million rows, at least 20.
         random_state : int or None, default=0
-            Seed of resamples and simulations.
+            Seed of the resamples and the draws.
         title : str, default="Uncertainty report"
             Title of the page.
         created : datetime or str, default=None
@@ -197,7 +197,7 @@ class HTMLReport(Page):
             coverage=level,
             sample_weight=sample_weight,
             n_resamples=_draws(n_resamples, "n_resamples", 300, n),
-            n_simulations=_draws(n_simulations, "n_simulations", 100, n),
+            n_draws=_draws(n_draws, "n_draws", 100, n),
             random_state=random_state,
             verbose=verbose,
         )
@@ -219,7 +219,7 @@ class HTMLReport(Page):
             for by, each in parts.items()
         }
         options = {"coverage": level, "random_state": random_state}
-        options |= {"n_resamples": n_resamples, "n_simulations": n_simulations}
+        options |= {"n_resamples": n_resamples, "n_draws": n_draws}
         trace = {
             "Call": call_text("from_predictions", "y_true, y_pred", options),
             **(origin or {}),

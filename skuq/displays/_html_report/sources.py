@@ -10,7 +10,7 @@ import pandas as pd
 
 from skuq._sklearn_compat import is_classifying, safe_indexing
 from skuq.displays._html_report.page import models_of
-from skuq.evaluation import UncertaintyReport
+from skuq.evaluation._report.table import UncertaintyReport
 from skuq.prediction import predict_dist
 from skuq.prediction._predict_set import class_proba
 

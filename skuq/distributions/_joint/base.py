@@ -364,15 +364,15 @@ class JointDistribution(JointPoints["JointDistribution"]):
 
         Returns
         -------
-        bounds : ndarray of shape (n, d, 2)
-            Lower bounds ``bounds[..., 0]`` and upper bounds ``bounds[..., 1]``, in the units of the targets.
+        bounds : ndarray of shape (n, 2, d)
+            Lower bounds ``bounds[:, 0]`` and upper bounds ``bounds[:, 1]``, in the units of the targets.
         """
         level = check_single_coverage(coverage)
         if not simultaneous:
-            return np.stack([marginal.interval(level) for marginal in self.marginals()], axis=1)
+            return np.stack([marginal.interval(level) for marginal in self.marginals()], axis=2)
         tail = (1.0 - self._box(level)) / 2.0
         bounds = [(marginal._ppf(tail), marginal._isf(tail)) for marginal in self.marginals()]
-        return np.moveaxis(np.asarray(bounds), 2, 0)
+        return np.asarray(bounds).T
 
     def sample(self, m: int, random_state: int | np.random.RandomState | None = None) -> FloatArray:
         """Draw independent samples from every row.

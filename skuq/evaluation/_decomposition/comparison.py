@@ -23,7 +23,7 @@ def compare_score_decompositions(
     score: str = "crps",
     method: str = "quantile",
     levels: int | ArrayLike | None = None,
-    thresholds: ArrayLike | None = None,
+    threshold: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     confidence: float = 0.95,
@@ -48,7 +48,7 @@ def compare_score_decompositions(
         Decomposition of the CRPS.
     levels : int, float or array-like of shape (k,), default=None
         Quantile levels. See `score_decomposition`.
-    thresholds : float or array-like of shape (k,), default=None
+    threshold : float or array-like of shape (k,), default=None
         Values of y. See `score_decomposition`. Both models need the same thresholds, so
         ``method="threshold"`` requires an array.
     labels : array-like of shape (K,), default=None
@@ -105,12 +105,12 @@ def compare_score_decompositions(
     level = check_single_coverage(confidence, "confidence")
     check_integer(n_resamples, "n_resamples", 2)
     rng = check_random_state(random_state)
-    if method == "threshold" and (thresholds is None or isinstance(thresholds, int | np.integer)):
+    if method == "threshold" and threshold is None:
         raise ValueError(
-            f"with method='threshold', `thresholds` must be an array, got {thresholds!r}. The comparison "
-            "needs the same thresholds for both models."
+            "with method='threshold', `threshold` must be an array, got None. The comparison needs the same "
+            "thresholds for both models."
         )
-    request = Request(score, method, levels, thresholds, labels)
+    request = Request(score, method, levels, threshold, labels)
     a, b = (make_problem(y_true, each, request, sample_weight) for each in (y_pred_a, y_pred_b))
     weight = None if a.weight is None else a.weight[np.newaxis]
     values = [_rows_of_table(each, weight) for each in (a, b)]

@@ -37,9 +37,9 @@ class ScoreDecomposition:
     uncertainty : float
         Score of the best constant forecast. It depends only on the targets.
     miscalibration_limit : float
-        Miscalibration that a calibrated forecast exceeds with a probability of 5 %. NaN without redraws.
+        Miscalibration that a calibrated forecast exceeds with a probability of 5 %. NaN without draws.
     p_value : float
-        Probability that a calibrated forecast has at least this miscalibration. NaN without redraws.
+        Probability that a calibrated forecast has at least this miscalibration. NaN without draws.
     parts : DataFrame
         Parts by level, threshold or class. The columns are `share`, `score`, `miscalibration`,
         `discrimination` and `uncertainty`. `share` is the weight of a part in the whole score: the sum of
@@ -73,11 +73,11 @@ def score_decomposition(
     score: str = "crps",
     method: str = "quantile",
     levels: int | ArrayLike | None = None,
-    thresholds: int | ArrayLike | None = None,
+    threshold: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
-    n_redraws: int = 100,
+    n_draws: int = 100,
     random_state: int | np.random.RandomState | None = None,
 ) -> ScoreDecomposition:
     r"""Decompose a score into miscalibration, discrimination and uncertainty.
@@ -102,7 +102,7 @@ def score_decomposition(
         probabilities of shape (n, K), or the probability of the second of two classes of shape (n,).
     score : {"crps", "pinball", "squared_error", "brier", "log_loss"}, default="crps"
         Score to decompose. "squared_error" scores the mean. With a Distribution, "brier" and "log_loss" score
-        the probabilities that targets are above `thresholds`.
+        the probabilities that targets are above `threshold`.
     method : {"quantile", "threshold"}, default="quantile"
         Decomposition of the CRPS. "quantile" decomposes the pinball loss at each level. "threshold"
         decomposes the Brier score at each threshold. Both methods give the same score, but different
@@ -113,18 +113,18 @@ def score_decomposition(
         centers of the cells. If you pass levels for "crps", they must increase, and the weight of a level is
         the width of its cell. The edges of the cells are 0, 1 and the midpoints of adjacent levels. None
         means 19.
-    thresholds : int, float or array-like of shape (k,), default=None
+    threshold : float or array-like of shape (k,), default=None
         Values of y. Required for "brier" and "log_loss" of a Distribution, where all thresholds have the same
         weight. For "crps" with ``method="threshold"``, the score is integrated from the first to the last
-        threshold by the trapezoid rule. For "crps", you can also pass an integer: the approximate number of
-        thresholds. The thresholds then cover the range of targets and forecasts. None means 100.
+        threshold by the trapezoid rule. None then means about 100 thresholds that cover the range of targets
+        and forecasts.
     labels : array-like of shape (K,), default=None
         Class of each column, such as ``estimator.classes_``. None means the sorted classes of `y_true`.
     groups : array-like of shape (n,), default=None
         Label of each row. If given, the attribute ``groups`` of the result contains the parts for each group.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
-    n_redraws : int, default=100
+    n_draws : int, default=100
         Number of times that targets are drawn from the forecasts to compute `miscalibration_limit`. 0 omits
         the limit. No limit can be computed for point forecasts.
     random_state : int, RandomState instance or None, default=None
@@ -180,9 +180,9 @@ def score_decomposition(
     The log score of a density cannot be decomposed in this way, because the isotonic recalibration has no
     density.
 
-    The cost is O(n log n) per level or threshold. For 100 000 rows, 19 levels take 0.5 s. Each redraw takes a
-    fourth of this time, because it needs one isotonic regression per level. With 19 levels, 100 redraws take
-    0.3 s for 1000 rows, 2 s for 10 000 rows and 13 s for 100 000 rows. For 100 000 rows, 20 redraws give
+    The cost is O(n log n) per level or threshold. For 100 000 rows, 19 levels take 0.5 s. Each draw takes a
+    fourth of this time, because it needs one isotonic regression per level. With 19 levels, 100 draws take
+    0.3 s for 1000 rows, 2 s for 10 000 rows and 13 s for 100 000 rows. For 100 000 rows, 20 draws give
     nearly the same limit. The memory is O(n k).
 
     References
@@ -209,18 +209,18 @@ def score_decomposition(
     0.097 0.028 0.269
     0.001 0.002 0.000
     """
-    check_integer(n_redraws, "n_redraws", 0)
+    check_integer(n_draws, "n_draws", 0)
     rng = check_random_state(random_state)
-    request = Request(score, method, levels, thresholds, labels)
+    request = Request(score, method, levels, threshold, labels)
     problem = make_problem(y_true, y_pred, request, sample_weight)
     codes, names = _groups(groups, problem)
     table = parts_table(problem)
     whole = _totals(table, problem)
-    limit, p_value = miscalibration_limit(problem, whole["miscalibration"], n_redraws, rng)
+    limit, p_value = miscalibration_limit(problem, whole["miscalibration"], n_draws, rng)
     by_group = None
     if codes is not None:
         rows = [
-            _group_row(problem.take(np.flatnonzero(codes == code)), n_redraws, rng)
+            _group_row(problem.take(np.flatnonzero(codes == code)), n_draws, rng)
             for code in range(len(names))
         ]
         by_group = pd.DataFrame(rows, index=names)
@@ -242,18 +242,18 @@ def _totals(table: pd.DataFrame, problem: Problem) -> dict[str, float]:
 
 
 def miscalibration_limit(
-    problem: Problem, observed: float, n_redraws: int, rng: np.random.RandomState
+    problem: Problem, observed: float, n_draws: int, rng: np.random.RandomState
 ) -> tuple[float, float]:
-    if not n_redraws or problem.forecast is None:
+    if not n_draws or problem.forecast is None:
         return math.nan, math.nan
     share = problem.sections.share
     null = np.concatenate(
-        [problem.scaled(sections.parts(y)[..., 0] @ share) for sections, y in problem.redrawn(n_redraws, rng)]
+        [problem.scaled(sections.parts(y)[..., 0] @ share) for sections, y in problem.redrawn(n_draws, rng)]
     )
     # Linear interpolation between infinite values would be NaN.
     rule: Any = "linear" if np.isfinite(null).all() else "inverted_cdf"
     limit = np.quantile(null, LIMIT_LEVEL, method=rule)
-    return float(limit), float((1 + np.count_nonzero(null >= observed)) / (1 + n_redraws))
+    return float(limit), float((1 + np.count_nonzero(null >= observed)) / (1 + n_draws))
 
 
 def _groups(groups: ArrayLike | None, problem: Problem) -> tuple[Any, pd.Index]:
@@ -266,7 +266,7 @@ def _groups(groups: ArrayLike | None, problem: Problem) -> tuple[Any, pd.Index]:
     return codes, pd.Index(names, name="group")
 
 
-def _group_row(problem: Problem, n_redraws: int, rng: np.random.RandomState) -> dict[str, float]:
+def _group_row(problem: Problem, n_draws: int, rng: np.random.RandomState) -> dict[str, float]:
     whole = _totals(parts_table(problem), problem)
-    limit, _ = miscalibration_limit(problem, whole["miscalibration"], n_redraws, rng)
+    limit, _ = miscalibration_limit(problem, whole["miscalibration"], n_draws, rng)
     return {"n": problem.rows.total, **whole, "miscalibration_limit": limit}

@@ -16,7 +16,6 @@ from skuq._validation import (
     as_float_array,
     check_finite,
     check_increasing,
-    check_integer,
     check_no_nan,
     check_option,
     check_probabilities,
@@ -54,7 +53,7 @@ class Request:
     score: str
     method: str
     levels: int | ArrayLike | None
-    thresholds: int | ArrayLike | None
+    threshold: ArrayLike | None
     labels: ArrayLike | None
 
     def __post_init__(self) -> None:
@@ -69,7 +68,7 @@ class Request:
         of_probability = self.score in PROBABILITY_SCORES
         uses = {
             "levels": self.score == "pinball" or (self.score == "crps" and not by_threshold),
-            "thresholds": of_probability or by_threshold,
+            "threshold": of_probability or by_threshold,
             "labels": of_probability,
         }
         for name, used in uses.items():
@@ -114,21 +113,21 @@ class Problem:
         forecast = None if self.forecast is None else self.forecast[pick]
         return replace(self, rows=self.rows.take(pick), sections=self.sections.take(pick), forecast=forecast)
 
-    def redrawn(self, n_redraws: int, rng: np.random.RandomState) -> Iterator[tuple[Sections, Any]]:
+    def redrawn(self, n_draws: int, rng: np.random.RandomState) -> Iterator[tuple[Sections, Any]]:
         """Yield blocks of targets that are drawn from the forecasts, shape (r, n)."""
         weight = self.weight
         if weight is not None and not np.array_equal(weight, np.round(weight)):
-            for pick in repeated_rows(self.rows, n_redraws, rng, "n_redraws"):
+            for pick in repeated_rows(self.rows, n_draws, rng):
                 y = draw_targets(self.forecast[pick], rng)
                 yield self.sections.take(np.asarray(pick)), y[np.newaxis] / self.unit
             return
-        pick = next(repeated_rows(self.rows, 1, rng, "n_redraws"))
+        pick = next(repeated_rows(self.rows, 1, rng))
         forecast, sections = self.forecast, self.sections
         if pick is not None:
             forecast, sections = forecast[pick], sections.take(pick)
         size = max(BLOCK // sections.n, 1)
-        for start in range(0, n_redraws, size):
-            draws = [draw_targets(forecast, rng) for _ in range(min(size, n_redraws - start))]
+        for start in range(0, n_draws, size):
+            draws = [draw_targets(forecast, rng) for _ in range(min(size, n_draws - start))]
             yield sections, np.stack(draws) / self.unit
 
 
@@ -191,13 +190,12 @@ def _points(y_pred: Any, rows: Rows) -> FloatArray:
 
 
 def _of_thresholds(rows: Rows, dist: Distribution, request: Request) -> Problem:
-    thresholds = DEFAULT_THRESHOLDS if request.thresholds is None else request.thresholds
-    if isinstance(thresholds, int | np.integer):
-        grid, width = default_thresholds(rows, dist, check_integer(thresholds, "thresholds"))
+    if request.threshold is None:
+        grid, width = default_thresholds(rows, dist, DEFAULT_THRESHOLDS)
     else:
-        grid = check_increasing(_check_thresholds(thresholds), "thresholds")
+        grid = check_increasing(_check_threshold(request.threshold), "threshold")
         if grid.size < 2:
-            raise ValueError("`thresholds` must be an integer or at least two numbers for the CRPS, got one.")
+            raise ValueError("`threshold` must be at least two numbers for the CRPS, got one.")
         width = np.diff(grid, prepend=grid[0]) / 2 + np.diff(grid, append=grid[-1]) / 2
     unit = unit_of(width)
     return Problem(rows, _threshold_sections(dist, grid, "brier", width / unit), dist, factor=unit)
@@ -223,30 +221,28 @@ def _threshold_sections(
     return ThresholdSections(cdf, thresholds, pd.Index(thresholds, name="threshold"), score, share)
 
 
-def _check_thresholds(thresholds: Any) -> FloatArray:
-    grid = np.atleast_1d(check_finite(as_float_array(thresholds, "thresholds"), "thresholds"))
+def _check_threshold(threshold: Any) -> FloatArray:
+    grid = np.atleast_1d(check_finite(as_float_array(threshold, "threshold"), "threshold"))
     if grid.ndim != 1 or not grid.size:
-        raise ValueError(f"`thresholds` must be a number or a non-empty 1-D array, got shape {grid.shape}.")
+        raise ValueError(f"`threshold` must be a number or a non-empty 1-D array, got shape {grid.shape}.")
     return grid
 
 
 def _of_events(rows: Rows, dist: Distribution, request: Request) -> Problem:
-    if request.thresholds is None:
+    if request.threshold is None:
         raise ValueError(
-            f"`thresholds` must be given for score={request.score!r} and a Distribution, got None. Pass the "
+            f"`threshold` must be given for score={request.score!r} and a Distribution, got None. Pass the "
             "values of y that define the events, or pass class probabilities as `y_pred`."
         )
     if request.labels is not None:
         raise ValueError("`labels` must be None if `y_pred` is a Distribution, got labels.")
-    return Problem(
-        rows, _threshold_sections(dist, _check_thresholds(request.thresholds), request.score), dist
-    )
+    return Problem(rows, _threshold_sections(dist, _check_threshold(request.threshold), request.score), dist)
 
 
 def _of_classes(y_true: ArrayLike, y_pred: Any, request: Request, sample_weight: ArrayLike | None) -> Problem:
     """Return one section per class. For two classes, return a single section."""
-    if request.thresholds is not None:
-        raise ValueError("`thresholds` must be None if `y_pred` holds class probabilities, got thresholds.")
+    if request.threshold is not None:
+        raise ValueError("`threshold` must be None if `y_pred` holds class probabilities, got a threshold.")
     proba = as_array(y_pred, "y_pred")
     if proba.ndim == 1:
         event = check_no_nan(check_probabilities(proba, "y_pred"), "y_pred")

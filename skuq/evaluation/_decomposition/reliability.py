@@ -33,11 +33,11 @@ def quantile_reliability_curve(
     y_true: ArrayLike,
     y_pred: Any,
     *,
-    level: float = 0.5,
+    levels: float = 0.5,
     sample_weight: ArrayLike | None = None,
     band: str | None = "consistency",
-    band_coverage: float = 0.9,
-    n_redraws: int = 200,
+    confidence: float = 0.9,
+    n_draws: int = 200,
     random_state: int | np.random.RandomState | None = None,
 ) -> pd.DataFrame:
     r"""Return the reliability curve of a predicted quantile.
@@ -52,9 +52,9 @@ def quantile_reliability_curve(
     y_true : array-like of shape (n,)
         Observed targets.
     y_pred : Distribution, frozen scipy distribution, or array-like of shape (n,)
-        Forecast of every target. An array holds quantiles at `level`. A consistency band cannot be computed
+        Forecast of every target. An array holds quantiles at `levels`. A consistency band cannot be computed
         for an array.
-    level : float, default=0.5
+    levels : float, default=0.5
         Level of the quantile, in (0, 1).
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -62,12 +62,12 @@ def quantile_reliability_curve(
         "consistency" is the range of the curves for targets that are drawn from the forecasts. A curve
         outside this band is evidence of miscalibration. "confidence" is the range of the curves for resampled
         rows. This band shows the uncertainty of the estimated curve. None means no band.
-    band_coverage : float, default=0.9
+    confidence : float, default=0.9
         Probability that the band contains the curve at a single forecast. Even the curve of a calibrated
         forecast leaves the band at some forecasts, so the band is not a test of the whole curve. Use the
         p-value of `score_decomposition` for such a test.
-    n_redraws : int, default=200
-        Number of draws or resamples for the band.
+    n_draws : int, default=200
+        Number of draws of targets, or of resamples of the rows, for the band.
     random_state : int, RandomState instance or None, default=None
         Controls the random draws of the band. Pass an int for reproducible output across calls.
 
@@ -108,22 +108,22 @@ def quantile_reliability_curve(
     >>> x = rng.uniform(0, 3, size=2000)
     >>> y = x * rng.normal(size=2000)
     >>> constant = Normal(np.zeros(2000), np.sqrt(3) * (0.8 + 0.1 * x))  # the noise grows faster with x
-    >>> curve = quantile_reliability_curve(y, constant, level=0.9, random_state=0)
+    >>> curve = quantile_reliability_curve(y, constant, levels=0.9, random_state=0)
     >>> curve.drop(columns="n").iloc[[200, 1000, 1800]].round(1)
           forecast  recalibrated  consistency_low  consistency_high
     200        1.8           0.5              1.6               2.0
     1000       2.1           1.9              1.9               2.3
     1800       2.4           3.6              2.2               2.7
     """
-    check_single_coverage(level, "level")
-    request = Request("pinball", "quantile", level, None, None)
+    check_single_coverage(levels, "levels")
+    request = Request("pinball", "quantile", levels, None, None)
     problem = make_problem(y_true, y_pred, request, sample_weight)
     if problem.forecast is None and band == "consistency":
         raise ValueError(
             "`band` must be 'confidence' or None if `y_pred` is an array of quantiles, got 'consistency'. "
             "Targets can be drawn only from a distribution."
         )
-    return _curve(problem, band, band_coverage, n_redraws, random_state)
+    return _curve(problem, band, confidence, n_draws, random_state)
 
 
 def probability_reliability_curve(
@@ -135,8 +135,8 @@ def probability_reliability_curve(
     of_class: Any = None,
     sample_weight: ArrayLike | None = None,
     band: str | None = "consistency",
-    band_coverage: float = 0.9,
-    n_redraws: int = 200,
+    confidence: float = 0.9,
+    n_draws: int = 200,
     random_state: int | np.random.RandomState | None = None,
 ) -> pd.DataFrame:
     r"""Return the reliability curve of a probability: the frequency of an event given the forecast.
@@ -164,10 +164,10 @@ def probability_reliability_curve(
     band : {"consistency", "confidence"} or None, default="consistency"
         "consistency" is the range of the curves for events that are drawn with the forecast probabilities.
         "confidence" is the range of the curves for resampled rows. None means no band.
-    band_coverage : float, default=0.9
+    confidence : float, default=0.9
         Probability that the band contains the curve at a single forecast.
-    n_redraws : int, default=200
-        Number of draws or resamples for the band.
+    n_draws : int, default=200
+        Number of draws of targets, or of resamples of the rows, for the band.
     random_state : int, RandomState instance or None, default=None
         Controls the random draws of the band. Pass an int for reproducible output across calls.
 
@@ -220,7 +220,7 @@ def probability_reliability_curve(
         if labels is not None or of_class is not None:
             raise ValueError("`labels` and `of_class` must be None if `y_pred` is a Distribution.")
         problem = _problem_of_event(y_true, y_pred, check_number(threshold, "threshold"), sample_weight)
-    return _curve(problem, band, band_coverage, n_redraws, random_state)
+    return _curve(problem, band, confidence, n_draws, random_state)
 
 
 def _problem_of_event(
@@ -228,7 +228,7 @@ def _problem_of_event(
 ) -> Problem:
     rows = Rows(y_true, sample_weight)
     dist = rows.of(y_pred)
-    return _binary(rows, rows.y > threshold, 1 - dist.cdf(np.full(len(dist), threshold)))
+    return _binary(rows, rows.y > threshold, dist.sf(threshold))
 
 
 def _problem_of_class(
@@ -256,13 +256,13 @@ def _binary(rows: Rows, event: Any, probability: FloatArray) -> Problem:
 def _curve(
     problem: Problem,
     band: str | None,
-    band_coverage: float,
-    n_redraws: int,
+    confidence: float,
+    n_draws: int,
     random_state: int | np.random.RandomState | None,
 ) -> pd.DataFrame:
     check_option(band, "band", BANDS)
-    share = check_single_coverage(band_coverage, "band_coverage")
-    check_integer(n_redraws, "n_redraws", 2)
+    share = check_single_coverage(confidence, "confidence")
+    check_integer(n_draws, "n_draws", 2)
     rng = check_random_state(random_state)
     sections, unit = problem.sections, problem.unit
     weight = None if problem.weight is None else problem.weight[np.newaxis]
@@ -278,7 +278,7 @@ def _curve(
     if band is not None:
         redrawn = _consistent if band == "consistency" else _resampled
         few = forecast[_evenly_spaced(forecast.size)]
-        curves = redrawn(problem, few, n_redraws, rng)
+        curves = redrawn(problem, few, n_draws, rng)
         ends = np.quantile(curves, [(1 - share) / 2, (1 + share) / 2], axis=0)
         if few.size < forecast.size:
             ends = np.stack([np.interp(forecast, few, end) for end in ends])
@@ -292,17 +292,17 @@ def _evenly_spaced(n: int) -> IntArray:
 
 
 def _consistent(
-    problem: Problem, forecast: FloatArray, n_redraws: int, rng: np.random.RandomState
+    problem: Problem, forecast: FloatArray, n_draws: int, rng: np.random.RandomState
 ) -> FloatArray:
-    blocks = problem.redrawn(n_redraws, rng)
+    blocks = problem.redrawn(n_draws, rng)
     return np.concatenate([_at(sections.recalibrated(y), sections, forecast) for sections, y in blocks])
 
 
 def _resampled(
-    problem: Problem, forecast: FloatArray, n_redraws: int, rng: np.random.RandomState
+    problem: Problem, forecast: FloatArray, n_draws: int, rng: np.random.RandomState
 ) -> FloatArray:
     sections, y = problem.sections, problem.y[np.newaxis]
-    blocks = bootstrap_weights(problem.rows, n_redraws, rng)
+    blocks = bootstrap_weights(problem.rows, n_draws, rng)
     return np.concatenate([_at(sections.recalibrated(y, weight), sections, forecast) for weight in blocks])
 
 

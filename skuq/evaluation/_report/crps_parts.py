@@ -1,4 +1,4 @@
-"""Parts of the CRPS in a report. All parts are computed at once, for the values and the simulations."""
+"""Parts of the CRPS in a report. All parts are computed at once, for the values and the draws."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from skuq.metrics._internal import DEFAULT_LEVELS, MetricSpec, crps_sections
 COLUMNS = ("miscalibration", "discrimination", "uncertainty")
 
 MOST_SIMULATED, FEWEST_SIMULATIONS = 400_000, 40
-"""Maximum number of targets in all simulations of the parts, and smallest number of simulations.
+"""Maximum number of targets in all draws for the parts, and smallest number of draws.
 
-There are simulations if there are at most 10 000 rows. With more rows, the miscalibration of a calibrated
+There are draws if there are at most 10 000 rows. With more rows, the miscalibration of a calibrated
 forecast is below 1 % of the CRPS.
 """
 
@@ -39,7 +39,7 @@ class CRPSParts:
     def simulate(self, options: Mapping[str, Any], n: int, rng: np.random.RandomState) -> FloatArray:
         """Return the parts for targets that are drawn from the forecasts, shape (r, 3).
 
-        With many rows, there are no simulations, so r is 0.
+        With many rows, there are no draws, so r is 0.
         """
         possible = int(MOST_SIMULATED // max(self.rows.total, 1))
         if possible < FEWEST_SIMULATIONS:

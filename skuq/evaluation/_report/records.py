@@ -11,7 +11,7 @@ import pandas as pd
 
 from skuq._rounding import ROUNDING
 from skuq.evaluation._report.table import UncertaintyReport
-from skuq.evaluation._report.wording import Headline, Result, describe, is_in_percent, unit_of
+from skuq.evaluation._report.wording import Headline, Result, describe, is_in_percent, unit_name
 from skuq.metrics._internal import MetricSpec, all_specs
 
 
@@ -37,7 +37,7 @@ def record(
         "metric": spec.abbreviation,
         "title": spec.title,
         **numbers,
-        "units": unit_of(spec),
+        "units": unit_name(spec),
         "direction": spec.direction or "",
         "optimum": np.nan if optimum is None else float(optimum),
         "reading": describe(result),

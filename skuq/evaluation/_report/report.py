@@ -100,7 +100,7 @@ def uncertainty_report(
     metrics: Sequence[str | MetricFunction] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     n_resamples: int = 300,
-    n_simulations: int = 100,
+    n_draws: int = 100,
     confidence: float = 0.95,
     random_state: int | np.random.RandomState | None = None,
     verbose: int = 0,
@@ -138,17 +138,17 @@ def uncertainty_report(
         ``options={"crpss": {"y_train": y_train}}``.
     n_resamples : int, default=300
         Number of bootstrap resamples for the intervals. 0 omits the intervals.
-    n_simulations : int, default=100
+    n_draws : int, default=100
         Number of times that targets are drawn from the forecasts. 0 omits the values of a calibrated
         forecast.
     confidence : float, default=0.95
         Nominal coverage of the confidence intervals, and probability that the value of a calibrated forecast
         lies in the given range.
     random_state : int, RandomState instance or None, default=None
-        Controls the resamples and simulations. Pass an int for reproducible output across calls.
+        Controls the resamples and the draws. Pass an int for reproducible output across calls.
     verbose : int, default=0
         1 writes the progress to stderr: at most ten lines for the resamples, and at most ten lines for the
-        simulations.
+        draws.
 
     Returns
     -------
@@ -171,15 +171,15 @@ def uncertainty_report(
 
     Notes
     -----
-    Resamples are drawn as in `bootstrap_interval`. Each simulation computes all metrics for targets drawn
-    from the forecasts. If the forecasts have a density, metrics of the PIT values use uniform numbers
-    instead. The parts of the CRPS (`skuq.metrics.crps_miscalibration_error`) have no interval, because
+    Resamples are drawn as in `bootstrap_interval`. Each draw computes all metrics for targets drawn from the
+    forecasts. If the forecasts have a density, metrics of the PIT values use uniform numbers instead. The
+    parts of the CRPS (`skuq.metrics.crps_miscalibration_error`) have no interval, because
     repeated rows of a resample increase the parts. For more than 10 000 rows, the parts also have no values
     of a calibrated forecast, because the miscalibration of a calibrated forecast is then small. For normal
     forecasts and one core, the report takes about 2 s for 1000 rows, 7 s for 100 000 rows and 60 s for a
     million rows. For 27 quantiles per row and 100 000 rows, it takes ten times as long. Samples of 50 members
-    take seven times as long with 10 000 rows. ``n_simulations=0`` takes much less time, and leaves out the
-    values of a calibrated forecast.
+    take seven times as long with 10 000 rows. ``n_draws=0`` takes much less time, and leaves out the values
+    of a calibrated forecast.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def uncertainty_report(
     """
     nominal = check_single_coverage(coverage)
     check_integer(n_resamples, "n_resamples", 0)
-    check_integer(n_simulations, "n_simulations", 0)
+    check_integer(n_draws, "n_draws", 0)
     level = check_single_coverage(confidence, "confidence")
     rng = check_random_state(random_state)
     check_integer(verbose, "verbose", 0)
@@ -234,10 +234,10 @@ def uncertainty_report(
                 entries, rows, n_resamples, rng, ReportProgress(f"{whose}resample", n_resamples, verbose)
             )
             if isinstance(forecast, Distribution) or (of_classes and forecast.dtype != np.bool_):
-                progress = ReportProgress(f"{whose}simulation", n_simulations, verbose)
-                _simulate(entries, rows, forecast, n_simulations, rng, progress)
+                progress = ReportProgress(f"{whose}draw", n_draws, verbose)
+                _simulate(entries, rows, forecast, n_draws, rng, progress)
                 if parts is not None:
-                    _simulate_parts(entries, parts, n_simulations, rng)
+                    _simulate_parts(entries, parts, n_draws, rng)
             tables[name] = pd.DataFrame([_table_row(entry, rows.total, level, rng) for entry in entries])
             summarize = headline_of_classes if of_classes else headline
             headlines[name] = summarize(rows, forecast, nominal)
@@ -423,7 +423,7 @@ def _simulate(
     entries: list[Entry],
     rows: Rows,
     forecast: Any,
-    n_simulations: int,
+    n_draws: int,
     rng: np.random.RandomState,
     progress: ReportProgress,
 ) -> None:
@@ -441,7 +441,7 @@ def _simulate(
             of_levels.append((entry, entry.spec.fast.of_uniform))
         else:
             of_targets.append(entry)
-    for pick in repeated_rows(rows, n_simulations, rng, "n_simulations"):
+    for pick in repeated_rows(rows, n_draws, rng):
         if of_targets:
             dist = forecast if pick is None else forecast[pick]
             y = draw_targets(dist, rng)
@@ -454,16 +454,14 @@ def _simulate(
         progress.add(1)
 
 
-def _simulate_parts(
-    entries: list[Entry], parts: CRPSParts, n_simulations: int, rng: np.random.RandomState
-) -> None:
+def _simulate_parts(entries: list[Entry], parts: CRPSParts, n_draws: int, rng: np.random.RandomState) -> None:
     """Compute the parts of the CRPS for targets drawn from the forecasts."""
     simulated: dict[str, FloatArray] = {}
     for entry in entries:
         if entry.spec.crps_part is not None and not entry.error:
             key = repr(entry.evaluation.options)
             if key not in simulated:
-                simulated[key] = parts.simulate(entry.evaluation.options, n_simulations, rng)
+                simulated[key] = parts.simulate(entry.evaluation.options, n_draws, rng)
             entry.null = simulated[key][:, COLUMNS.index(entry.spec.crps_part)].tolist()
 
 

@@ -41,7 +41,7 @@ class UncertaintyReport(pd.DataFrame):
     >>> from skuq.distributions import Normal
     >>> from skuq.evaluation import uncertainty_report
     >>> y, dist = [-0.5, 0.5] * 27 + [-3.0, 3.0] * 3, Normal([0.0] * 60, [1.0] * 60)
-    >>> report = uncertainty_report(y, dist, metrics=["picp"], n_resamples=0, n_simulations=0)
+    >>> report = uncertainty_report(y, dist, metrics=["picp"], n_resamples=0, n_draws=0)
     >>> print(report)
     Uncertainty report, 60 rows
     calibrated: the 90 % intervals contain 90 % of the targets

@@ -103,7 +103,7 @@ class Result:
         return RowFormat.of([self.value, self.calibrated], bounds, percent=is_in_percent(self.spec))
 
     def with_unit(self, text: str) -> str:
-        unit = unit_of(self.spec)
+        unit = unit_name(self.spec)
         return text if unit in {"", "y"} else f"{text} {unit}"
 
 
@@ -139,7 +139,7 @@ def percent_unlike(share: float, other: float) -> str:
     return text
 
 
-def unit_of(spec: MetricSpec) -> str:
+def unit_name(spec: MetricSpec) -> str:
     if spec.units == "log":
         return "nats"
     return {0: "", 1: "y"}.get(spec.units, f"y^{spec.units}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from skuq.evaluation import UncertaintyReport
+from skuq.evaluation._report.table import UncertaintyReport
 
 _FILE = "uncertainty_report"
 
@@ -48,7 +48,7 @@ def log_report(report: UncertaintyReport, *, figures: Mapping[str, Any] | None =
     >>> from skuq.integrations.mlflow import log_report
     >>> from skuq.evaluation import uncertainty_report
     >>> y, dist = [0.5, -0.2, 1.1], Normal([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
-    >>> report = uncertainty_report(y, dist, metrics=["picp", "crps"], n_resamples=0, n_simulations=0)
+    >>> report = uncertainty_report(y, dist, metrics=["picp", "crps"], n_resamples=0, n_draws=0)
     >>> with mlflow.start_run():  # doctest: +SKIP
     ...     log_report(report)
     """

@@ -13,20 +13,19 @@ from skuq.distributions import EmpiricalJoint, JointDistribution
 from skuq.metrics._joint.inputs import (
     Chain,
     check_chain,
-    check_estimator,
     check_scaled_forecast,
     transform,
     unbiased_factor,
 )
-from skuq.metrics._proper import crps_rows
+from skuq.metrics._proper import check_estimator, crps_rows
 from skuq.metrics._spec import metric
 
 BLOCK = 1 << 22
 """Distances are computed in blocks of this size."""
 
 
-def check_energy(*, estimator: str = "nrg", scale: Any = None, chain: Any = None) -> None:
-    check_estimator(estimator)
+def check_energy(*, crps_estimator: str = "nrg", scale: Any = None, chain: Any = None) -> None:
+    check_estimator(crps_estimator=crps_estimator)
     check_chain(chain)
 
 
@@ -48,7 +47,7 @@ def energy_score_loss(
     y_pred: Any,
     *,
     sample_weight: ArrayLike | None = None,
-    estimator: str = "nrg",
+    crps_estimator: str = "nrg",
     scale: ArrayLike | Literal["std"] | None = None,
     chain: Chain | None = None,
 ) -> float:
@@ -67,7 +66,7 @@ def energy_score_loss(
         Forecast of every target. It has n rows and d targets.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
-    estimator : {"nrg", "fair"}, default="nrg"
+    crps_estimator : {"nrg", "fair"}, default="nrg"
         A joint distribution has K points per row, such as the members of an `EmpiricalJoint`. "nrg" scores
         the distribution of these points. Use "nrg" for `CopulaJoint` and `NormalJoint`, whose points are not
         random. "fair" is for an `EmpiricalJoint` whose members are random draws: it is an unbiased estimate
@@ -111,28 +110,28 @@ def energy_score_loss(
     >>> from skuq.distributions import EmpiricalJoint
     >>> from skuq.metrics import energy_score_loss
     >>> dist = EmpiricalJoint([[[0.0, 0.0], [3.0, 4.0]]])
-    >>> energy_score_loss([[0.0, 0.0]], dist), energy_score_loss([[0.0, 0.0]], dist, estimator="fair")
+    >>> energy_score_loss([[0.0, 0.0]], dist), energy_score_loss([[0.0, 0.0]], dist, crps_estimator="fair")
     (1.25, 0.0)
     """
-    check_energy(estimator=estimator, scale=scale, chain=chain)
+    check_energy(crps_estimator=crps_estimator, scale=scale, chain=chain)
     y, dist, weight, divisor = check_scaled_forecast(y_true, y_pred, sample_weight, scale)
-    return weighted_mean(energy_rows(y, dist, divisor, estimator, chain), weight)
+    return weighted_mean(energy_rows(y, dist, divisor, crps_estimator, chain), weight)
 
 
 def energy_rows(
-    y: FloatArray, dist: JointDistribution, scale: FloatArray, estimator: str, chain: Chain | None
+    y: FloatArray, dist: JointDistribution, scale: FloatArray, crps_estimator: str, chain: Chain | None
 ) -> FloatArray:
     """Return the energy score of each row, shape (n,)."""
     if dist.shape[1] == 1 and chain is None:
-        return np.asarray(crps_rows(y[:, 0], dist.marginals()[0], estimator=estimator) / scale[0])
+        return np.asarray(crps_rows(y[:, 0], dist.marginals()[0], crps_estimator=crps_estimator) / scale[0])
     targets = transform(y, chain, scale)
     if isinstance(dist, EmpiricalJoint) and dist.members.ndim == 2 and dist.weights is not None:
-        return _shared_rows(targets, transform(dist.members, chain, scale), dist.weights, estimator)
+        return _shared_rows(targets, transform(dist.members, chain, scale), dist.weights, crps_estimator)
     out = np.empty(len(dist))
     for rows, points, weights in dist._blocks():
         members = np.ascontiguousarray(transform(points, chain, scale))
         score = np.array([_half_spread(row, share) for row, share in _pairs(members, weights)])
-        if estimator == "fair":
+        if crps_estimator == "fair":
             score *= unbiased_factor(weights, *members.shape[:2])
         distance = np.sqrt(np.square(members - targets[rows, np.newaxis]).sum(axis=2))
         mean = distance.mean(axis=1) if weights is None else (distance * weights).sum(axis=1)
@@ -151,7 +150,7 @@ def _half_spread(members: FloatArray, weights: FloatArray | None) -> float:
     return 0.5 * float(weights @ cdist(members, members) @ weights)
 
 
-def _shared_rows(y: FloatArray, members: FloatArray, weights: FloatArray, estimator: str) -> FloatArray:
+def _shared_rows(y: FloatArray, members: FloatArray, weights: FloatArray, crps_estimator: str) -> FloatArray:
     """Return the energy scores of rows with common members. Each row has its own weights."""
     between = cdist(members, members)
     out = np.empty(len(y))
@@ -160,7 +159,7 @@ def _shared_rows(y: FloatArray, members: FloatArray, weights: FloatArray, estima
         rows = slice(start, start + step)
         share = weights[rows]
         half = 0.5 * ((share @ between) * share).sum(axis=1)
-        if estimator == "fair":
+        if crps_estimator == "fair":
             half *= unbiased_factor(share, *share.shape)
         out[rows] = (cdist(y[rows], members) * share).sum(axis=1) - half
     return out

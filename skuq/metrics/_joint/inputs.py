@@ -13,7 +13,6 @@ from skuq.distributions import Distribution, JointDistribution
 from skuq.metrics._inputs import rows_with_weight
 
 Chain = Callable[[FloatArray], Any]
-ESTIMATORS = ("nrg", "fair")
 STD = "std"
 """With this option, the scale of a target is its standard deviation in ``y_true``."""
 
@@ -52,10 +51,6 @@ def check_scaled_forecast(
     """Return the results of `check_joint_forecast`, and the divisor of each target."""
     y, dist, weight = check_joint_forecast(y_true, y_pred, sample_weight)
     return y, dist, weight, check_scale(scale, y, weight)
-
-
-def check_estimator(estimator: str) -> None:
-    check_option(estimator, "estimator", ESTIMATORS)
 
 
 def check_scale(
@@ -113,7 +108,7 @@ def unbiased_factor(weights: FloatArray | None, rows: int, k: int) -> FloatArray
     coincide = coincidence(weights, rows, k)
     if (coincide > 1 - 1e-9).any():
         raise ValueError(
-            "`y_pred` must have at least two points of positive weight in every row for estimator='fair'. "
-            "Use estimator='nrg'."
+            "`y_pred` must have at least two points of positive weight in every row for "
+            "crps_estimator='fair'. Use crps_estimator='nrg'."
         )
     return 1.0 / (1.0 - coincide)

@@ -9,13 +9,14 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array
 from skuq._weights import weighted_mean
-from skuq.distributions import ConcatenatedJoint, EmpiricalJoint, JointDistribution
+from skuq.distributions import EmpiricalJoint, JointDistribution
+from skuq.distributions._joint.concatenated import ConcatenatedJoint
 from skuq.metrics._joint.inputs import (
-    check_estimator,
     check_joint_forecast,
     check_scaled_forecast,
     unbiased_factor,
 )
+from skuq.metrics._proper import check_estimator
 from skuq.metrics._spec import metric
 
 LEAST_EIGENVALUE = 1e-12
@@ -148,10 +149,6 @@ def linear_crps_loss(
     return weighted_mean(total.crps(y @ weights), weight)
 
 
-def check_dawid_sebastiani(*, estimator: str = "nrg") -> None:
-    check_estimator(estimator)
-
-
 @metric(
     "dawid_sebastiani",
     title="Dawid-Sebastiani score",
@@ -161,10 +158,10 @@ def check_dawid_sebastiani(*, estimator: str = "nrg") -> None:
     needs="joint",
     proper=True,
     source="Dawid & Sebastiani 1999, eq. 15",
-    check=check_dawid_sebastiani,
+    check=check_estimator,
 )
 def dawid_sebastiani_loss(
-    y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None = None, estimator: str = "nrg"
+    y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None = None, crps_estimator: str = "nrg"
 ) -> float:
     r"""Return the Dawid-Sebastiani score of the predicted means and covariances.
 
@@ -179,7 +176,7 @@ def dawid_sebastiani_loss(
         Forecast of every target. It has n rows and d targets, with positive definite covariances.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
-    estimator : {"nrg", "fair"}, default="nrg"
+    crps_estimator : {"nrg", "fair"}, default="nrg"
         "nrg" uses the covariance of the distribution. "fair" uses the unbiased covariance of the m members of
         an `EmpiricalJoint`, i.e. the divisor m - 1. "fair" has no effect on other distributions.
 
@@ -213,12 +210,12 @@ def dawid_sebastiani_loss(
     >>> dawid_sebastiani_loss([[1.0, 2.0]], NormalJoint([[0.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]))
     5.0
     """
-    check_dawid_sebastiani(estimator=estimator)
+    check_estimator(crps_estimator=crps_estimator)
     y, dist, weight = check_joint_forecast(y_true, y_pred, sample_weight)
-    return weighted_mean(dawid_sebastiani_rows(y, dist, estimator), weight)
+    return weighted_mean(dawid_sebastiani_rows(y, dist, crps_estimator), weight)
 
 
-def dawid_sebastiani_rows(y: FloatArray, dist: JointDistribution, estimator: str) -> FloatArray:
+def dawid_sebastiani_rows(y: FloatArray, dist: JointDistribution, crps_estimator: str) -> FloatArray:
     """Return the Dawid-Sebastiani score of each row, shape (n,)."""
     std, correlation = dist.std(), dist.corr()
     constant = ~(std > 0) | ~np.isfinite(std)
@@ -228,7 +225,7 @@ def dawid_sebastiani_rows(y: FloatArray, dist: JointDistribution, estimator: str
             "`y_pred` must have a finite, positive definite covariance in every row, got a singular or "
             f"infinite one at row {int(np.argmax(singular))}. Use `energy_score_loss`."
         )
-    if estimator == "fair":
+    if crps_estimator == "fair":
         std = std * np.sqrt(_variance_factor(dist))[:, np.newaxis]
     scores = (y - dist.mean()) / std
     lower = np.linalg.cholesky(correlation)

@@ -48,7 +48,7 @@ class JointRankHistogram:
 
     Examples
     --------
-    >>> from skuq.metrics import JointRankHistogram
+    >>> from skuq.metrics._joint.rank_histogram import JointRankHistogram
     >>> edges = [0.0, 0.25, 0.5, 0.75, 1.0]
     >>> histogram = JointRankHistogram([0.3, 0.2, 0.3, 0.2], edges, "average_rank", 100.0)
     >>> round(histogram.reliability_index, 3)

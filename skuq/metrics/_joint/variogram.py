@@ -13,11 +13,11 @@ from skuq.distributions import JointDistribution
 from skuq.metrics._joint.inputs import (
     Chain,
     check_chain,
-    check_estimator,
     check_scaled_forecast,
     transform,
     unbiased_factor,
 )
+from skuq.metrics._proper import check_estimator
 from skuq.metrics._spec import metric
 
 CACHED = 1 << 15
@@ -25,10 +25,15 @@ CACHED = 1 << 15
 
 
 def check_variogram(
-    *, p: float = 0.5, estimator: str = "nrg", pair_weight: Any = None, scale: Any = None, chain: Any = None
+    *,
+    p: float = 0.5,
+    crps_estimator: str = "nrg",
+    pair_weight: Any = None,
+    scale: Any = None,
+    chain: Any = None,
 ) -> None:
     check_number(p, "p", positive=True)
-    check_estimator(estimator)
+    check_estimator(crps_estimator=crps_estimator)
     check_chain(chain)
 
 
@@ -51,7 +56,7 @@ def variogram_score_loss(
     *,
     sample_weight: ArrayLike | None = None,
     p: float = 0.5,
-    estimator: str = "nrg",
+    crps_estimator: str = "nrg",
     pair_weight: ArrayLike | None = None,
     scale: ArrayLike | Literal["std"] | None = None,
     chain: Chain | None = None,
@@ -73,7 +78,7 @@ def variogram_score_loss(
         Number of repetitions of each row.
     p : float, default=0.5
         Order of the variogram, positive. Small orders are robust to large differences.
-    estimator : {"nrg", "fair"}, default="nrg"
+    crps_estimator : {"nrg", "fair"}, default="nrg"
         "nrg" scores the distribution of the points. "fair" is an unbiased estimate for members that are
         random draws. See `energy_score_loss`.
     pair_weight : array-like of shape (d, d), default=None
@@ -118,10 +123,10 @@ def variogram_score_loss(
     >>> variogram_score_loss([[0.0, 0.0]], dist)  # 2 (0 - (1 + 2) / 2)^2
     4.5
     """
-    check_variogram(p=p, estimator=estimator, pair_weight=pair_weight, scale=scale, chain=chain)
+    check_variogram(p=p, crps_estimator=crps_estimator, pair_weight=pair_weight, scale=scale, chain=chain)
     y, dist, weight, divisor = check_scaled_forecast(y_true, y_pred, sample_weight, scale)
     pairs = _read_pair_weight(pair_weight, y.shape[1])
-    return weighted_mean(variogram_rows(y, dist, p, pairs, divisor, estimator, chain), weight)
+    return weighted_mean(variogram_rows(y, dist, p, pairs, divisor, crps_estimator, chain), weight)
 
 
 def variogram_rows(
@@ -130,7 +135,7 @@ def variogram_rows(
     p: float,
     pair_weight: FloatArray,
     scale: FloatArray,
-    estimator: str,
+    crps_estimator: str,
     chain: Chain | None,
 ) -> FloatArray:
     """Return the variogram score of each row, shape (n,)."""
@@ -139,7 +144,7 @@ def variogram_rows(
     for rows, points, weights in dist._blocks():
         members, observed = transform(points, chain, scale), targets[rows]
         # "fair" subtracts the variance times coincidence / (1 - coincidence).
-        share = unbiased_factor(weights, *members.shape[:2]) - 1.0 if estimator == "fair" else None
+        share = unbiased_factor(weights, *members.shape[:2]) - 1.0 if crps_estimator == "fair" else None
         scores = np.empty(len(observed))
         step = max(1, CACHED // (members.shape[1] * members.shape[2]))
         for start in range(0, len(scores), step):  # small blocks stay in the cache

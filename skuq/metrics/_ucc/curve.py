@@ -60,34 +60,6 @@ class OperatingPoint:
     deficit: float
 
 
-@dataclass(frozen=True)
-class CostOptimum:
-    """Point of least cost on a curve.
-
-    Parameters
-    ----------
-    point : OperatingPoint
-        Operating point of least cost; ``point.parameter`` is the scale k* of the paper.
-    cost : float
-        Cost of the point.
-    original_cost : float
-        Cost of the unscaled bands.
-
-    Examples
-    --------
-    >>> from skuq.distributions import Normal
-    >>> from skuq.metrics import uncertainty_characteristics_curve
-    >>> curve = uncertainty_characteristics_curve([1.0, -3.0], Normal([0.0, 0.0], [1.0, 2.0]))
-    >>> best = curve.optimum(0.1)  # a miss costs nine times as much as a unit of bandwidth
-    >>> best.point.parameter, round(best.cost, 3), round(best.original_cost, 3)
-    (1.5, 0.225, 0.6)
-    """
-
-    point: OperatingPoint
-    cost: float
-    original_cost: float
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class UncertaintyCharacteristicsCurve:
     """Width and misses of the bands at every scale; returned by `uncertainty_characteristics_curve`.
@@ -199,15 +171,19 @@ class UncertaintyCharacteristicsCurve:
         return self._corner(position)
 
     def optimum(
-        self, cost: float | tuple[float, float] = 0.5, *, x_axis: str = "bandwidth", y_axis: str = "miss_rate"
-    ) -> CostOptimum:
+        self,
+        *,
+        cost: float | tuple[float, float] = 0.5,
+        x_axis: str = "bandwidth",
+        y_axis: str = "miss_rate",
+    ) -> OperatingPoint:
         r"""Return the point of minimum linear cost.
 
         Parameters
         ----------
         cost : float or pair of float, default=0.5
-            A number is the weight c in [0, 1] of eq. 20, :math:`C(k) = c\,x(k) + (1 - c)\,y(k)`. A pair
-            contains the non-negative costs of one unit of x and of one unit of y.
+            Costs of width and misses. A number is the weight c in [0, 1] of eq. 20, :math:`C(k) = c\,x(k) +
+            (1 - c)\,y(k)`. A pair contains the non-negative costs of one unit of x and of one unit of y.
         x_axis : {"bandwidth", "excess"}, default="bandwidth"
             Coordinate on the x axis. Both options measure the width of the bands.
         y_axis : {"miss_rate", "deficit"}, default="miss_rate"
@@ -215,9 +191,10 @@ class UncertaintyCharacteristicsCurve:
 
         Returns
         -------
-        optimum : CostOptimum
-            Point, its cost, and the cost of the unscaled bands. If several points have the smallest cost, the
-            result is the point with the narrowest bands.
+        point : OperatingPoint
+            Coordinates of the cheapest bands, and their scale or bias. If several points have the smallest
+            cost, the result is the point with the narrowest bands. ``at(1.0)`` returns the unscaled bands, or
+            ``at(0.0)`` for ``vary="bias"``.
 
         Notes
         -----
@@ -231,13 +208,7 @@ class UncertaintyCharacteristicsCurve:
         # corner.
         costs = x_cost * getattr(self, x_axis) + y_cost * getattr(self, y_axis)
         # Several costs may equal the minimum up to rounding. The first of them has the narrowest bands.
-        position = int(np.argmax(reaches(-costs, -costs.min(), total=float(costs.min()))))
-        original = self.at(1.0 if self.vary == "scale" else 0.0)
-        return CostOptimum(
-            self._corner(position),
-            float(costs[position]),
-            x_cost * getattr(original, x_axis) + y_cost * getattr(original, y_axis),
-        )
+        return self._corner(int(np.argmax(reaches(-costs, -costs.min(), total=float(costs.min())))))
 
     def area(
         self,
@@ -393,8 +364,9 @@ def uncertainty_characteristics_curve(
     (array([0. , 0.167, 1. , 1.5 ]), array([1. , 0.667, 0.333, 0. ]))
     >>> round(curve.area(), 4), round(curve.operating_point(miss_rate=0.4).bandwidth, 4)
     (1.7778, 2.0)
-    >>> curve.optimum(0.5)  # the bands cost as much as the misses
-    CostOptimum(point=OperatingPoint(parameter=...), cost=..., original_cost=...)
+    >>> best = curve.optimum(cost=0.1)  # a miss costs nine times as much as a unit of bandwidth
+    >>> round(best.parameter, 3), round(0.1 * best.bandwidth + 0.9 * best.miss_rate, 3)
+    (1.5, 0.3)
     """
     check_option(vary, "vary", VARY)
     check_option(side, "side", SIDES)

@@ -19,8 +19,9 @@ from skuq._validation import (
     check_single_coverage,
 )
 from skuq.distributions import Distribution
-from skuq.metrics import CalibrationCurve, UncertaintyCharacteristicsCurve
+from skuq.metrics._average_calibration import CalibrationCurve
 from skuq.metrics._internal import MetricFunction, has_no_rows, level_grid
+from skuq.metrics._ucc.curve import UncertaintyCharacteristicsCurve
 from skuq.monitoring._accumulator.arguments import (
     CURVES,
     DEFAULTS,

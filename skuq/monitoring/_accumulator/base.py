@@ -12,7 +12,7 @@ import numpy as np
 
 from skuq._validation import check_integer, check_random_state, check_repetitions, check_single_coverage
 from skuq._versioned import __version__, warn_of_other_version
-from skuq.evaluation import UncertaintyReport
+from skuq.evaluation._report.table import UncertaintyReport
 from skuq.monitoring._accumulator.arguments import plans_of_metrics
 from skuq.monitoring._accumulator.block import Block
 from skuq.monitoring._accumulator.plans import Plan

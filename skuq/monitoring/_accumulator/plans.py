@@ -17,7 +17,8 @@ import pandas as pd
 
 from skuq._typing import FloatArray
 from skuq.distributions import Normal, as_distribution
-from skuq.metrics import CalibrationCurve, UncertaintyCharacteristicsCurve, uncertainty_characteristics_curve
+from skuq.metrics import uncertainty_characteristics_curve
+from skuq.metrics._average_calibration import CalibrationCurve
 from skuq.metrics._internal import (
     Binning,
     MetricSpec,
@@ -29,6 +30,7 @@ from skuq.metrics._internal import (
     level_grid,
     proportions_of_means,
 )
+from skuq.metrics._ucc.curve import UncertaintyCharacteristicsCurve
 from skuq.monitoring._accumulator.histogram import LogHistogram, bin_width
 from skuq.monitoring._accumulator.statistics import (
     BandsByScale,

@@ -11,7 +11,6 @@ import pandas as pd
 from scipy.special import ndtri
 
 from skuq._typing import FloatArray
-from skuq.evaluation import UncertaintyReport
 from skuq.evaluation._internal import (
     Headline,
     assemble,
@@ -20,6 +19,7 @@ from skuq.evaluation._internal import (
     interval_of_draws,
     record,
 )
+from skuq.evaluation._report.table import UncertaintyReport
 from skuq.metrics._internal import MetricSpec, warn_of_small_report
 from skuq.monitoring._accumulator.plans import Plan, value_of_means
 from skuq.monitoring._accumulator.statistics import Sums

@@ -18,7 +18,6 @@ from sklearn.preprocessing import (
 
 from skuq._typing import FloatArray
 from skuq.distributions import (
-    ConcatenatedJoint,
     CopulaJoint,
     Distribution,
     EmpiricalJoint,
@@ -27,6 +26,7 @@ from skuq.distributions import (
     NormalJoint,
     normal_template,
 )
+from skuq.distributions._joint.concatenated import ConcatenatedJoint
 from skuq.prediction._rules.target import backward, flatten, map_back
 
 _FITTED_COLUMNS: dict[type, tuple[str, ...]] = {

@@ -35,8 +35,10 @@ def no_distribution(estimator: Any) -> NotProbabilisticError:
             "`predict` and `get_params` around it."
         )
     return NotProbabilisticError(
-        f"{cls.__name__} gives no predictive distribution. {remedy} If it has its own distribution, "
-        f"register it: skuq.register('{cls.__module__}.{cls.__qualname__}', adapter)."
+        f"{cls.__name__} gives no predictive distribution. {remedy} If it has its own distribution or "
+        "intervals, add a method `predict_dist(self, X)` that returns skuq.distributions.Normal(mean, std) "
+        "or skuq.distributions.Quantiles([0.05, 0.95], bounds). If you cannot change the class, register it: "
+        f"skuq.register('{cls.__module__}.{cls.__qualname__}', adapter)."
     )
 
 

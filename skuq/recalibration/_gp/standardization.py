@@ -16,7 +16,8 @@ from scipy.special import ndtri
 
 from skuq._ranks import WeightedRanks
 from skuq._typing import FloatArray
-from skuq.distributions import Concatenated, Distribution, Transformed, affine
+from skuq.distributions import Distribution, Transformed, affine
+from skuq.distributions._concatenated import Concatenated
 
 _TAIL = 0.2
 """Level of the quantiles that define the scale.

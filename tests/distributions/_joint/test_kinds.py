@@ -9,8 +9,6 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import multivariate_normal
 
 from skuq.distributions import (
-    ConcatenatedJoint,
-    ConformalPredictive,
     CopulaJoint,
     Empirical,
     EmpiricalJoint,
@@ -22,6 +20,8 @@ from skuq.distributions import (
     normal_template,
     rank_template,
 )
+from skuq.distributions._conformal_predictive import ConformalPredictive
+from skuq.distributions._joint.concatenated import ConcatenatedJoint
 from skuq.distributions._joint.points import BLOCK
 from skuq.distributions._joint.template import normal_points, weighted_levels
 from skuq.exceptions import NoDensityError, SkuqWarning

@@ -6,22 +6,23 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from skuq.distributions import (
-    Concatenated,
-    ConformalPredictive,
     Empirical,
-    LevelMap,
     Mixture,
     Normal,
     NormalMixture,
     Quantiles,
-    Recalibrated,
     ScipyDistribution,
     SharedEmpirical,
     StudentT,
     Transformed,
 )
+from skuq.distributions._concatenated import Concatenated
+from skuq.distributions._conformal_predictive import ConformalPredictive
+from skuq.distributions._level_map import LevelMap
 from skuq.distributions._numerics import levels
+from skuq.distributions._numerics.finite_differences import derivative
 from skuq.distributions._numerics.levels import snap_levels
+from skuq.distributions._recalibrated import Recalibrated
 
 RNG = np.random.default_rng(6)
 SHARED = SharedEmpirical(0.0, 1.0, np.arange(1, 201.0))
@@ -172,3 +173,12 @@ def test_samples_are_quantiles_at_uniform_levels(n, m, monkeypatch):
     uniform = np.random.RandomState(0).uniform(size=(m, n))
     expected = np.stack([dist.ppf(each) for each in uniform], axis=1)
     assert_array_equal(dist.sample(m, random_state=0), expected)
+
+
+def test_a_derivative_within_the_domain_and_at_its_end():
+    x = np.array([0.0, 0.1, 2.0])
+    step = np.full(3, 1e-3)
+    # Below 0, the power is NaN. One-sided differences have an error of the order of the shortest step.
+    slope = derivative(lambda at: np.where(at < 0, np.nan, 3 + np.abs(at) ** 1.5 + at), x, step)
+    assert_allclose(slope, 1.5 * np.sqrt(x) + 1, rtol=1e-4)
+    assert_allclose(derivative(np.exp, x, step), np.exp(x), rtol=1e-10)

@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from sklearn.isotonic import IsotonicRegression
 
-from skuq.distributions import ConformalPredictive, Empirical, Normal, Transformed
+from skuq.distributions import Empirical, Normal, Transformed
+from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.evaluation import (
     compare_score_decompositions,
     probability_reliability_curve,
@@ -26,7 +27,7 @@ MEAN = np.array([1.5, 1, 3, 3.5, 5, 6, 6.5, 9])
 STD = np.array([1, 0.5, 1, 2, 1, 1.5, 2, 1])
 WEIGHT = np.array([1.0, 2, 1, 1, 3, 1, 1, 2])
 EVENTS, PROBA = np.array([0, 0, 0, 1, 1, 1]), np.array([0.4, 0.3, 0.2, 0.1, 0.5, 0.9])
-CONSTANT = {"n_redraws": 0}
+CONSTANT = {"n_draws": 0}
 
 
 def numbers(parts):
@@ -94,11 +95,11 @@ def test_crps_by_threshold():
     cells = [np.linspace(low, high, 4001) for low, high in pairwise(edges)]
     grid = np.concatenate([(each[1:] + each[:-1]) / 2 for each in cells])
     width = np.concatenate([np.diff(each) for each in cells])
-    parts = score_decomposition(Y, Normal(MEAN, STD), score="brier", thresholds=grid, **CONSTANT).parts
+    parts = score_decomposition(Y, Normal(MEAN, STD), score="brier", threshold=grid, **CONSTANT).parts
     found = width @ parts[["miscalibration", "discrimination", "uncertainty", "score"]].to_numpy()
     assert_allclose(found, [0.56082948, 0.92708333, 1.3125, 0.94624615], atol=1e-7)
     assert found[3] == pytest.approx(crps_loss(Y, Normal(MEAN, STD)), abs=2e-7)
-    given = score_decomposition(Y, Normal(MEAN, STD), method="threshold", thresholds=grid, **CONSTANT)
+    given = score_decomposition(Y, Normal(MEAN, STD), method="threshold", threshold=grid, **CONSTANT)
     assert_allclose(numbers(given), found, atol=1e-3)  # the trapezoid rule errs at the targets
 
 
@@ -118,11 +119,11 @@ def random_forecast(seed):
 REQUESTS = [
     {},
     {"levels": [0.05, 0.3, 0.31, 0.9]},
-    {"method": "threshold", "thresholds": 20},
+    {"method": "threshold"},
     {"score": "pinball", "levels": 3},
     {"score": "squared_error"},
-    {"score": "brier", "thresholds": [0.4, 1.0]},
-    {"score": "log_loss", "thresholds": [0.4, 1.0]},
+    {"score": "brier", "threshold": [0.4, 1.0]},
+    {"score": "log_loss", "threshold": [0.4, 1.0]},
 ]
 
 
@@ -183,8 +184,8 @@ def test_the_thresholds_of_a_transformed_target_are_the_transformed_thresholds()
     loc = rng.normal(size=200)
     dist, y = Normal(loc, np.ones(200)), loc + rng.normal(size=200)
     log = Transformed(dist, np.exp, np.log)
-    plain = score_decomposition(y, dist, score="brier", thresholds=[-1, 0.5], **CONSTANT)
-    bent = score_decomposition(np.exp(y), log, score="brier", thresholds=np.exp([-1, 0.5]), **CONSTANT)
+    plain = score_decomposition(y, dist, score="brier", threshold=[-1, 0.5], **CONSTANT)
+    bent = score_decomposition(np.exp(y), log, score="brier", threshold=np.exp([-1, 0.5]), **CONSTANT)
     assert_allclose(numbers(bent), numbers(plain), rtol=1e-9)
 
 
@@ -279,7 +280,7 @@ def test_calibrated_forecasts_exceed_the_limit_in_five_percent():
         x = rng.normal(size=60)
         y = x + rng.normal(size=60)
         p_values.append(
-            score_decomposition(y, Normal(x, np.ones(60)), levels=3, n_redraws=99, random_state=seed).p_value
+            score_decomposition(y, Normal(x, np.ones(60)), levels=3, n_draws=99, random_state=seed).p_value
         )
     assert stats.kstest(p_values, "uniform").pvalue > 1e-3
     assert np.mean(np.array(p_values) <= 0.05) < 0.1
@@ -329,7 +330,7 @@ def test_compared_thresholds_and_classes():
     thresholds = np.linspace(-3, 12, 30)
     options = {"n_resamples": 20, "random_state": 0}
     table = compare_score_decompositions(
-        Y, Normal(MEAN, STD), Normal(MEAN + 2, STD), method="threshold", thresholds=thresholds, **options
+        Y, Normal(MEAN, STD), Normal(MEAN + 2, STD), method="threshold", threshold=thresholds, **options
     )
     assert table.loc["score", "difference"] < 0
     proba = rng.random(100)
@@ -362,12 +363,12 @@ def test_the_curve_of_probabilities_is_isotonic_regression():
 def test_the_curve_gives_the_miscalibration():
     _x, y, dist = sample(200)
     quantile = dist.quantile([0.8])[:, 0]
-    curve = quantile_reliability_curve(y, dist, level=0.8, band=None)
+    curve = quantile_reliability_curve(y, dist, levels=0.8, band=None)
     best = np.interp(quantile, curve["forecast"], curve["recalibrated"])
     loss = [np.maximum(0.8 * e, -0.2 * e).mean() for e in (y - quantile, y - best)]
-    parts = score_decomposition(y, dist, score="pinball", levels=0.8, n_redraws=0)
+    parts = score_decomposition(y, dist, score="pinball", levels=0.8, n_draws=0)
     assert loss[0] - loss[1] == pytest.approx(parts.miscalibration)
-    points = quantile_reliability_curve(y, quantile, level=0.8, band=None)
+    points = quantile_reliability_curve(y, quantile, levels=0.8, band=None)
     assert_allclose(points, curve)
 
 
@@ -377,7 +378,7 @@ def test_the_consistency_band_holds_the_curve_of_calibrated_forecasts():
     for seed in range(20):
         _x, y, dist = sample(200, seed)
         for curve in (
-            quantile_reliability_curve(y, dist, level=0.7, random_state=seed),
+            quantile_reliability_curve(y, dist, levels=0.7, random_state=seed),
             probability_reliability_curve(y, dist, threshold=0.3, random_state=seed),
         ):
             low, high = curve["consistency_low"], curve["consistency_high"]
@@ -433,13 +434,13 @@ def test_events_of_a_threshold_and_of_classes():
 def test_bands_are_reproducible_nested_and_interpolated():
     _x, y, dist = sample(60)
     narrow, again, wide = (
-        quantile_reliability_curve(y, dist, band_coverage=c, random_state=0) for c in (0.5, 0.5, 0.9)
+        quantile_reliability_curve(y, dist, confidence=c, random_state=0) for c in (0.5, 0.5, 0.9)
     )
     assert_allclose(narrow, again)
     assert (wide["consistency_low"] <= narrow["consistency_low"]).all()
     assert (wide["consistency_high"] >= narrow["consistency_high"]).all()
     _, y, dist = sample(3000)
-    curve = quantile_reliability_curve(y, dist, n_redraws=20, random_state=0)
+    curve = quantile_reliability_curve(y, dist, n_draws=20, random_state=0)
     low, high = curve["consistency_low"], curve["consistency_high"]
     assert len(curve) == 3000
     assert (np.diff(low) >= 0).all()

@@ -13,7 +13,7 @@ from skuq.metrics._class_inputs import draw_codes
 from tests.metrics.options import class_specs
 
 report_of = partial(uncertainty_report, random_state=0)
-QUICK = {"n_resamples": 0, "n_simulations": 0}
+QUICK = {"n_resamples": 0, "n_draws": 0}
 NAMES = list(class_specs())
 
 
@@ -29,7 +29,7 @@ def power(proba, exponent):
 
 def test_a_calibrated_forecast_is_within_what_chance_gives(forecast):
     y, proba = forecast
-    report = report_of(y, proba, n_resamples=60, n_simulations=200)
+    report = report_of(y, proba, n_resamples=60, n_draws=200)
     assert list(report.index) == NAMES
     inside = report.drop(index="set_size")
     assert (inside["calibrated_low"] <= inside["value"]).all()
@@ -52,7 +52,7 @@ def test_over_and_underconfidence_are_named(forecast):
     y, proba = forecast
     labels = np.array(list("abcd"))
     models = {"sharp": power(proba, 3), "flat": power(proba, 0.4)}
-    report = report_of(labels[y], models, n_simulations=50, coverage=0.6, n_resamples=0)
+    report = report_of(labels[y], models, n_draws=50, coverage=0.6, n_resamples=0)
     assert report.attrs["summary"]["sharp"].startswith("overconfident: ")
     assert report.attrs["summary"]["flat"].startswith("underconfident: ")
     assert (
@@ -87,7 +87,7 @@ def test_weights_are_repetitions_and_unknown_labels_misses(forecast):
     y, proba = forecast
     weight = np.random.default_rng(0).integers(0, 3, size=800)
     rows = np.repeat(np.arange(800), weight)
-    weighted = report_of(y, proba, sample_weight=weight, n_resamples=20, n_simulations=20)
+    weighted = report_of(y, proba, sample_weight=weight, n_resamples=20, n_draws=20)
     repeated = report_of(y[rows], proba[rows], **QUICK)
     assert_allclose(weighted["value"].astype(float), repeated["value"].astype(float), rtol=1e-10)
     assert weighted.attrs["rows"] == rows.size
@@ -119,5 +119,5 @@ def test_models_have_as_many_classes(forecast):
 def test_few_rows_are_reported_with_one_warning():
     proba = np.full((5, 3), 1 / 3)
     with pytest.warns(SmallSampleWarning, match="has 5 rows. With fewer than 50") as caught:
-        uncertainty_report([0, 1, 2, 0, 1], proba, n_resamples=5, n_simulations=5)
+        uncertainty_report([0, 1, 2, 0, 1], proba, n_resamples=5, n_draws=5)
     assert len(caught) == 1

@@ -10,7 +10,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skuq.distributions import Empirical, Normal
-from skuq.evaluation import UncertaintyReport, bootstrap_interval, score_decomposition, uncertainty_report
+from skuq.evaluation import bootstrap_interval, score_decomposition, uncertainty_report
+from skuq.evaluation._report.table import UncertaintyReport
 from skuq.evaluation._report.wording import RowFormat, is_in_percent, number, percent
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import crps_loss, prediction_interval_coverage
@@ -18,7 +19,7 @@ from skuq.metrics._spec import all_specs, metric
 from tests.metrics.options import forecast_specs
 
 READY = [spec for spec in forecast_specs().values() if spec.ready_made]
-QUICK = {"n_resamples": 0, "n_simulations": 0}
+QUICK = {"n_resamples": 0, "n_draws": 0}
 report_of = partial(uncertainty_report, random_state=0)
 
 
@@ -78,7 +79,7 @@ def test_a_new_metric_appears_by_itself(truth, monkeypatch):
         return float(np.average(y_pred.mean() - y_true, weights=sample_weight))
 
     y, dist = truth
-    shifted = report_of(y, Normal(dist.loc + 0.5, dist.scale), n_resamples=20, n_simulations=40)
+    shifted = report_of(y, Normal(dist.loc + 0.5, dist.scale), n_resamples=20, n_draws=40)
     assert shifted.loc["bias", "value"] == pytest.approx(np.mean(dist.loc + 0.5 - y), rel=1e-12)
     assert shifted.loc["bias", "reading"].startswith(f"forecasts are {number(shifted.loc['bias', 'value'])} ")
     assert "more than if the forecasts were right" in shifted.loc["bias", "reading"]
@@ -88,7 +89,7 @@ def test_a_new_metric_appears_by_itself(truth, monkeypatch):
 @pytest.mark.laws
 def test_intervals_are_those_of_the_bootstrap():
     y, dist = rows(1500)
-    report = report_of(y, dist, metrics=["crps", "mace"], n_resamples=20_000, n_simulations=0)
+    report = report_of(y, dist, metrics=["crps", "mace"], n_resamples=20_000, n_draws=0)
     for name in ("crps", "mace"):
         expected = bootstrap_interval(y, dist, name, n_resamples=20_000, random_state=1)
         assert report.loc[name, "low"] == pytest.approx(expected.low, rel=0.05)
@@ -105,7 +106,7 @@ def test_true_forecasts_score_as_calibrated_ones_do():
         scale = np.exp(0.4 * rng.normal(size=200))
         y = scale * rng.normal(size=200)
         report = report_of(
-            y, Normal(np.zeros(200), scale), metrics=names, n_resamples=0, n_simulations=80, random_state=seed
+            y, Normal(np.zeros(200), scale), metrics=names, n_resamples=0, n_draws=80, random_state=seed
         )
         inside.append(
             (report["value"] >= report["calibrated_low"]) & (report["value"] <= report["calibrated_high"])
@@ -137,7 +138,7 @@ def test_formulas_agree_with_simulation(name, truth):
 )
 def test_the_words_give_the_direction(truth, factor, word, comparison):
     y, dist = truth
-    report = report_of(y, Normal(dist.loc, factor * dist.scale), n_resamples=0, n_simulations=60)
+    report = report_of(y, Normal(dist.loc, factor * dist.scale), n_resamples=0, n_draws=60)
     inside = percent(report.loc["picp", "value"])
     readings = report["reading"]
     assert readings["picp"] == f"{word}: the 90 % intervals contain {inside} of the targets"
@@ -170,12 +171,12 @@ def test_bias_is_named(truth):
 
 def test_undefined_and_infinite_values_come_with_the_reason(few_rows):
     y, dist = rows(40)
-    report = report_of(y, Empirical(dist.sample(15, 0)), n_resamples=10, n_simulations=10)
+    report = report_of(y, Empirical(dist.sample(15, 0)), n_resamples=10, n_draws=10)
     assert np.isnan(report.loc["nll", "value"])
     assert re.match("not defined: .*density", report.loc["nll", "reading"])
     assert report.drop(index="nll")["value"].notna().all()
     dist = Normal(np.zeros(40), np.r_[0.0, np.ones(39)])
-    report = report_of(np.ones(40), dist, metrics=["auucc", "auucc_gain"], n_resamples=10, n_simulations=10)
+    report = report_of(np.ones(40), dist, metrics=["auucc", "auucc_gain"], n_resamples=10, n_draws=10)
     assert report.loc["auucc", "value"] == np.inf
     assert report.loc["auucc", "reading"].startswith("infinite")
     assert report.loc["auucc_gain", "reading"].startswith("minus infinite")
@@ -223,17 +224,15 @@ def test_weights_equal_repetition(truth):
     weight = np.random.default_rng(0).integers(0, 4, size=300)
     rows = np.repeat(np.arange(300), weight)
     names = ["crps", "mace", "picp", "auucc"]
-    weighted = report_of(y, dist, sample_weight=weight, metrics=names, n_resamples=400, n_simulations=400)
-    repeated = report_of(y[rows], dist[rows], metrics=names, n_resamples=400, n_simulations=400)
+    weighted = report_of(y, dist, sample_weight=weight, metrics=names, n_resamples=400, n_draws=400)
+    repeated = report_of(y[rows], dist[rows], metrics=names, n_resamples=400, n_draws=400)
     assert_allclose(weighted["value"], repeated["value"], rtol=1e-9)
     shifts = [report.attrs["headlines"]["model"].pop("shift") for report in (weighted, repeated)]
     assert shifts[0] == pytest.approx(shifts[1], rel=1e-9)
     assert weighted.attrs == repeated.attrs
     for column, tolerance in (("calibrated", 0.05), ("low", 0.1), ("high", 0.1)):
         assert_allclose(weighted[column], repeated[column], rtol=tolerance)
-    fractions = report_of(
-        y, dist, sample_weight=weight * 1.5, metrics=names, n_resamples=10, n_simulations=300
-    )
+    fractions = report_of(y, dist, sample_weight=weight * 1.5, metrics=names, n_resamples=10, n_draws=300)
     assert fractions.attrs["rows"] == 1.5 * weight.sum()
     assert fractions.loc["mace", "calibrated"] < weighted.loc["mace", "calibrated"]
 
@@ -241,7 +240,7 @@ def test_weights_equal_repetition(truth):
 def test_several_models_side_by_side(truth, quick):
     y, dist = truth
     models = {"true": dist, "narrow <b>": Normal(dist.loc, 0.6 * dist.scale)}
-    report = report_of(y, models, n_resamples=0, n_simulations=20)
+    report = report_of(y, models, n_resamples=0, n_draws=20)
     assert report.index.names == ["metric", "model"]
     assert [model for _, model in report.index[:2]] == list(models)
     assert_allclose(report.xs("true", level="model")["value"], quick["value"], rtol=1e-12)
@@ -257,7 +256,7 @@ def test_several_models_side_by_side(truth, quick):
 
 def test_text_and_html_hold_everything(truth):
     y, dist = truth
-    report = report_of(y, dist, n_resamples=20, n_simulations=20)
+    report = report_of(y, dist, n_resamples=20, n_draws=20)
     text, html = repr(report), report._repr_html_()
     assert text == str(report) == report.to_text()
     flat = " ".join(text.split())
@@ -302,7 +301,7 @@ def test_all_numbers_of_a_row_are_in_one_unit_with_the_same_decimals(truth, fact
     y, dist = truth
     forecast = Normal(unit * dist.loc, factor * unit * dist.scale)
     options = {"crpss": {"y_train": unit * y[:50]}}
-    report = report_of(unit * y, forecast, n_resamples=15, n_simulations=15, options=options)
+    report = report_of(unit * y, forecast, n_resamples=15, n_draws=15, options=options)
     for name, row in report._one_model().iterrows():
         in_percent = name in {"ence", "picp", "miss_rate", "nmpiw", "crpss", "auucc_gain"}
         cells = [cell for cell in row.drop(["Metric", "Best", "Reading"]) if cell]
@@ -319,7 +318,7 @@ def test_a_gain_of_a_hundredth_of_a_percent_stands_beside_percents():
     rng = np.random.default_rng(0)
     scale = np.exp(0.4 * rng.normal(size=2000))
     y = scale * rng.normal(size=2000)
-    report = report_of(y, Normal(0 * y, scale), metrics=["auucc_gain", "ence"], n_simulations=20)
+    report = report_of(y, Normal(0 * y, scale), metrics=["auucc_gain", "ence"], n_draws=20)
     for line in report.to_text().splitlines()[4:6]:
         assert line.count(" %") == 5  # value, interval, mean, range and best
     assert "0.0" not in report.loc["ence", "reading"].partition(" to ")[2]
@@ -352,9 +351,9 @@ def test_weights_that_stand_for_too_many_rows_to_simulate():
     y = np.linspace(-1.0, 1.0, 30)
     weight, forecast = np.full(30, 1e9), Normal(0 * y, 0 * y + 1)
     options = {"metrics": ["picp"], "n_resamples": 5, "sample_weight": weight}
-    with pytest.raises(ValueError, match="n_simulations=0"):
-        report_of(y, forecast, n_simulations=2, **options)
-    assert report_of(y, forecast, n_simulations=0, **options).loc["picp", "value"] == 1
+    with pytest.raises(ValueError, match="n_draws=0"):
+        report_of(y, forecast, n_draws=2, **options)
+    assert report_of(y, forecast, n_draws=0, **options).loc["picp", "value"] == 1
 
 
 def test_the_report_is_a_frame(truth):
@@ -375,7 +374,7 @@ def test_the_report_is_a_frame(truth):
 
 def test_seeds(truth):
     y, dist = (part[:60] for part in truth)
-    arguments = {"n_resamples": 15, "n_simulations": 15}
+    arguments = {"n_resamples": 15, "n_draws": 15}
     first, again = (report_of(y, dist, **arguments) for _ in range(2))
     pd.testing.assert_frame_equal(first, again)
     other = report_of(y, dist, **arguments, random_state=1)
@@ -386,7 +385,7 @@ def test_few_rows_are_reported_with_one_warning():
     for n in (1, 2, 5, 49):
         y, dist = np.arange(float(n)), Normal(np.zeros(n), np.ones(n))
         with pytest.warns(SmallSampleWarning, match=f"has {n} rows. With fewer than 50") as caught:
-            report = report_of(y, {"a": dist, "b": dist}, n_resamples=5, n_simulations=5)
+            report = report_of(y, {"a": dist, "b": dist}, n_resamples=5, n_draws=5)
         assert len(caught) == 1
         assert report["value"].notna().all()
         assert isinstance(str(report), str)
@@ -441,9 +440,9 @@ def test_the_rows_show_where_the_loss_comes_from():
 def test_options_of_one_part_leave_the_others():
     y, dist = rows(60)
     options = {"crps_miscalibration": {"levels": [0.5]}}
-    report = uncertainty_report(y, dist, metrics=PARTS, options=options, n_simulations=5, random_state=0)
-    median = score_decomposition(y, dist, levels=[0.5], n_redraws=0)
-    default = score_decomposition(y, dist, n_redraws=0)
+    report = uncertainty_report(y, dist, metrics=PARTS, options=options, n_draws=5, random_state=0)
+    median = score_decomposition(y, dist, levels=[0.5], n_draws=0)
+    default = score_decomposition(y, dist, n_draws=0)
     assert report.loc["crps_miscalibration", "value"] == pytest.approx(median.miscalibration, rel=1e-12)
     assert report.loc["crps_discrimination", "value"] == pytest.approx(default.discrimination, rel=1e-12)
 
@@ -452,7 +451,7 @@ def test_weights_of_parts_are_repetitions():
     y, dist = rows(60)
     weight = np.random.default_rng(1).integers(0, 4, size=60)
     repeated = np.repeat(np.arange(60), weight)
-    arguments = {"metrics": PARTS, "n_simulations": 10, "random_state": 0}
+    arguments = {"metrics": PARTS, "n_draws": 10, "random_state": 0}
     weighted = uncertainty_report(y, dist, sample_weight=weight, **arguments)
     expected = uncertainty_report(y[repeated], dist[repeated], **arguments)
     columns = ["value", *RANGE]
@@ -463,7 +462,7 @@ def test_weights_of_parts_are_repetitions():
 def test_the_parts_of_many_rows_are_not_simulated(n, simulated):
     y, dist = Normal(np.zeros(4), np.ones(4)).sample(1, 0)[:, 0], Normal(np.zeros(4), np.ones(4))
     weight = np.full(4, n / 4)
-    report = uncertainty_report(y, dist, sample_weight=weight, metrics=PARTS, n_simulations=2, random_state=0)
+    report = uncertainty_report(y, dist, sample_weight=weight, metrics=PARTS, n_draws=2, random_state=0)
     assert report[RANGE].notna().all(axis=None) == simulated
     assert report["reading"].str.contains("by chance|than").any() == simulated
 
@@ -474,3 +473,11 @@ def test_numbers_and_percents_read_well():
     assert [number(value) for value in values] == texts
     shares = [percent(share) for share in (0.784, 0.991, 1.0, 0.004, 4.3e-4, 0.9996)]
     assert shares == ["78 %", "99.1 %", "100 %", "0.4 %", "0.04 %", "99.96 %"]
+
+
+def test_a_calibration_error_smaller_than_that_of_calibrated_models_is_no_worse():
+    n = 200
+    dist = Normal(np.zeros(n), np.ones(n))
+    y = dist.ppf((np.arange(n) + 0.5) / n)
+    report = uncertainty_report(y, dist, metrics=["mace"], random_state=0)
+    assert "no worse than a calibrated model" in report.loc["mace", "reading"]

@@ -46,7 +46,7 @@ def test_eight_rows_have_the_parts_of_a_published_decomposition():
 def test_the_parts_are_those_of_score_decomposition(levels, weighted):
     y, dist = rows(60)
     weight = np.random.default_rng(1).integers(0, 4, size=60) if weighted else None
-    whole = score_decomposition(y, dist, levels=levels, sample_weight=weight, n_redraws=0)
+    whole = score_decomposition(y, dist, levels=levels, sample_weight=weight, n_draws=0)
     for part, spec in PARTS.items():
         value = spec.compute(y, dist, levels=levels, sample_weight=weight)
         assert value == pytest.approx(getattr(whole, part), rel=1e-12, abs=1e-15)

@@ -51,18 +51,18 @@ def of_rows(metric, dist, **options):
 
 CASES = [
     (ENSEMBLE, {}, (1.174739684903, 0.586974572892)),
-    (ENSEMBLE, {"estimator": "fair"}, (0.983444807705, 0.371037094160)),
+    (ENSEMBLE, {"crps_estimator": "fair"}, (0.983444807705, 0.371037094160)),
     (WEIGHTED, {}, (1.094182881485, 0.955188127178)),
     (ENSEMBLE, {"chain": positive}, (0.741524180520, 0.387255063971)),
 ]
 PAIRS = np.array([[0.0, 1.0, 0.5], [1.0, 0.0, 0.25], [0.5, 0.25, 0.0]])
 VARIOGRAM_CASES = [
     ({}, (1.015220035980, 6.213159863610)),
-    ({"estimator": "fair"}, (0.852956866819, 5.956449829512)),
+    ({"crps_estimator": "fair"}, (0.852956866819, 5.956449829512)),
     ({"p": 1}, (6.699534133729, 9.1208)),
-    ({"p": 1, "estimator": "fair"}, (5.922507573726, 8.136)),
+    ({"p": 1, "crps_estimator": "fair"}, (5.922507573726, 8.136)),
     ({"p": 2}, (104.603862606294, 32.5129)),
-    ({"p": 2, "estimator": "fair"}, (97.229876213855, 22.5112825)),
+    ({"p": 2, "crps_estimator": "fair"}, (97.229876213855, 22.5112825)),
     ({"pair_weight": PAIRS}, (0.387043277515, 3.579121505199)),
     ({"chain": positive}, (0.527533925464, 2.092684331493)),
 ]
@@ -84,7 +84,7 @@ def test_values_of_the_installed_scoringrules():
     members, y = rng.normal(size=(6, 12, 3)), rng.normal(size=(6, 3))
     for estimator in ("nrg", "fair"):
         expected = scoringrules.es_ensemble(y, members, estimator=estimator, backend="numpy").mean()
-        found = energy_score_loss(y, EmpiricalJoint(members), estimator=estimator)
+        found = energy_score_loss(y, EmpiricalJoint(members), crps_estimator=estimator)
         assert found == pytest.approx(expected, rel=1e-12)
     for p in (0.5, 1.0):
         expected = scoringrules.vs_ensemble(y, members, p=p, backend="numpy").mean()
@@ -103,9 +103,9 @@ def test_one_target_is_the_crps(estimator):
     members, y = rng.normal(size=(30, 15, 1)), rng.normal(size=(30, 1))
     for weights in (None, rng.uniform(size=(30, 15))):
         dist = EmpiricalJoint(members, weights)
-        expected = crps_loss(y[:, 0], dist.marginal(0), estimator=estimator)
-        chained = energy_score_loss(y, dist, estimator=estimator, chain=lambda values: values)
-        assert energy_score_loss(y, dist, estimator=estimator) == pytest.approx(expected, rel=1e-13)
+        expected = crps_loss(y[:, 0], dist.marginal(0), crps_estimator=estimator)
+        chained = energy_score_loss(y, dist, crps_estimator=estimator, chain=lambda values: values)
+        assert energy_score_loss(y, dist, crps_estimator=estimator) == pytest.approx(expected, rel=1e-13)
         assert chained == pytest.approx(expected, rel=1e-13)
     template = CopulaJoint([Normal(np.zeros(30), 1.0)], rank_template(np.arange(99.0)[:, np.newaxis]))
     assert energy_score_loss(y, template) == crps_loss(y[:, 0], template.marginal(0))
@@ -126,7 +126,7 @@ def test_common_members_with_row_weights_equal_their_copies():
     rng = np.random.RandomState(2)
     members, weights, y = rng.normal(size=(20, 3)), rng.uniform(size=(7, 20)), rng.normal(size=(7, 3))
     shared, copies = EmpiricalJoint(members, weights), EmpiricalJoint(np.tile(members, (7, 1, 1)), weights)
-    for options in ({}, {"estimator": "fair"}, {"chain": positive}, {"scale": [1.0, 2.0, 3.0]}):
+    for options in ({}, {"crps_estimator": "fair"}, {"chain": positive}, {"scale": [1.0, 2.0, 3.0]}):
         expected = energy_score_loss(y, copies, **options)
         assert energy_score_loss(y, shared, **options) == pytest.approx(expected, rel=1e-13)
     # rows of several families
@@ -178,7 +178,7 @@ def test_fair_scores_have_the_same_mean_for_ensembles_of_all_sizes():
     y = rng.normal(size=(4000, 2))
     scores = {
         estimator: [
-            energy_score_loss(y, EmpiricalJoint(rng.normal(size=(4000, m, 2))), estimator=estimator)
+            energy_score_loss(y, EmpiricalJoint(rng.normal(size=(4000, m, 2))), crps_estimator=estimator)
             for m in (3, 30)
         ]
         for estimator in ("nrg", "fair")
@@ -208,7 +208,7 @@ def test_bad_input():
         (Y[:, :2], ENSEMBLE, {}, ValueError, "`y_true` must have shape"),
         (Y[:1], ENSEMBLE, {}, ValueError, "`y_true` must have 2 rows"),
         (Y * np.nan, ENSEMBLE, {}, ValueError, "`y_true` must be finite"),
-        (Y, ENSEMBLE, {"estimator": "akr"}, ValueError, "`estimator` must be one of"),
+        (Y, ENSEMBLE, {"crps_estimator": "akr"}, ValueError, "`crps_estimator` must be one of"),
         (Y, ENSEMBLE, {"scale": [1.0, 0.0, 1.0]}, ValueError, "`scale` must be positive"),
         (Y, ENSEMBLE, {"scale": [1.0]}, ValueError, "`scale` must be a number or have shape"),
         (Y, ENSEMBLE, {"scale": "range"}, ValueError, "`scale` must be one of 'std'"),
@@ -216,7 +216,7 @@ def test_bad_input():
         (Y, ENSEMBLE, {"chain": 3}, TypeError, "`chain` must be callable"),
         (Y, ENSEMBLE, {"chain": lambda y: y[..., 0]}, ValueError, "`chain` must map points"),
         (Y, ENSEMBLE, {"sample_weight": [1.0]}, ValueError, "`sample_weight` must have 2 rows"),
-        (Y, EmpiricalJoint(MEMBERS[:, :1]), {"estimator": "fair"}, ValueError, "at least two points"),
+        (Y, EmpiricalJoint(MEMBERS[:, :1]), {"crps_estimator": "fair"}, ValueError, "at least two points"),
     ):
         with pytest.raises(error, match=message):
             energy_score_loss(y, dist, **options)
@@ -225,7 +225,7 @@ def test_bad_input():
         ({"p": "half"}, TypeError, "`p` must be a number"),
         ({"pair_weight": np.ones((2, 2))}, ValueError, r"`pair_weight` must have shape \(3, 3\)"),
         ({"pair_weight": -PAIRS}, ValueError, "`pair_weight` must be non-negative"),
-        ({"estimator": "akr"}, ValueError, "`estimator` must be one of"),
+        ({"crps_estimator": "akr"}, ValueError, "`crps_estimator` must be one of"),
     ):
         with pytest.raises(error, match=message):
             variogram_score_loss(Y, ENSEMBLE, **options)
@@ -236,7 +236,7 @@ VARIED[1, :, 0], VARIED[1, :, 2] = [-2, 1, 0, -1, 3], [0.3, -0.1, 0.4, 0.2, -0.6
 
 
 def test_dawid_sebastiani_of_scoringrules_0_10():
-    found = of_rows(dawid_sebastiani_loss, EmpiricalJoint(VARIED), estimator="fair")
+    found = of_rows(dawid_sebastiani_loss, EmpiricalJoint(VARIED), crps_estimator="fair")
     assert_allclose(found, (134.4985977062, 0.9936695196), rtol=0, atol=1e-10)
 
 
@@ -245,14 +245,14 @@ def test_dawid_sebastiani_is_the_log_score_of_normals():
     y = dist.mean() + 0.3
     log_score = -dist.logpdf(y).mean()
     assert 2 * log_score - D * np.log(2 * np.pi) == pytest.approx(loss(y, dist), rel=1e-12)
-    assert loss(y, dist, estimator="fair") == loss(y, dist)
+    assert loss(y, dist, crps_estimator="fair") == loss(y, dist)
     moved = NormalJoint(3 * dist.loc, 9 * dist.covariance)
     assert loss(3 * y, moved) == pytest.approx(loss(y, dist) + 2 * D * np.log(3), rel=1e-12)
     # rows of several families
     parts = [EmpiricalJoint(VARIED), NormalJoint(Y, np.eye(3))]
     both, y = concat(parts)[[0, 3, 1, 2]], np.concatenate([Y, Y])[[0, 3, 1, 2]]
-    expected = np.mean([loss(Y, part, estimator="fair") for part in parts])
-    assert loss(y, both, estimator="fair") == pytest.approx(expected, rel=1e-12)
+    expected = np.mean([loss(Y, part, crps_estimator="fair") for part in parts])
+    assert loss(y, both, crps_estimator="fair") == pytest.approx(expected, rel=1e-12)
     for singular in (ENSEMBLE, NormalJoint(Y, np.ones((3, 3))), NormalJoint(Y, np.diag([1.0, 0.0, 1.0]))):
         with pytest.raises(ValueError, match=r"positive definite covariance.*at row [01]"):
             loss(Y, singular)

@@ -82,32 +82,32 @@ def test_units_of_width(forecast):
     train, width = np.random.default_rng(0).normal(5, 7, size=40), mean_interval_width(y, dist)
     for options, unit in (
         ({}, np.ptp(y)),
-        ({"norm": "std"}, y.std()),
-        ({"norm": 2.5}, 2.5),
+        ({"scale": "std"}, y.std()),
+        ({"scale": 2.5}, 2.5),
         ({"y_train": train}, np.ptp(train)),
-        ({"norm": "std", "y_train": train}, train.std()),
-        ({"norm": "std", "y_train": train[:, np.newaxis]}, train.std()),
+        ({"scale": "std", "y_train": train}, train.std()),
+        ({"scale": "std", "y_train": train[:, np.newaxis]}, train.std()),
     ):
         assert nmpiw(y, dist, **options) == pytest.approx(width / unit)
     # Kompa et al. (2021) measure width in training standard deviations.
-    kompa = nmpiw([1.0, 9.0], Normal([0.0, 0.0], [1.0, 3.0]), coverage=0.95, norm="std", y_train=[0.0, 4.0])
+    kompa = nmpiw([1.0, 9.0], Normal([0.0, 0.0], [1.0, 3.0]), coverage=0.95, scale="std", y_train=[0.0, 4.0])
     assert kompa == pytest.approx(2 * 2 * stats.norm.ppf(0.975) / 2)
     # The spread is that of the rows that count.
     weight = np.random.default_rng(0).integers(0, 3, size=y.size)
     rows = np.repeat(np.arange(y.size), weight)
-    for norm in ("range", "std"):
-        value = nmpiw(y, dist, norm=norm, sample_weight=weight)
-        assert value == pytest.approx(nmpiw(y[rows], dist[rows], norm=norm), rel=1e-12)
+    for scale in ("range", "std"):
+        value = nmpiw(y, dist, scale=scale, sample_weight=weight)
+        assert value == pytest.approx(nmpiw(y[rows], dist[rows], scale=scale), rel=1e-12)
 
 
 def test_targets_that_do_not_vary():
     bounds = [[0.0, 1.0], [0.0, 1.0]]
-    for norm in ("range", "std"):
-        assert nmpiw([0.1, 0.1], bounds, norm=norm) == np.inf
-        assert nmpiw([0.1, 0.1], [[0.1, 0.1]] * 2, norm=norm) == 0
-        assert cwc([0.1, 0.1], bounds, norm=norm) == np.inf
-        assert cwc([9.0, 9.0], bounds, norm=norm, formula="mapie") == np.inf
-    assert nmpiw([0.1, 0.1], bounds, norm=4) == 0.25
+    for scale in ("range", "std"):
+        assert nmpiw([0.1, 0.1], bounds, scale=scale) == np.inf
+        assert nmpiw([0.1, 0.1], [[0.1, 0.1]] * 2, scale=scale) == 0
+        assert cwc([0.1, 0.1], bounds, scale=scale) == np.inf
+        assert cwc([9.0, 9.0], bounds, scale=scale, formula="mapie") == np.inf
+    assert nmpiw([0.1, 0.1], bounds, scale=4) == 0.25
 
 
 def test_criterion_by_hand():
@@ -117,7 +117,7 @@ def test_criterion_by_hand():
     assert cwc(y, bounds, coverage=0.85) == pytest.approx(2 / 5)
     assert cwc(y, bounds, coverage=0.9) == pytest.approx(2 / 5 * (1 + np.exp(50 * 0.05)))
     assert cwc(y, bounds, coverage=0.9, eta=10) == pytest.approx(2 / 5 * (1 + np.exp(10 * 0.05)))
-    assert cwc(y, bounds, coverage=0.9, norm=4.0) == pytest.approx(2 / 4 * (1 + np.exp(50 * 0.05)))
+    assert cwc(y, bounds, coverage=0.9, scale=4.0) == pytest.approx(2 / 4 * (1 + np.exp(50 * 0.05)))
     mapie = -(1 - 2 / 5) * np.exp(-50 * 0.05**2)
     assert cwc(y, bounds, coverage=0.9, formula="mapie") == pytest.approx(mapie)
     assert cwc(y, bounds, coverage=0.8, formula="mapie") == pytest.approx(mapie)
@@ -150,11 +150,11 @@ def test_a_weighted_coverage_that_equals_the_nominal_one_has_reached_it(weight, 
 
 def test_bad_options_of_width_and_criterion():
     for metric in (nmpiw, cwc):
-        for norm, error in (("iqr", ValueError), (0.0, ValueError), (-1, ValueError), (None, TypeError)):
-            with pytest.raises(error, match="`norm` must be"):
-                metric(Y, BOUNDS, norm=norm)
-        with pytest.raises(ValueError, match="`y_train` must be omitted if `norm` is a number"):
-            metric(Y, BOUNDS, norm=2.0, y_train=Y)
+        for scale, error in (("iqr", ValueError), (0.0, ValueError), (-1, ValueError), (None, TypeError)):
+            with pytest.raises(error, match="`scale` must be"):
+                metric(Y, BOUNDS, scale=scale)
+        with pytest.raises(ValueError, match="`y_train` must be omitted if `scale` is a number"):
+            metric(Y, BOUNDS, scale=2.0, y_train=Y)
         with pytest.raises(ValueError, match="`y_train` must be finite"):
             metric(Y, BOUNDS, y_train=[np.nan, 1.0])
     for option, value, error, message in (

@@ -179,8 +179,8 @@ def test_curves_and_tables_are_those_of_the_functions(forecast):
 
 def test_options_reach_exact_metrics(forecast):
     for name, options in (
-        ("nmpiw", {"norm": "std"}),
-        ("nmpiw", {"norm": 2.0}),
+        ("nmpiw", {"scale": "std"}),
+        ("nmpiw", {"scale": 2.0}),
         ("nmpiw", {"y_train": [0.0, 1.0, 4.0]}),
         ("cwc", {"formula": "mapie", "eta": 3.0}),
         ("miscal_area", {"levels": 19, "kind": "interval"}),
@@ -292,7 +292,7 @@ def test_what_does_not_merge_raises_at_once():
         ("auucc", {"vary": "bias"}, "must have vary='scale'"),
         ("auucc_gain", {"bands": 0.9}, "must have bands='std'"),
         ("crpss", two_rows, "must contain a `reference` with one row, got 2 rows"),
-        ("nmpiw", {"norm": "iqr"}, "`norm` must be one of"),
+        ("nmpiw", {"scale": "iqr"}, "`scale` must be one of"),
         ("crp", {}, "Did you mean"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -405,7 +405,7 @@ def test_merging_compares_arguments_by_their_values():
         MetricAccumulator("crps").merge(MetricAccumulator("picp"))
     for name, other in {
         "levels": 9, "n_bins": 9, "accuracy": 1e-2, "coverage": 0.8, "curves": [],
-        "options": {"crps": {"estimator": "fair"}},
+        "options": {"crps": {"crps_estimator": "fair"}},
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=f"`other` must have the same `{name}`"):
             MetricAccumulator("crps").merge(MetricAccumulator("crps", **{name: other}))
@@ -512,7 +512,7 @@ def test_blocks_that_are_only_partly_empty_raise():
 @pytest.mark.parametrize("unit", [2.0**-830, 2.0**-520, 2.0**520, 2.0**830])
 def test_units_of_any_size(forecast, unit):
     y, dist = forecast
-    options = {"nmpiw": {"norm": "std"}, "sharpness": {"kind": "rms"}}
+    options = {"nmpiw": {"scale": "std"}, "sharpness": {"kind": "rms"}}
     acc = MetricAccumulator("crps", "mpiw", "nmpiw", "sharpness", "ence", "uce", options=options)
     plain, scaled = (
         in_chunks(copy.copy(acc), u * y, Normal(u * dist.loc, u * dist.scale), [30, 31, 100])

@@ -84,7 +84,7 @@ def test_the_report_is_that_of_all_rows():
     y, proba, _ = rows(4000)
     acc = in_chunks(ClassMetricAccumulator(labels=LABELS), y, proba, [1500])
     found = acc.report(random_state=0)
-    expected = uncertainty_report(y, proba, labels=LABELS, n_resamples=200, n_simulations=200, random_state=0)
+    expected = uncertainty_report(y, proba, labels=LABELS, n_resamples=200, n_draws=200, random_state=0)
     assert found.attrs["summary"] == expected.attrs["summary"]
     assert found.attrs["of_classes"]
     headlines = [each.attrs["headlines"]["model"] for each in (found, expected)]

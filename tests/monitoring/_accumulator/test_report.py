@@ -20,7 +20,7 @@ def test_values_and_words_are_those_of_the_report(data):
     acc = MetricAccumulator("crps", "picp", "mace", "ence").update(*data)
     found, expected = (
         acc.report(random_state=0),
-        uncertainty_report(*data, metrics=acc.metrics, n_resamples=0, n_simulations=0),
+        uncertainty_report(*data, metrics=acc.metrics, n_resamples=0, n_draws=0),
     )
     assert list(found) == list(expected)
     assert found.attrs["summary"] == expected.attrs["summary"]
