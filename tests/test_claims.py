@@ -107,8 +107,8 @@ def test_21_data_sets(real_data):
         assert sentence.format(100 * (1 - number[name]["CRPS"])) in guide
     high, low = (100 * (number[f'boosting, ``effort="{name}"``']["CRPS"] - 1) for name in ("high", "low"))
     assert (
-        f'``effort="high"`` lowers the CRPS of the reference by {-high:.0f} %, and ``effort="low"`` increases '
-        f"it by {low:.0f} %"
+        f'``effort="high"`` lowers the CRPS of the reference by {-high:.0f} %, and ``effort="low"`` '
+        f"increases it by {low:.0f} %"
     ) in guide
     assert f"lowers the CRPS by {below[1]} % and the interval score by {below[2]} %" in guide
 
