@@ -14,15 +14,14 @@ from scipy.stats import beta
 from skuq._periods import as_times, period_starts, periods
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_array, check_sample_weight, effective_rows
-from skuq.distributions import Distribution, Quantiles, as_distribution
+from skuq.distributions import Distribution, Quantiles
+from skuq.distributions._convert import as_forecast
 from skuq.metrics import prediction_interval_coverage, reliability_table
 from skuq.metrics._internal import (
     check_class_forecast,
-    check_interval_bounds,
     check_labels,
     claimed_mass,
     covered,
-    is_bounds,
     is_in_set,
     sets_of,
 )
@@ -34,6 +33,9 @@ FALSE_ALARM = 0.01
 """Largest probability that any part of the rows of a calibrated model is flagged."""
 
 INNER, OUTER = 0.5, 0.99
+
+WIDEST_GAP = 0.25
+"""Quantiles with a wider gap between two levels are too few to judge the shape or the standard deviation."""
 
 MOST_GROUPS = 100
 OTHERS = "other groups"
@@ -105,10 +107,7 @@ def checked_forecasts(
         arrays = {name: check_class_forecast(each) for name, each in models.items()}
         _, known = check_labels(y, labels, next(iter(arrays.values())).shape[1])
         return Forecasts(y, dict(arrays), weight, coverage, known)
-    checked = {
-        name: check_interval_bounds(each) if is_bounds(each) else as_distribution(each)
-        for name, each in models.items()
-    }
+    checked = {name: as_forecast(each) for name, each in models.items()}
     return Forecasts(y.astype(float), checked, weight, coverage, None)
 
 
@@ -215,6 +214,8 @@ class Diagnostics:
     """Errors of one model in bins of the predicted uncertainty, and its coverage at two other levels."""
 
     bins: pd.DataFrame | None = None
+    kind: str = "distribution"
+    """"distribution", "ensemble" (with point masses), "quantiles" or "few quantiles"."""
     inner: float = np.nan
     """Share of observed values in the central interval with the nominal coverage `INNER`."""
     outer: float = np.nan
@@ -229,18 +230,23 @@ def diagnostics_of(forecasts: Forecasts, name: str) -> Diagnostics:
         bins = reliability_table(y, forecast, sample_weight=weight)
     except ValueError:  # Some distributions have no standard deviation.
         bins = None
-    if isinstance(forecast, Quantiles) or not forecast.has_density:
-        return Diagnostics(bins)  # Levels between or beyond the given ones are not a fault of the forecast.
+    # Levels between or beyond the given ones are not a fault of the forecast.
+    if isinstance(forecast, Quantiles):
+        few = np.diff(forecast.levels).max(initial=0) > WIDEST_GAP
+        return Diagnostics(bins, "few quantiles" if few else "quantiles")
+    if not forecast.has_density:
+        return Diagnostics(bins, "ensemble")
     shares = [
         prediction_interval_coverage(y, forecast, sample_weight=weight, coverage=level)
         for level in (INNER, OUTER)
     ]
-    return Diagnostics(bins, *shares)
+    return Diagnostics(bins, "distribution", *shares)
 
 
 def diagnostics_of_accumulator(accumulator: Accumulator) -> Diagnostics:
     if isinstance(accumulator, MetricAccumulator) and "reliability" in accumulator.curves:
-        return Diagnostics(accumulator.reliability_table())
+        kind = "ensemble" if accumulator.has_atoms else "distribution"
+        return Diagnostics(accumulator.reliability_table(), kind)
     return Diagnostics()
 
 

@@ -107,23 +107,30 @@ class HTMLReport(Page):
 
     Notes
     -----
-    A fault of the coverage or of the bias is a significant difference of at least one percentage point. A
-    smaller difference is a note. The coverage of groups and periods is tested jointly: for a calibrated
-    model, the probability of a fault in any part is at most 1 %. Two calls with the same data, the same
-    `random_state` and the same `created` give the same bytes if the versions of all packages are equal.
+    A fault of the coverage or of the bias is a difference of at least one percentage point and three standard
+    errors, so that chance does not explain it. A smaller difference is a note. Faults with the same remedy
+    are one finding. The coverage of groups and periods is tested jointly: for a calibrated model, the
+    probability of a fault in any part is at most 1 %.
+
+    Each line of code of a finding runs after ``import skuq`` if its variables are defined: ``model``, ``X``
+    and ``y``, or the past forecasts ``old_forecasts`` with their targets ``old_y``, and ``forecasts``.
+
+    Two calls with the same data, the same `random_state` and the same `created` give the same bytes if the
+    versions of all packages are equal.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.displays import HTMLReport
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=500)
     >>> y = x + rng.normal(size=500)
-    >>> report = HTMLReport.from_predictions(y, (x, np.full(500, 0.6)), n_resamples=20, n_draws=20)
+    >>> report = HTMLReport.from_predictions(y, Normal(x, np.full(500, 0.6)), n_resamples=20, n_draws=20)
     >>> report.findings["model"][0].title
     'The intervals are too narrow'
     >>> [tool.name for tool in report.findings["model"][0].tools]
-    ['skuq.RecalibratedRegressor', 'skuq.recalibration.StdScalingRecalibrator']
+    ['skuq.UncertaintyRegressor', 'skuq.recalibration.StdScalingRecalibrator']
     """
 
     @classmethod
@@ -151,7 +158,7 @@ class HTMLReport(Page):
         ----------
         y_true : array-like of shape (n,)
             Observed targets. Numbers or class labels of rows on which the model was not trained.
-        y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like
+        y_pred : Distribution, frozen scipy distribution, or array-like
             Forecast of every target. Arrays are bounds of shape (n, 2), class probabilities of shape (n, K),
             or prediction sets as booleans. A mapping from names to forecasts reports several models.
         labels : array-like of shape (K,), default=None
