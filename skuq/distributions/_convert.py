@@ -121,8 +121,8 @@ def forecast_lines(y_pred: Any, name: str = "y_pred", y_true: Any = None) -> lis
 def _read_table(y_pred: Any, name: str, rows: tuple[int, ...]) -> tuple[FloatArray, str, str]:
     """Return an array of at least two columns, and the code for the array and for its two columns."""
     if isinstance(y_pred, tuple):
-        parts = np.broadcast_arrays(*(as_float_array(part, name) for part in y_pred))
-        table = np.stack(parts)[:, np.newaxis] if parts[0].ndim == 0 else np.stack(parts)
+        table = np.stack(np.broadcast_arrays(*(as_float_array(part, name) for part in y_pred)))
+        table = table[:, np.newaxis] if table.ndim == 1 else table
     else:
         table = as_float_array(y_pred, name)
     check_finite(table, name)

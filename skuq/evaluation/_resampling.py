@@ -94,10 +94,6 @@ class Rows:
         changed.y = y
         return changed
 
-    def ordered_by(self, key: FloatArray) -> Rows:
-        """Return the same rows, sorted by a key of shape (n,)."""
-        return self.take(np.argsort(key, kind="stable"))
-
     @property
     def repetitions(self) -> FloatArray:
         return np.ones(len(self)) if self.weight is None else self.weight

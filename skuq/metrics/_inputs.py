@@ -187,7 +187,7 @@ def has_no_rows(
     y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None = None, *, takes_bounds: bool = False
 ) -> bool:
     """Return whether a block has no rows. Its forecast is an empty array or a frozen scipy distribution."""
-    if isinstance(y_pred, tuple):  # The check of the forecast refuses every tuple.
+    if isinstance(y_pred, tuple | type):  # The check of the forecast refuses every tuple and every class.
         return False
     columns = [*y_pred.args, *y_pred.kwds.values()] if hasattr(y_pred, "kwds") else [y_pred]
     columns = [column for column in columns if not isinstance(column, numbers.Real)]

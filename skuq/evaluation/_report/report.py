@@ -220,9 +220,11 @@ def uncertainty_report(
         spec.abbreviation: seed_of(settings.get(spec.abbreviation, {}), rng) for spec in chosen if spec.random
     }
     tables, headlines = {}, {}
-    for name, prediction in models.items():
-        argument = argument_name(y_pred, name)
-        rows, forecast = _by_uncertainty(unsorted, prediction, argument, chosen)
+    forecasts = {
+        name: unsorted.of(each, argument_name(y_pred, name), as_forecast) for name, each in models.items()
+    }
+    for name, checked in forecasts.items():
+        rows, forecast = _by_uncertainty(unsorted, checked, chosen)
         if isinstance(forecast, Distribution):
             warn_of_unreachable_level(forecast._unreachable_level(np.asarray(nominal), "coverage"))
         with warnings.catch_warnings():
@@ -389,14 +391,11 @@ def _values(
     return entries
 
 
-def _by_uncertainty(rows: Rows, prediction: Any, name: str, chosen: Sequence[MetricSpec]) -> tuple[Rows, Any]:
+def _by_uncertainty(rows: Rows, forecast: Any, chosen: Sequence[MetricSpec]) -> tuple[Rows, Any]:
     """Sort the rows and the forecast by standard deviation.
 
     They stay unsorted if no metric bins the standard deviations.
     """
-    if isinstance(rows, RowsOfClasses):
-        return rows, rows.of(prediction)
-    forecast = rows.of(prediction, name, as_forecast)
     in_bins = any(spec.needs == "moments" and spec.fast.of_weights is not None for spec in chosen)
     if in_bins and isinstance(forecast, Distribution):
         try:
@@ -404,8 +403,8 @@ def _by_uncertainty(rows: Rows, prediction: Any, name: str, chosen: Sequence[Met
         # Some distributions have no standard deviation, for example the Cauchy distribution.
         except ValueError:
             return rows, forecast
-        rows = rows.ordered_by(std)
-        forecast = rows.of(prediction)
+        order = np.argsort(std, kind="stable")
+        rows, forecast = rows.take(order), forecast[order]
     return rows, forecast
 
 
