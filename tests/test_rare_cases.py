@@ -279,7 +279,7 @@ def test_a_probability_of_zero_of_being_uncensored_is_an_error():
 
 def test_recalibrators_refuse_empty_and_joint_forecasts():
     joint = MultiOutputUncertaintyRegressor(Ridge(), random_state=0).fit(X, np.column_stack([y, y]))
-    with pytest.raises(ValueError, match="a distribution must have at least one row, got none"):
+    with pytest.raises(TypeError, match=r"`dist` must be a Distribution, got ndarray of shape \(0, 2\)"):
         IsotonicRecalibrator().fit(np.empty((0, 2)), np.empty(0))
     with pytest.raises(TypeError, match="joint"):
         IsotonicRecalibrator().fit(joint.predict_dist(X), y)

@@ -356,8 +356,8 @@ KINDS = [
     (lambda: ResidualRegressor(Ridge()).fit(X, RAGGED), ValueError, "`y` must have rows of one length"),
     (
         lambda: bootstrap_interval(Y, np.array(1.0), "crps"),
-        ValueError,
-        r"`y_pred` must have .*, got \(\)",
+        TypeError,
+        r"`y_pred` must be a Distribution, got ndarray of shape \(\)",
     ),
     (lambda: concat(np.array(1.0)), TypeError, "`parts` must be a sequence of distributions"),
     (lambda: Mixture(np.array(1.0)), TypeError, "`components` must be a sequence of distributions"),

@@ -11,6 +11,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 
 from skuq._warnings import warn_user
+from skuq.distributions import Normal
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import expected_normalized_calibration_error
 from skuq.regressors import LeastSquaresRegressor, UncertaintyRegressor
@@ -27,7 +28,7 @@ X, Y = np.arange(12.0).reshape(-1, 1), np.arange(12.0) ** 2
             DataConversionWarning,
             lambda: GridSearchCV(LeastSquaresRegressor(), {"fit_intercept": [True]}, cv=2).fit(X, Y[:, None]),
         ),
-        (SmallSampleWarning, lambda: expected_normalized_calibration_error(Y, (Y + 1, X[:, 0] + 1))),
+        (SmallSampleWarning, lambda: expected_normalized_calibration_error(Y, Normal(Y + 1, X[:, 0] + 1))),
     ],
 )
 def test_a_warning_points_at_the_line_of_the_user(category, work):

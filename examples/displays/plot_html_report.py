@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from skuq.displays import CalibrationCurveDisplay, HTMLReport
+from skuq.distributions import Normal
 
 rng = np.random.default_rng(0)
 mean, std = rng.normal(size=800), rng.uniform(0.5, 2.0, size=800)
@@ -21,7 +22,7 @@ y = rng.normal(mean, 1.5 * std)
 season = np.where(rng.random(800) < 0.5, "summer", "winter")
 
 report = HTMLReport.from_predictions(
-    y, (mean, std), groups=season, n_resamples=100, n_draws=50, title="Demand forecast"
+    y, Normal(mean, std), groups=season, n_resamples=100, n_draws=50, title="Demand forecast"
 )
 for finding in report.findings["model"]:
     print(fill(f"{finding.severity}: {finding.title}. {finding.words}", width=84))
@@ -35,5 +36,5 @@ print(f"{page.name}: {page.stat().st_size / 1e6:.1f} MB")
 
 # %%
 # The page contains this figure, among others:
-CalibrationCurveDisplay.from_predictions(y, (mean, std), name="Demand forecast")
+CalibrationCurveDisplay.from_predictions(y, Normal(mean, std), name="Demand forecast")
 plt.show()

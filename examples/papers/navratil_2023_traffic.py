@@ -246,7 +246,7 @@ def rows_of(hours: pd.DataFrame, period: slice) -> Rows:
 def with_misses(y: np.ndarray, dist: Distribution, miss_rate: float = 0.1) -> Normal:
     """Return means and standard deviations, scaled to a miss rate; this does not change the curve."""
     mean, std = dist.mean(), dist.std()
-    curve = uncertainty_characteristics_curve(y, (mean, std))
+    curve = uncertainty_characteristics_curve(y, Normal(mean, std))
     return Normal(mean, std * curve.operating_point(miss_rate=miss_rate).parameter)
 
 

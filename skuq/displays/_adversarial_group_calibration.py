@@ -19,6 +19,7 @@ from skuq.displays._drawing import (
     has_label,
     merge_style,
 )
+from skuq.distributions import Normal
 from skuq.metrics import adversarial_group_calibration_curve
 
 if TYPE_CHECKING:
@@ -77,11 +78,12 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.displays import AdversarialGroupCalibrationDisplay
     >>> rng = np.random.default_rng(0)
     >>> scale = np.repeat([0.5, 2.0], 500)
     >>> y = scale * rng.normal(size=1000)
-    >>> display = AdversarialGroupCalibrationDisplay.from_predictions(y, (0 * y, np.ones(1000)))
+    >>> display = AdversarialGroupCalibrationDisplay.from_predictions(y, Normal(0 * y, np.ones(1000)))
     >>> bool(display.worst.mean(axis=1)[-1] > display.reference[-1])
     True
     """
@@ -177,7 +179,7 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
         ----------
         y_true : array-like of shape (n,)
             Observed targets. Use rows on which the model was not trained.
-        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        y_pred : Distribution or frozen scipy distribution
             Forecast of every target.
         error : {"mace", "rmsce"}, default="mace"
             Error of a group.
@@ -234,7 +236,7 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
 def perfect_curve(n: int, keywords: dict[str, Any], n_simulations: int = 10) -> FloatArray:
     # The error depends only on the PIT, so the result for normal targets is valid for all distributions.
     rng = np.random.default_rng(0)
-    forecast = np.zeros(n), np.ones(n)
+    forecast = Normal(np.zeros(n), np.ones(n))
     curves = [
         adversarial_group_calibration_curve(
             rng.standard_normal(n), forecast, **{**keywords, "n_resamples": 1, "random_state": seed}

@@ -96,12 +96,13 @@ class CalibrationCurveDisplay(CurveMixin, Display):
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.displays import CalibrationCurveDisplay
     >>> y = np.random.default_rng(0).normal(size=500)
-    >>> overconfident = (np.zeros(500), np.full(500, 0.5))
+    >>> overconfident = Normal(np.zeros(500), np.full(500, 0.5))
     >>> display = CalibrationCurveDisplay.from_predictions(y, overconfident, name="before")
     >>> display = CalibrationCurveDisplay.from_predictions(
-    ...     y, (np.zeros(500), np.ones(500)), name="after", ax=display.ax_
+    ...     y, Normal(np.zeros(500), np.ones(500)), name="after", ax=display.ax_
     ... )
     >>> display.ax_.get_xlabel()
     'Predicted probability level (%)'
@@ -207,7 +208,7 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         ----------
         y_true : array-like of shape (n,)
             Observed targets. Use rows on which the model was not trained.
-        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        y_pred : Distribution or frozen scipy distribution
             Forecast of every target.
         levels : int or array-like of shape (k,), default=99
             Nominal levels in [0, 1]. An integer k means k evenly spaced levels. For example, 99 gives one
@@ -320,7 +321,7 @@ def sampling_band(
 ) -> tuple[FloatArray, FloatArray]:
     # For any calibrated model, the number of rows below a level is binomial, and the largest distance from
     # the diagonal has the Kolmogorov-Smirnov distribution.
-    rows = max(int(n_rows), 1)
+    rows = max(round(n_rows), 1)
     if band == "pointwise":
         tail = (1 - probability) / 2
         lower, upper = (np.asarray(binom.ppf(p, rows, levels) / rows) for p in (tail, 1 - tail))

@@ -94,11 +94,12 @@ class CalibrationDriftDisplay(AxesMixin):
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.displays import CalibrationDriftDisplay
     >>> from skuq.monitoring import MetricAccumulator
     >>> def month(noise, seed):
     ...     y = noise * np.random.default_rng(seed).normal(size=2000)
-    ...     return MetricAccumulator().update(y, (np.zeros(2000), np.ones(2000)))
+    ...     return MetricAccumulator().update(y, Normal(np.zeros(2000), np.ones(2000)))
     >>> periods = {"May": month(1.0, 0), "June": month(1.0, 1), "July": month(1.2, 2)}
     >>> display = CalibrationDriftDisplay.from_periods(periods)
     >>> display.table["flag"].tolist()

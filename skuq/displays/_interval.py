@@ -10,7 +10,6 @@ import numpy as np
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
-    check_bounds,
     check_option,
     check_sample_weight,
     check_single_coverage,
@@ -28,7 +27,8 @@ from skuq.displays._drawing import (
     merge_style,
     percent,
 )
-from skuq.distributions import as_distribution
+from skuq.distributions import Distribution
+from skuq.distributions._convert import as_forecast
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,9 +103,10 @@ class IntervalDisplay(Display):
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.displays import IntervalDisplay
     >>> y = np.random.default_rng(0).normal(size=500)
-    >>> display = IntervalDisplay.from_predictions(y, (np.zeros(500), np.ones(500)), coverage=0.9)
+    >>> display = IntervalDisplay.from_predictions(y, Normal(np.zeros(500), np.ones(500)), coverage=0.9)
     >>> round(display.observed_coverage_, 2)
     0.92
     """
@@ -259,7 +260,7 @@ class IntervalDisplay(Display):
         ----------
         y_true : array-like of shape (n,)
             Observed targets. Use rows on which the model was not trained.
-        y_pred : Distribution, tuple (loc, scale), frozen scipy distribution or array-like (n, 2)
+        y_pred : Distribution, frozen scipy distribution, or array-like of shape (n, 2)
             Forecast of every target. An array holds lower and upper bounds.
         coverage : float, default=0.9
             Nominal coverage of the central interval. In (0, 1). If `y_pred` holds bounds, they must have this
@@ -283,7 +284,7 @@ class IntervalDisplay(Display):
         check_matplotlib("IntervalDisplay.from_predictions")
         target = check_target(y_true, "y_true")
         level = check_single_coverage(coverage)
-        bounds, point, atoms = read_forecast(y_pred, len(target), level)
+        bounds, point, atoms = _read_forecast(target, y_pred, level)
         return cls(
             y_true=target,
             bounds=bounds,
@@ -296,21 +297,19 @@ class IntervalDisplay(Display):
         ).plot(ax, **kwargs)
 
 
-def read_forecast(
-    y_pred: Any, n: int, coverage: float
+def _read_forecast(
+    y_true: FloatArray, y_pred: Any, coverage: float
 ) -> tuple[FloatArray, FloatArray, dict[float, FloatArray]]:
     """Return bounds (n, 2), point predictions (n,) and atoms.
 
     If bounds are given, the point predictions are midpoints.
     """
-    try:
-        dist = as_distribution(y_pred)
-    except TypeError:
-        bounds = check_bounds(y_pred, "y_pred", n)
-        return bounds, finite_bounds(bounds, np.zeros(0)).mean(axis=1), {}
-    if len(dist) != n:
-        raise ValueError(f"`y_pred` must have {n} rows, as many as `y_true`, got {len(dist)}.")
-    return dist.interval(coverage), dist.mean(), shared_atoms(dist)
+    forecast, n = as_forecast(y_pred, y_true=y_true), len(y_true)
+    if len(forecast) != n:
+        raise ValueError(f"`y_pred` must have {n} rows, as many as `y_true`, got {len(forecast)}.")
+    if isinstance(forecast, Distribution):
+        return forecast.interval(coverage), forecast.mean(), shared_atoms(forecast)
+    return forecast, finite_bounds(forecast, np.zeros(0)).mean(axis=1), {}
 
 
 def finite_bounds(bounds: FloatArray, others: FloatArray) -> FloatArray:

@@ -68,13 +68,14 @@ class MurphyDisplay(CurveMixin, Display):
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.displays import MurphyDisplay
     >>> rng = np.random.default_rng(0)
     >>> loc = rng.normal(size=300)
     >>> y = rng.normal(loc)
-    >>> display = MurphyDisplay.from_predictions(y, (loc, np.ones(300)), name="model")
+    >>> display = MurphyDisplay.from_predictions(y, Normal(loc, np.ones(300)), name="model")
     >>> display = MurphyDisplay.from_predictions(
-    ...     y, (np.zeros(300), np.full(300, 1.4)), name="climatology", ax=display.ax_
+    ...     y, Normal(np.zeros(300), np.full(300, 1.4)), name="climatology", ax=display.ax_
     ... )
     >>> display.ax_.get_ylabel()
     'Mean elementary score, mean'
@@ -169,7 +170,7 @@ class MurphyDisplay(CurveMixin, Display):
         ----------
         y_true : array-like of shape (n,)
             Observed targets. Use rows on which the model was not trained.
-        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        y_pred : Distribution or frozen scipy distribution
             Forecast of every target.
         functional : {"mean", "quantile", "probability"}, default="mean"
             Point forecast that is computed from the distribution: the mean, the quantile at `levels`, or the
@@ -178,7 +179,7 @@ class MurphyDisplay(CurveMixin, Display):
             Level of the quantile, strictly between 0 and 1.
         threshold : float, default=None
             Value that defines the event. Required for ``functional="probability"``.
-        reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
+        reference : Distribution or frozen scipy distribution, default=None
             Second forecast, such as ``predict_dist(other, X)``. It has n rows, or one row that is used for
             all targets. If a reference is given, the plot shows the difference from this forecast.
         sample_weight : array-like of shape (n,), default=None

@@ -121,9 +121,10 @@ class PITHistogramDisplay(HistogramMixin, Display):
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.displays import PITHistogramDisplay
     >>> y = np.random.default_rng(0).normal(size=500)
-    >>> display = PITHistogramDisplay.from_predictions(y, (np.zeros(500), np.full(500, 0.8)))
+    >>> display = PITHistogramDisplay.from_predictions(y, Normal(np.zeros(500), np.full(500, 0.8)))
     >>> display.proportions.round(2)
     array([0.16, 0.09, 0.1 , 0.09, 0.08, 0.07, 0.08, 0.07, 0.09, 0.16])
     """
@@ -237,7 +238,7 @@ class PITHistogramDisplay(HistogramMixin, Display):
         ----------
         y_true : array-like of shape (n,)
             Observed targets. Use rows on which the model was not trained.
-        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        y_pred : Distribution or frozen scipy distribution
             Forecast of every target.
         n_bins : int, default=10
             Number of bins of equal width. At least 2.
@@ -327,7 +328,7 @@ class PITHistogramDisplay(HistogramMixin, Display):
 def _as_uniform(
     y_true: ArrayLike, y_pred: Any, rng: np.random.RandomState
 ) -> tuple[FloatArray, ScipyDistribution]:
-    dist = as_distribution(y_pred)
+    dist = as_distribution(y_pred, y_true=y_true)
     y, n = check_target(y_true, n=len(dist)), len(dist)
     pit = dist.cdf(y) - np.exp(dist.logpmf(y)) * rng.uniform(size=n)
     return np.clip(pit, 0.0, 1.0), ScipyDistribution(uniform(np.zeros(n)))

@@ -106,11 +106,12 @@ class PredictionBandDisplay(Display):
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.displays import PredictionBandDisplay
     >>> rng = np.random.default_rng(0)
     >>> loc = rng.uniform(1.0, 5.0, size=500)
     >>> y = rng.normal(loc, 0.2 * loc)
-    >>> display = PredictionBandDisplay.from_predictions(y, (loc, 0.2 * loc), coverage=[0.5, 0.9])
+    >>> display = PredictionBandDisplay.from_predictions(y, Normal(loc, 0.2 * loc), coverage=[0.5, 0.9])
     >>> len(display.bands_)
     2
     """
@@ -257,7 +258,7 @@ class PredictionBandDisplay(Display):
         ----------
         y_true : array-like of shape (n,)
             Observed targets. Use rows on which the model was not trained.
-        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        y_pred : Distribution or frozen scipy distribution
             Forecast of every target.
         coverage : float or array-like of shape (k,), default=0.9
             Nominal coverage of the central interval. In (0, 1). There is one band for each coverage.
@@ -283,7 +284,7 @@ class PredictionBandDisplay(Display):
         """
         check_matplotlib("PredictionBandDisplay.from_predictions")
         target = check_target(y_true, "y_true")
-        dist = as_distribution(y_pred)
+        dist = as_distribution(y_pred, y_true=y_true)
         if len(dist) != len(target):
             raise ValueError(f"`y_pred` must have {len(target)} rows, as many as `y_true`, got {len(dist)}.")
         coverages = np.atleast_1d(check_coverage(coverage))

@@ -68,11 +68,12 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.displays import QuantileReliabilityDisplay
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=300)
     >>> y = x + rng.normal(size=300)
-    >>> dist = (x, np.ones(300))
+    >>> dist = Normal(x, np.ones(300))
     >>> display = QuantileReliabilityDisplay.from_predictions(y, dist, levels=0.9, random_state=0)
     >>> display.ax_.get_xlabel()
     'Forecast 90 % quantile'
@@ -154,7 +155,7 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         ----------
         y_true : array-like of shape (n,)
             Observed targets. Use rows on which the model was not trained.
-        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        y_pred : Distribution or frozen scipy distribution
             Forecast of every target.
         levels : float, default=0.5
             Level of the quantile, in (0, 1).

@@ -69,15 +69,16 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.displays import RelativeEconomicValueDisplay
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=2000)
     >>> y = x + np.exp(x / 2) * rng.normal(size=x.size)
     >>> display = RelativeEconomicValueDisplay.from_predictions(
-    ...     y, (x, np.exp(x / 2)), threshold=2.0, name="distribution"
+    ...     y, Normal(x, np.exp(x / 2)), threshold=2.0, name="distribution"
     ... )
     >>> display = RelativeEconomicValueDisplay.from_predictions(
-    ...     y, (x, 0.0), threshold=2.0, name="point forecast", ax=display.ax_
+    ...     y, Normal(x, 0.0), threshold=2.0, name="point forecast", ax=display.ax_
     ... )
     >>> display.ax_.get_xlabel()
     'Cost of acting / prevented loss'
@@ -150,7 +151,7 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
         ----------
         y_true : array-like of shape (n,)
             Observed targets. Use rows on which the model was not trained.
-        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        y_pred : Distribution or frozen scipy distribution
             Forecast of every target.
         threshold : float
             Threshold of the event, in the units of y.

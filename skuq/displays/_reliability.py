@@ -79,11 +79,13 @@ class ReliabilityDisplay(CurveMixin, Display):
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.displays import ReliabilityDisplay
     >>> rng = np.random.default_rng(0)
     >>> scale = rng.uniform(0.5, 3.0, size=1000)
     >>> y = rng.normal(scale=scale)
-    >>> display = ReliabilityDisplay.from_predictions(y, (np.zeros(1000), scale), n_bins=5, name="model")
+    >>> dist = Normal(np.zeros(1000), scale)
+    >>> display = ReliabilityDisplay.from_predictions(y, dist, n_bins=5, name="model")
     >>> display.table["rmse"].round(1).tolist()
     [0.8, 1.4, 2.0, 2.3, 2.6]
     """
@@ -171,7 +173,7 @@ class ReliabilityDisplay(CurveMixin, Display):
         ----------
         y_true : array-like of shape (n,)
             Observed targets. Use rows on which the model was not trained.
-        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        y_pred : Distribution or frozen scipy distribution
             Forecast of every target. Mean and standard deviation must be finite.
         n_bins : int, default=10
             Number of bins. About 100 rows per bin are enough.

@@ -81,11 +81,12 @@ class ResidualScaleDisplay(Display):
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.displays import ResidualScaleDisplay
     >>> rng = np.random.default_rng(0)
     >>> scale = rng.uniform(0.5, 3.0, size=1000)
     >>> y = rng.normal(scale=scale)
-    >>> display = ResidualScaleDisplay.from_predictions(y, (np.zeros(1000), scale), unit="MW")
+    >>> display = ResidualScaleDisplay.from_predictions(y, Normal(np.zeros(1000), scale), unit="MW")
     >>> display.ax_.get_xlabel()
     'Predicted standard deviation (MW)'
     """
@@ -186,7 +187,7 @@ class ResidualScaleDisplay(Display):
         ----------
         y_true : array-like of shape (n,)
             Observed targets. Use rows on which the model was not trained.
-        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        y_pred : Distribution or frozen scipy distribution
             Forecast of every target. Mean and standard deviation must be finite.
         kind : {"signed", "absolute"}, default="signed"
             Whether signed or absolute errors are drawn.
@@ -209,7 +210,7 @@ class ResidualScaleDisplay(Display):
             The drawn display.
         """
         check_matplotlib("ResidualScaleDisplay.from_predictions")
-        target, dist = check_target(y_true, "y_true"), as_distribution(y_pred)
+        target, dist = check_target(y_true, "y_true"), as_distribution(y_pred, y_true=y_true)
         table = reliability_table(target, dist, sample_weight=sample_weight, n_bins=n_bins)
         counts = rows_that_count(check_sample_weight(sample_weight, len(target)), len(target))
         return cls(

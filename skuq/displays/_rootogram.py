@@ -210,7 +210,7 @@ class RootogramDisplay(Display):
         ----------
         y_true : array-like of shape (n,)
             Observed targets. Use rows on which the model was not trained.
-        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        y_pred : Distribution or frozen scipy distribution
             Forecast of every target. For a continuous forecast, the probability of a count is the probability
             of the interval from 1/2 below to 1/2 above the count.
         max_count : int or None, default=None
@@ -231,7 +231,7 @@ class RootogramDisplay(Display):
             The drawn display.
         """
         check_matplotlib("RootogramDisplay.from_predictions")
-        dist = as_distribution(y_pred)
+        dist = as_distribution(y_pred, y_true=y_true)
         y = check_target(y_true, n=len(dist))
         if (np.round(y) != y).any():
             row = int(np.argmax(np.round(y) != y))

@@ -75,9 +75,10 @@ class SharpnessDisplay(HistogramMixin, Display):
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.displays import SharpnessDisplay
     >>> scale = np.random.default_rng(0).uniform(0.5, 1.5, size=500)
-    >>> display = SharpnessDisplay.from_predictions(None, (np.zeros(500), scale), name="model")
+    >>> display = SharpnessDisplay.from_predictions(None, Normal(np.zeros(500), scale), name="model")
     >>> display.line_.get_label()
     'model (sharpness = 1.03)'
     """
@@ -163,7 +164,7 @@ class SharpnessDisplay(HistogramMixin, Display):
         y_true : array-like of shape (n,) or None
             Observed targets. They are validated but not used. The argument exists because all displays have
             it.
-        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        y_pred : Distribution or frozen scipy distribution
             Forecast of every target. The standard deviation must be finite.
         kind : {"std", "rms"}, default="std"
             Whether the sharpness is the mean or the root mean square of the standard deviations.
@@ -185,7 +186,7 @@ class SharpnessDisplay(HistogramMixin, Display):
         """
         check_matplotlib("SharpnessDisplay.from_predictions")
         check_option(kind, "kind", list(_NAMES))
-        dist = as_distribution(y_pred)
+        dist = as_distribution(y_pred, y_true=y_true)
         value = sharpness(y_true, dist, sample_weight=sample_weight, kind=kind)
         weight = check_sample_weight(sample_weight, len(dist))
         counts = rows_that_count(weight, len(dist))

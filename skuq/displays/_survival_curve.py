@@ -95,11 +95,12 @@ class SurvivalCurveDisplay(CurveMixin, Display):
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.displays import SurvivalCurveDisplay
     >>> rng = np.random.default_rng(0)
     >>> T, C = rng.normal(5.0, size=300), rng.normal(6.0, size=300)
     >>> y, event = np.minimum(T, C), T <= C
-    >>> dist = (np.full(300, 5.0), np.ones(300))
+    >>> dist = Normal(np.full(300, 5.0), np.ones(300))
     >>> display = SurvivalCurveDisplay.from_predictions(y, dist, event=event, times=[4.0, 5.0, 6.0])
     >>> display.predicted.round(2), display.observed([4.0, 5.0, 6.0]).round(2)
     (array([0.84, 0.5 , 0.16]), array([0.82, 0.46, 0.17]))
@@ -227,7 +228,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         y_true : array-like of shape (n,)
             Observed targets. For a censored row, the time of censoring. Use rows on which the model
             was not trained.
-        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        y_pred : Distribution or frozen scipy distribution
             Forecast of every target.
         event : array-like of bool, shape (n,), default=None
             True if the target is observed. False if the target is only known to be larger than y. None means
@@ -254,7 +255,7 @@ class SurvivalCurveDisplay(CurveMixin, Display):
             The drawn display.
         """
         check_matplotlib("SurvivalCurveDisplay.from_predictions")
-        dist = as_distribution(y_pred)
+        dist = as_distribution(y_pred, y_true=y_true)
         y = check_target(y_true, n=len(dist))
         weight = check_sample_weight(sample_weight, len(y))
         effective_rows(weight, len(y))  # raises for relative weights

@@ -24,8 +24,8 @@ from skuq.displays._drawing import (
     with_unit,
 )
 from skuq.distributions import as_distribution
+from skuq.distributions._convert import is_array
 from skuq.metrics import uncertainty_characteristics_curve
-from skuq.metrics._internal import is_bounds
 from skuq.metrics._ucc.curve import OperatingPoint, UncertaintyCharacteristicsCurve
 from skuq.monitoring import MetricAccumulator
 
@@ -106,12 +106,13 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.displays import UncertaintyCharacteristicsDisplay
     >>> rng = np.random.default_rng(0)
     >>> scale = rng.uniform(0.5, 3.0, size=500)
     >>> y = rng.normal(scale=scale)
     >>> display = UncertaintyCharacteristicsDisplay.from_predictions(
-    ...     y, (np.zeros(500), np.sqrt(scale)), name="model", miss_rate=0.1, cost=(1.0, 10.0)
+    ...     y, Normal(np.zeros(500), np.sqrt(scale)), name="model", miss_rate=0.1, cost=(1.0, 10.0)
     ... )
     >>> display.line_.get_label()
     'model (AUUCC = 1.31)'
@@ -339,7 +340,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         ----------
         y_true : array-like of shape (n,)
             Observed targets. Use rows on which the model was not trained.
-        y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+        y_pred : Distribution, frozen scipy distribution, or array-like of shape (n, 2)
             Forecast of every target. An array holds finite lower and upper bounds.
         bands : "std" or float, default="std"
             "std" means the mean plus or minus one standard deviation. A number means the central interval of
@@ -422,7 +423,7 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         return cls(
             curve=one_or_list(curves),
             reference=one_or_list(references),
-            bands=None if is_bounds(folds[0].y_pred) else bands,
+            bands=None if is_array(folds[0].y_pred) else bands,
             unit=unit,
             name=name,
         ).plot(ax, **kwargs)

@@ -35,11 +35,13 @@ class ConditionalCoverageEstimate:
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.evaluation import conditional_coverage_estimate
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(size=(2000, 1))
     >>> y = (0.5 + x[:, 0]) * rng.normal(size=2000)
-    >>> estimate = conditional_coverage_estimate(y, (0 * y, np.full(2000, np.std(y))), x, random_state=0)
+    >>> dist = Normal(0 * y, np.full(2000, np.std(y)))
+    >>> estimate = conditional_coverage_estimate(y, dist, x, random_state=0)
     >>> estimate.error == estimate.over_coverage + estimate.under_coverage
     True
     """
@@ -75,7 +77,7 @@ def conditional_coverage_estimate(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+    y_pred : Distribution, frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds, which may be infinite.
     X : array-like of shape (n, d)
         Numeric features on which the coverage may depend. These features may differ from the features of the
@@ -145,11 +147,12 @@ def conditional_coverage_estimate(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.evaluation import conditional_coverage_estimate
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(size=(2000, 1))
     >>> y = (0.5 + x[:, 0]) * rng.normal(size=2000)
-    >>> one_width = (np.zeros(2000), np.full(2000, np.std(y)))  # ignores that the noise grows with x
+    >>> one_width = Normal(np.zeros(2000), np.full(2000, np.std(y)))  # ignores that the noise grows with x
     >>> estimate = conditional_coverage_estimate(y, one_width, x, random_state=0)
     >>> round(estimate.error, 3), round(estimate.standard_error, 3)
     (0.004, 0.001)

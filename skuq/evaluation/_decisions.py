@@ -45,7 +45,7 @@ def expected_loss(
 
     Parameters
     ----------
-    dist : Distribution, tuple (loc, scale) or frozen scipy distribution
+    dist : Distribution or frozen scipy distribution
         Forecast of n rows.
     loss : {"absolute", "squared", "pinball", "interval", "crps"} or callable, default="absolute"
         Loss of an action a at the outcome y:
@@ -142,7 +142,7 @@ def expected_loss(
     a list: the estimate of the first model, the estimate of the second model, and the observed error:
 
     >>> import numpy as np
-    >>> from skuq.distributions import SharedEmpirical
+    >>> from skuq.distributions import Normal, SharedEmpirical
     >>> def draw(shift, noise):
     ...     rng = np.random.default_rng(0)
     ...     x = rng.normal(shift, 1.0, size=20_000)
@@ -150,7 +150,8 @@ def expected_loss(
     >>> x, y = draw(0.0, 1.0)
     >>> residuals = y - x
     >>> def errors(x, y):
-    ...     estimates = expected_loss((x, np.exp(x / 2))), expected_loss(SharedEmpirical(x, 1.0, residuals))
+    ...     normal, empirical = Normal(x, np.exp(x / 2)), SharedEmpirical(x, 1.0, residuals)
+    ...     estimates = expected_loss(normal), expected_loss(empirical)
     ...     return [round(float(loss.mean()), 2) for loss in (*estimates, np.abs(y - x))]
     >>> errors(x, y)
     [0.9, 0.91, 0.91]
@@ -193,7 +194,7 @@ def optimal_action(
 
     Parameters
     ----------
-    dist : Distribution, tuple (loc, scale) or frozen scipy distribution
+    dist : Distribution or frozen scipy distribution
         Forecast of n rows.
     loss : {"absolute", "squared", "pinball", "interval"} or callable, default="absolute"
         Loss of an action at the outcome y, as in `expected_loss`. The optimal action is the median for

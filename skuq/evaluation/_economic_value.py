@@ -36,7 +36,7 @@ def relative_economic_value(
     ----------
     y_true : array-like of shape (n,)
         Observed targets. Both the event and its complement must occur.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target. ``(point, 0.0)`` gives the value of a point forecast.
     threshold : float
         Threshold of the event, in the units of y.
@@ -90,11 +90,12 @@ def relative_economic_value(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.evaluation import relative_economic_value
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=20_000)
     >>> y = x + np.exp(x / 2) * rng.normal(size=x.size)
-    >>> right = relative_economic_value(y, (x, np.exp(x / 2)), threshold=2.0, ratios=[0.05, 0.2, 0.5])
+    >>> right = relative_economic_value(y, Normal(x, np.exp(x / 2)), threshold=2.0, ratios=[0.05, 0.2, 0.5])
     >>> right.round(2)
                      value  expense  frequency_expense  perfect_expense  acting
     cost_loss_ratio

@@ -28,6 +28,7 @@ from skuq._validation import (
 )
 from skuq._weights import group_sums, is_sparse
 from skuq.distributions import Distribution, as_distribution, concat
+from skuq.distributions._convert import as_forecast, is_array
 from skuq.metrics._internal import (
     MetricFunction,
     MetricScorer,
@@ -39,7 +40,6 @@ from skuq.metrics._internal import (
     check_options,
     draw_codes,
     find_spec,
-    is_bounds,
     require_spec,
 )
 
@@ -94,18 +94,15 @@ class Rows:
         changed.y = y
         return changed
 
-    def ordered_by(self, key: FloatArray) -> Rows:
-        """Return the same rows, sorted by a key of shape (n,)."""
-        return self.take(np.argsort(key, kind="stable"))
-
     @property
     def repetitions(self) -> FloatArray:
         return np.ones(len(self)) if self.weight is None else self.weight
 
-    def of(self, y_pred: Any) -> Any:
-        forecast = as_float_array(y_pred, "y_pred") if is_bounds(y_pred) else as_distribution(y_pred)
+    def of(self, y_pred: Any, name: str = "y_pred", read: Callable[..., Any] = as_distribution) -> Any:
+        # Only the order of the lines of an error depends on the targets.
+        forecast = read(y_pred, name, self.y if self.keep is None else None)
         if forecast.shape[:1] != (self.given,):
-            raise ValueError(f"`y_pred` must have {self.given} rows, one per sample, got {forecast.shape}.")
+            raise ValueError(f"`{name}` must have {self.given} rows, one per sample, got {forecast.shape}.")
         return forecast if self.keep is None else forecast[self.keep]
 
 
@@ -119,9 +116,16 @@ class RowsOfClasses(Rows):
         super().__init__(codes, sample_weight)
         self.y = codes if self.keep is None else codes[self.keep]
 
-    def of(self, y_pred: Any) -> Any:
+    def of(self, y_pred: Any, name: str = "y_pred", read: Callable[..., Any] = as_distribution) -> Any:
         forecast = check_class_forecast(y_pred, (self.given, self.labels.size))
         return forecast if self.keep is None else forecast[self.keep]
+
+
+def argument_name(y_pred: Any, name: str) -> str:
+    """Return the code for one forecast of an argument that may be a mapping of names to forecasts."""
+    if not isinstance(y_pred, Mapping):
+        return "y_pred"
+    return f"y_pred[{next(key for key in y_pred if str(key) == name)!r}]"
 
 
 class Evaluation:
@@ -221,10 +225,13 @@ def evaluations(
     metric: Any,
     options: Mapping[str, Any] | None,
     rows: Rows,
-    forecasts: list[Any],
+    forecasts: Mapping[str, Any],
     rng: np.random.RandomState,
 ) -> list[Evaluation]:
-    """Return the metric of each forecast. A random metric has the same seed for all forecasts."""
+    """Return the metric of each forecast. A random metric has the same seed for all forecasts.
+
+    The keys of the forecasts are the names of the arguments.
+    """
     if isinstance(metric, MetricScorer):
         raise TypeError(
             f"`metric` must be a metric, got the scorer {metric!r}. Pass its name, {metric.__name__!r}, as "
@@ -232,8 +239,11 @@ def evaluations(
         )
     definition = require_spec(metric) if isinstance(metric, str) else find_spec(metric) or metric
     settings = check_mapping(options, "options")
+    read: Callable[..., Any] = as_distribution
     if isinstance(definition, MetricSpec):
         check_options(definition, settings)
+        if definition.needs == "interval":
+            read = as_forecast
         if definition.needs_X:
             raise ValueError(
                 f"`metric` must not need X, got {definition.abbreviation!r}. Only targets and forecasts are "
@@ -256,7 +266,15 @@ def evaluations(
         raise TypeError(f"`metric` must be a name or a function, got {type(metric).__name__}.")
     else:
         _check_takes_weights(definition)
-    return [Evaluation(definition, settings, rows, forecast) for forecast in forecasts]
+        read = _for_own_metric
+    return [
+        Evaluation(definition, settings, rows, rows.of(forecast, name, read))
+        for name, forecast in forecasts.items()
+    ]
+
+
+def _for_own_metric(y_pred: Any, name: str, y_true: Any) -> Any:
+    return as_float_array(y_pred, name) if is_array(y_pred) else as_distribution(y_pred, name, y_true)
 
 
 def seed_of(options: Mapping[str, Any], rng: np.random.RandomState) -> int:
@@ -284,14 +302,12 @@ def _check_takes_weights(metric: Any) -> None:
 def picked_options(options: Mapping[str, Any], pick: IntArray, n: int) -> dict[str, Any]:
     options = dict(options)
     for name, value in options.items():
-        dist = as_distribution(value) if name == "reference" and _is_forecast(value) else value
+        # A reference may also be the name of a forecast.
+        is_frozen = name == "reference" and hasattr(value, "ppf")
+        dist = as_distribution(value, name) if is_frozen else value
         if isinstance(dist, Distribution) and len(dist) == n > 1:
             options[name] = dist[pick]
     return options
-
-
-def _is_forecast(value: Any) -> bool:
-    return isinstance(value, tuple) or (hasattr(value, "interval") and hasattr(value, "ppf"))
 
 
 def random_groups(rows: Rows, rng: np.random.RandomState) -> IntArray | None:

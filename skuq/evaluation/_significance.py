@@ -44,8 +44,9 @@ class BootstrapInterval:
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.evaluation import bootstrap_interval
-    >>> interval = bootstrap_interval([1.0, 1.0], ([0.0, 0.0], [1.0, 1.0]), "crps", random_state=0)
+    >>> interval = bootstrap_interval([1.0, 1.0], Normal([0.0, 0.0], [1.0, 1.0]), "crps", random_state=0)
     >>> round(interval.value, 3), interval.confidence
     (0.602, 0.95)
     """
@@ -77,8 +78,9 @@ class PermutationTest:
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.evaluation import paired_permutation_test
-    >>> y, first, second = [0.0, 0.1, -0.2], ([0.0] * 3, [1.0] * 3), ([1.0] * 3, [1.0] * 3)
+    >>> y, first, second = [0.0, 0.1, -0.2], Normal([0.0] * 3, [1.0] * 3), Normal([1.0] * 3, [1.0] * 3)
     >>> test = paired_permutation_test(y, first, second, "crps")
     >>> test.p_value, test.n_resamples, test.exact  # 2 of 8 swaps are as extreme as the data
     (0.25, 8, True)
@@ -113,7 +115,7 @@ def bootstrap_interval(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+    y_pred : Distribution, frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target, in any form that the metric accepts.
     metric : str or callable
         A metric of skuq by abbreviation, scorer name or function, or your own ``metric(y_true, y_pred, *,
@@ -177,10 +179,11 @@ def bootstrap_interval(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.evaluation import bootstrap_interval
     >>> rng = np.random.default_rng(0)
     >>> y = rng.normal(size=500)
-    >>> interval = bootstrap_interval(y, (np.zeros(500), np.ones(500)), "crps", random_state=0)
+    >>> interval = bootstrap_interval(y, Normal(np.zeros(500), np.ones(500)), "crps", random_state=0)
     >>> round(interval.low, 2), round(interval.value, 2), round(interval.high, 2)
     (0.53, 0.57, 0.61)
     """
@@ -189,7 +192,7 @@ def bootstrap_interval(
     check_option(method, "method", METHODS)
     rng = check_random_state(random_state)
     rows = Rows(y_true, sample_weight)
-    (evaluation,) = evaluations(metric, options, rows, [rows.of(y_pred)], rng)
+    (evaluation,) = evaluations(metric, options, rows, {"y_pred": y_pred}, rng)
     value = evaluation.value()
     (draws,) = bootstrap([evaluation], rows, n_resamples, rng)
     if math.isnan(value) or np.isnan(draws).any():
@@ -251,7 +254,7 @@ def paired_permutation_test(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred_a, y_pred_b : Distribution, tuple (loc, scale), frozen scipy distribution, or array of shape (n, 2)
+    y_pred_a, y_pred_b : Distribution, frozen scipy distribution, or array of shape (n, 2)
         Forecasts of both models for the same rows.
     metric : str or callable
         A metric of skuq by abbreviation, scorer name or function, or your own
@@ -299,11 +302,12 @@ def paired_permutation_test(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.evaluation import paired_permutation_test
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=300)
     >>> y = x + rng.normal(size=300)
-    >>> good, worse = (x, np.ones(300)), (0.5 * x, np.full(300, 1.1))
+    >>> good, worse = Normal(x, np.ones(300)), Normal(0.5 * x, np.full(300, 1.1))
     >>> test = paired_permutation_test(y, good, worse, "crps", random_state=0)
     >>> round(test.difference, 3), round(test.p_value, 3)
     (-0.081, 0.001)
@@ -312,7 +316,8 @@ def paired_permutation_test(
     check_integer(n_resamples, "n_resamples")
     rng = check_random_state(random_state)
     rows = Rows(y_true, sample_weight)
-    a, b = evaluations(metric, options, rows, [rows.of(y_pred_a), rows.of(y_pred_b)], rng)
+    forecasts = {"y_pred_a": y_pred_a, "y_pred_b": y_pred_b}
+    a, b = evaluations(metric, options, rows, forecasts, rng)
     values = a.value(), b.value()
     difference = values[0] - values[1]
     if not math.isfinite(difference):

@@ -21,8 +21,8 @@ from skuq._validation import (
     check_single_coverage,
 )
 from skuq._weights import weighted_mean, weighted_quantiles
-from skuq.distributions import Distribution, Empirical, as_distribution
-from skuq.evaluation._resampling import Rows, bootstrap_weights
+from skuq.distributions import Distribution, Empirical
+from skuq.evaluation._resampling import Rows, argument_name, bootstrap_weights
 from skuq.evaluation._significance import interval_of_draws
 from skuq.metrics import regression_calibration_curve
 from skuq.metrics._internal import (
@@ -72,8 +72,9 @@ class SurvivalReport:
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.evaluation import survival_report
-    >>> y, dist = [1.5, 1.0, 4.0], ([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
+    >>> y, dist = [1.5, 1.0, 4.0], Normal([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
     >>> report = survival_report(y, dist, event=[True, False, True], upper=3.0, n_resamples=0)
     >>> report.n_rows, report.n_events
     (3.0, 2.0)
@@ -135,7 +136,7 @@ def survival_report(
     y_true : array-like of shape (n,)
         Observed targets. For a censored row, the time of censoring. Use rows on which no model was
         trained.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target, or a mapping from names to the forecasts of several models.
     event : array-like of bool, shape (n,), default=None
         True if the target is observed. False if the target is only known to be larger than y. None means that
@@ -193,11 +194,12 @@ def survival_report(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.evaluation import survival_report
     >>> rng = np.random.default_rng(0)
     >>> loc = rng.normal(size=1000)
     >>> T, C = loc + rng.normal(size=1000), rng.normal(1.0, size=1000)
-    >>> report = survival_report(np.minimum(T, C), (loc, np.ones(1000)), event=T <= C)
+    >>> report = survival_report(np.minimum(T, C), Normal(loc, np.ones(1000)), event=T <= C)
     >>> report.table.loc[["ipcw_crps", "concordance", "coverage"]].round(2)
                  model  kaplan_meier
     ipcw_crps     0.40          0.56
@@ -233,7 +235,7 @@ def _forecasts(y_pred: Any, rows: Rows, event: BoolArray | None) -> dict[str, Di
             f"`y_pred` must hold at least one forecast, and none with the name {_REFERENCE!r}, got the names "
             f"{list(forecasts)}."
         )
-    columns = {name: rows.of(as_distribution(forecast)) for name, forecast in forecasts.items()}
+    columns = {name: rows.of(forecast, argument_name(y_pred, name)) for name, forecast in forecasts.items()}
     return {**columns, _REFERENCE: _without_features(rows.y, event, rows.weight)}
 
 

@@ -41,9 +41,10 @@ class AdversarialGroupCalibrationCurve:
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import adversarial_group_calibration_curve
     >>> y = np.random.default_rng(0).normal(size=1000)
-    >>> dist = (np.zeros(1000), np.ones(1000))
+    >>> dist = Normal(np.zeros(1000), np.ones(1000))
     >>> curve = adversarial_group_calibration_curve(y, dist, fractions=[0.1, 1.0], random_state=0)
     >>> curve.fractions, curve.worst.shape
     (array([0.1, 1. ]), (2, 10))
@@ -80,7 +81,7 @@ def adversarial_group_calibration_curve(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row. Groups are drawn from the repeated rows. If weights are fractional,
@@ -139,11 +140,12 @@ def adversarial_group_calibration_curve(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import adversarial_group_calibration_curve
     >>> rng = np.random.default_rng(0)
     >>> scale = np.repeat([0.5, 2.0], 1000)
     >>> y = scale * rng.normal(size=2000)
-    >>> dist = (0 * y, scale)
+    >>> dist = Normal(0 * y, scale)
     >>> curve = adversarial_group_calibration_curve(y, dist, fractions=[0.05, 0.5, 1], random_state=0)
     >>> curve.worst.mean(axis=1).round(2)
     array([0.06, 0.02, 0.01])
@@ -320,7 +322,7 @@ def adversarial_group_calibration_error(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row. Groups are drawn from the repeated rows.
@@ -372,12 +374,13 @@ def adversarial_group_calibration_error(
     --------
     >>> from functools import partial
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import adversarial_group_calibration_error, crps_loss
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=20_000)
     >>> y = x + rng.normal(scale=0.3, size=20_000)
-    >>> useful = (x, np.full(20_000, 0.4))  # depends on x, slightly too wide
-    >>> climatology = (np.zeros(20_000), np.full(20_000, np.std(y)))  # the same for every row
+    >>> useful = Normal(x, np.full(20_000, 0.4))  # depends on x, slightly too wide
+    >>> climatology = Normal(np.zeros(20_000), np.full(20_000, np.std(y)))  # the same for every row
     >>> error = partial(adversarial_group_calibration_error, random_state=0)
     >>> [round(error(y, dist), 2) for dist in (useful, climatology)]
     [0.05, 0.01]

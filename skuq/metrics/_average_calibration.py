@@ -37,8 +37,10 @@ class CalibrationCurve:
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import regression_calibration_curve
-    >>> curve = regression_calibration_curve([-0.5, 0.1, 3.0], ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0]), levels=1)
+    >>> dist = Normal([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
+    >>> curve = regression_calibration_curve([-0.5, 0.1, 3.0], dist, levels=1)
     >>> curve.levels, curve.observed.round(2)
     (array([0.5]), array([0.33]))
     """
@@ -67,7 +69,7 @@ def regression_calibration_curve(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -113,8 +115,9 @@ def regression_calibration_curve(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import regression_calibration_curve
-    >>> dist = ([0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0])
+    >>> dist = Normal([0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0])
     >>> curve = regression_calibration_curve([-0.5, 0.1, 0.2, 3.0], dist, levels=3)
     >>> curve.levels
     array([0.25, 0.5 , 0.75])
@@ -237,7 +240,7 @@ def mean_absolute_calibration_error(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -279,12 +282,13 @@ def mean_absolute_calibration_error(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import crps_loss, mean_absolute_calibration_error
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=2000)
     >>> y = x + rng.normal(scale=0.3, size=2000)
-    >>> useful = (x, np.full(2000, 0.4))  # depends on x, slightly too wide
-    >>> climatology = (np.zeros(2000), np.full(2000, np.sqrt(1.09)))  # the same for every row
+    >>> useful = Normal(x, np.full(2000, 0.4))  # depends on x, slightly too wide
+    >>> climatology = Normal(np.zeros(2000), np.full(2000, np.sqrt(1.09)))  # the same for every row
     >>> [round(mean_absolute_calibration_error(y, dist), 2) for dist in (useful, climatology)]
     [0.04, 0.01]
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
@@ -326,7 +330,7 @@ def root_mean_squared_calibration_error(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -371,12 +375,13 @@ def root_mean_squared_calibration_error(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import crps_loss, root_mean_squared_calibration_error
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=2000)
     >>> y = x + rng.normal(scale=0.3, size=2000)
-    >>> useful = (x, np.full(2000, 0.4))  # depends on x, slightly too wide
-    >>> climatology = (np.zeros(2000), np.full(2000, np.std(y)))  # the same for every row
+    >>> useful = Normal(x, np.full(2000, 0.4))  # depends on x, slightly too wide
+    >>> climatology = Normal(np.zeros(2000), np.full(2000, np.std(y)))  # the same for every row
     >>> [round(root_mean_squared_calibration_error(y, dist), 2) for dist in (useful, climatology)]
     [0.05, 0.01]
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]

@@ -152,7 +152,7 @@ def miscalibration_area(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -196,12 +196,13 @@ def miscalibration_area(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import crps_loss, miscalibration_area
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=2000)
     >>> y = x + rng.normal(scale=0.3, size=2000)
-    >>> useful = (x, np.full(2000, 0.4))  # depends on x, slightly too wide
-    >>> climatology = (np.zeros(2000), np.full(2000, np.std(y)))  # the same for every row
+    >>> useful = Normal(x, np.full(2000, 0.4))  # depends on x, slightly too wide
+    >>> climatology = Normal(np.zeros(2000), np.full(2000, np.std(y)))  # the same for every row
     >>> [round(miscalibration_area(y, dist), 2) for dist in (useful, climatology)]
     [0.04, 0.01]
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]

@@ -75,7 +75,7 @@ def calibration_score_loss(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -123,12 +123,13 @@ def calibration_score_loss(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import calibration_score_loss, crps_loss
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=2000)
     >>> y = x + rng.normal(scale=0.3, size=2000)
-    >>> useful = (x, np.full(2000, 0.4))  # depends on x, slightly too wide
-    >>> climatology = (np.zeros(2000), np.full(2000, np.std(y)))  # the same for every row
+    >>> useful = Normal(x, np.full(2000, 0.4))  # depends on x, slightly too wide
+    >>> climatology = Normal(np.zeros(2000), np.full(2000, np.std(y)))  # the same for every row
     >>> [round(calibration_score_loss(y, dist), 3) for dist in (useful, climatology)]
     [0.024, 0.001]
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
@@ -180,7 +181,7 @@ def expected_coverage_probability_error(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -220,12 +221,13 @@ def expected_coverage_probability_error(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import crps_loss, expected_coverage_probability_error
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=2000)
     >>> y = x + rng.normal(scale=0.3, size=2000)
-    >>> useful = (x, np.full(2000, 0.4))  # depends on x, slightly too wide
-    >>> climatology = (np.zeros(2000), np.full(2000, np.std(y)))  # the same for every row
+    >>> useful = Normal(x, np.full(2000, 0.4))  # depends on x, slightly too wide
+    >>> climatology = Normal(np.zeros(2000), np.full(2000, np.std(y)))  # the same for every row
     >>> [round(expected_coverage_probability_error(y, dist), 2) for dist in (useful, climatology)]
     [0.09, 0.0]
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]

@@ -69,7 +69,7 @@ def interval_coverage_bounds(
     ----------
     y_true : array-like of shape (n,)
         Observed targets. For a censored row, the time of censoring.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     coverage : float, default=0.9
         Nominal coverage of the central interval.
@@ -96,8 +96,9 @@ def interval_coverage_bounds(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import interval_coverage_bounds
-    >>> dist = ([0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0])
+    >>> dist = Normal([0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0])
     >>> interval_coverage_bounds([0.5, -0.5, 1.0, 3.0], dist, event=[True, True, False, False])[:2]
     (0.5, 0.75)
     """
@@ -146,7 +147,7 @@ def concordance_score(
     ----------
     y_true : array-like of shape (n,)
         Observed targets. For a censored row, the time of censoring.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     event : array-like of bool, shape (n,), default=None
         True if the target is observed. False if the target is only known to be larger than y. None means that
@@ -193,8 +194,10 @@ def concordance_score(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import concordance_score
-    >>> concordance_score([1.0, 2.0, 3.0], ([1.0, 3.0, 2.0], [1.0, 1.0, 1.0]), event=[True, True, False])
+    >>> dist = Normal([1.0, 3.0, 2.0], [1.0, 1.0, 1.0])
+    >>> concordance_score([1.0, 2.0, 3.0], dist, event=[True, True, False])
     0.6666666666666666
     """
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
@@ -278,7 +281,7 @@ def survival_calibration_table(
     ----------
     y_true : array-like of shape (n,)
         Observed targets. For a censored row, the time of censoring.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     time : float
         Time at which the probabilities are compared, in the units of y.
@@ -316,12 +319,13 @@ def survival_calibration_table(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import survival_calibration_table
     >>> rng = np.random.default_rng(0)
     >>> loc = rng.normal(size=2000)
     >>> T, C = loc + rng.normal(size=2000), rng.normal(1.0, size=2000)
     >>> y, event = np.minimum(T, C), T <= C
-    >>> table = survival_calibration_table(y, (loc, np.ones(2000)), time=0.5, event=event, n_bins=3)
+    >>> table = survival_calibration_table(y, Normal(loc, np.ones(2000)), time=0.5, event=event, n_bins=3)
     >>> table[["predicted", "observed"]].round(2).to_numpy().tolist()
     [[0.07, 0.08], [0.31, 0.3], [0.69, 0.68]]
     """

@@ -39,7 +39,7 @@ def ipcw_crps_loss(
     ----------
     y_true : array-like of shape (n,)
         Observed targets. For a censored row, the time of censoring.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     upper : float
         Largest time of the score, in the units of y. Some rows must remain uncensored until this time. If few
@@ -86,8 +86,9 @@ def ipcw_crps_loss(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import ipcw_crps_loss
-    >>> dist = ([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
+    >>> dist = Normal([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
     >>> round(ipcw_crps_loss([1.5, 1.0, 4.0], dist, event=[True, False, True], upper=3.0), 4)
     0.2241
     """
@@ -145,7 +146,7 @@ def localized_crps_loss(
     ----------
     y_true : array-like of shape (n,)
         Observed targets. For a censored row, the time of censoring.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     event : array-like of bool, shape (n,), default=None
         True if the target is observed. False if the target is only known to be larger than y. None means that
@@ -185,8 +186,9 @@ def localized_crps_loss(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import localized_crps_loss
-    >>> dist = ([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
+    >>> dist = Normal([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
     >>> y, event = [1.5, 1.0, 4.0], [True, False, True]
     >>> round(localized_crps_loss(y, dist, event=event, censoring_time=[2.0, 1.0, 5.0]), 4)
     0.3112
@@ -249,7 +251,7 @@ def ipcw_brier_loss(
     ----------
     y_true : array-like of shape (n,)
         Observed targets. For a censored row, the time of censoring.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     time : float
         Time of the probability, in the units of y. Some rows must be uncensored after this time.
@@ -290,8 +292,9 @@ def ipcw_brier_loss(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import ipcw_brier_loss
-    >>> dist = ([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
+    >>> dist = Normal([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
     >>> round(ipcw_brier_loss([1.5, 1.0, 4.0], dist, event=[True, False, True], time=2.0), 4)
     0.0252
     """

@@ -195,7 +195,7 @@ def conditional_coverage_error(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+    y_pred : Distribution, frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds, which may be infinite.
     X : array-like of shape (n, d)
         Numeric features on which the coverage may depend. These features may differ from the features of the
@@ -258,12 +258,13 @@ def conditional_coverage_error(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import conditional_coverage_error
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(size=(2000, 1))
     >>> scale = 0.5 + x[:, 0]
     >>> y = scale * rng.normal(size=2000)
-    >>> truth, one_width = (np.zeros(2000), scale), (np.zeros(2000), np.full(2000, np.std(y)))
+    >>> truth, one_width = Normal(np.zeros(2000), scale), Normal(np.zeros(2000), np.full(2000, np.std(y)))
     >>> round(conditional_coverage_error(y, one_width, x, random_state=0), 3)
     0.004
     >>> round(conditional_coverage_error(y, truth, x, random_state=0), 3)

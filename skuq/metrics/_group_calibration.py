@@ -109,7 +109,7 @@ def expected_normalized_calibration_error(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target. Mean and standard deviation must be finite.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -159,12 +159,13 @@ def expected_normalized_calibration_error(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import crps_loss, expected_normalized_calibration_error
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=2000)
     >>> y = x + rng.normal(scale=0.3, size=2000)
-    >>> useful = (x, np.full(2000, 0.4))  # depends on x, slightly too wide
-    >>> climatology = (np.zeros(2000), np.full(2000, np.sqrt(1.09)))  # the same for every row
+    >>> useful = Normal(x, np.full(2000, 0.4))  # depends on x, slightly too wide
+    >>> climatology = Normal(np.zeros(2000), np.full(2000, np.sqrt(1.09)))  # the same for every row
     >>> [round(expected_normalized_calibration_error(y, dist), 2) for dist in (useful, climatology)]
     [0.25, 0.0]
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
@@ -229,7 +230,7 @@ def uncertainty_calibration_error(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target. Mean and standard deviation must be finite.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -277,12 +278,13 @@ def uncertainty_calibration_error(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import crps_loss, uncertainty_calibration_error
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=2000)
     >>> y = x + rng.normal(scale=0.3, size=2000)
-    >>> useful = (x, np.full(2000, 0.4))  # depends on x, slightly too wide
-    >>> climatology = (np.zeros(2000), np.full(2000, np.std(y)))  # the same for every row
+    >>> useful = Normal(x, np.full(2000, 0.4))  # depends on x, slightly too wide
+    >>> climatology = Normal(np.zeros(2000), np.full(2000, np.std(y)))  # the same for every row
     >>> [round(uncertainty_calibration_error(y, dist), 2) for dist in (useful, climatology)]
     [0.07, 0.0]
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]

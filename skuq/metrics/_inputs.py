@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,29 +14,25 @@ from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
     as_float_array,
-    check_bounds,
     check_finite,
     check_finite_moments,
     check_sample_weight,
     check_single_coverage,
     check_target,
 )
-from skuq.distributions import Distribution, JointDistribution, as_distribution
+from skuq.distributions import Distribution, as_distribution
+from skuq.distributions._convert import as_forecast
 from skuq.distributions._pit import pit_scores, tie_tolerance
 from skuq.metrics._kernels import covered
 
 Forecast = Distribution | FloatArray
 """Distribution of n rows, or bounds of shape (n, 2)."""
 
-AnyForecast = TypeVar("AnyForecast", Distribution, FloatArray)
-
 
 def check_forecast(
     y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None
 ) -> tuple[FloatArray, Distribution, FloatArray | None]:
-    dist = as_distribution(y_pred)
-    y = check_target(y_true, n=len(dist))
-    return _rows_that_count(y, dist, check_sample_weight(sample_weight, len(dist)))
+    return _rows_that_count(y_true, as_distribution(y_pred, y_true=y_true), sample_weight)
 
 
 def check_right_censored(
@@ -66,16 +62,13 @@ def check_censored(
 def check_forecast_or_bounds(
     y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None
 ) -> tuple[FloatArray, Forecast, FloatArray | None]:
-    if not is_bounds(y_pred):
-        return check_forecast(y_true, y_pred, sample_weight)
-    bounds = check_interval_bounds(y_pred)
-    y = check_target(y_true, n=len(bounds))
-    return _rows_that_count(y, bounds, check_sample_weight(sample_weight, len(bounds)))
+    return _rows_that_count(y_true, as_forecast(y_pred, y_true=y_true), sample_weight)
 
 
 def _rows_that_count(
-    y: FloatArray, forecast: AnyForecast, weight: FloatArray | None
-) -> tuple[FloatArray, AnyForecast, FloatArray | None]:
+    y_true: ArrayLike, forecast: Any, sample_weight: ArrayLike | None
+) -> tuple[FloatArray, Any, FloatArray | None]:
+    y, weight = check_target(y_true, n=len(forecast)), check_sample_weight(sample_weight, len(forecast))
     if weight is None or weight.min() > 0:
         return y, forecast, weight
     keep = weight > 0
@@ -137,7 +130,7 @@ def check_features(X: Any, n: int, *, allow_nan: bool) -> FloatArray:
 def check_forecast_alone(
     y_true: ArrayLike | None, y_pred: Any, sample_weight: ArrayLike | None
 ) -> tuple[Any, FloatArray | None]:
-    forecast = check_interval_bounds(y_pred) if is_bounds(y_pred) else as_distribution(y_pred)
+    forecast = as_forecast(y_pred, y_true=y_true)
     if y_true is not None:
         check_target(y_true, n=len(forecast))
     return forecast, check_sample_weight(sample_weight, len(forecast))
@@ -190,46 +183,21 @@ def intervals_around(y: FloatArray, dist: Distribution, coverage: float) -> Floa
     return np.where(near & (lower < upper)[:, np.newaxis], y[:, np.newaxis], bounds)
 
 
-def has_no_rows(y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None = None) -> bool:
-    columns = [y_pred]
-    if isinstance(y_pred, tuple):
-        columns = list(y_pred)
-    elif hasattr(y_pred, "kwds"):  # This is a frozen scipy distribution.
-        columns = [*y_pred.args, *y_pred.kwds.values()]
+def has_no_rows(
+    y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None = None, *, takes_bounds: bool = False
+) -> bool:
+    """Return whether a block has no rows. Its forecast is an empty array or a frozen scipy distribution."""
+    if isinstance(y_pred, tuple | type):  # The check of the forecast refuses every tuple and every class.
+        return False
+    columns = [*y_pred.args, *y_pred.kwds.values()] if hasattr(y_pred, "kwds") else [y_pred]
     columns = [column for column in columns if not isinstance(column, numbers.Real)]
     columns += [y_true] if sample_weight is None else [y_true, sample_weight]
     if len(columns) < 2 or not all(_is_empty(column) for column in columns):
         return False
-    if getattr(y_pred, "ndim", 1) == 2:
-        check_bounds(y_pred)
-    return True
+    return np.shape(y_pred)[1:] in ([(), (2,)] if takes_bounds else [()])
 
 
 def _is_empty(column: Any) -> bool:
     if isinstance(column, list | tuple):
         return not column
     return getattr(column, "shape", ())[:1] == (0,)
-
-
-def is_bounds(y_pred: Any) -> bool:
-    """Return whether the forecast is an array of bounds. A tuple is not an array."""
-    is_dist = isinstance(y_pred, Distribution | JointDistribution)
-    return isinstance(y_pred, list) or (hasattr(y_pred, "__array__") and not is_dist)
-
-
-def check_interval_bounds(y_pred: ArrayLike) -> FloatArray:
-    """Return the checked bounds.
-
-    There is at least one row, no lower bound is inf, and no upper bound is -inf.
-    """
-    bounds = check_bounds(y_pred)
-    if bounds.shape[0] == 0:
-        raise ValueError("`y_pred` must have at least one row, got none.")
-    empty = (bounds[:, 0] == np.inf) | (bounds[:, 1] == -np.inf)
-    if empty.any():
-        row = int(np.argmax(empty))
-        raise ValueError(
-            f"`y_pred` must hold intervals that contain a number, got [{bounds[row, 0]}, {bounds[row, 1]}] "
-            f"at row {row}."
-        )
-    return bounds

@@ -40,12 +40,10 @@ from skuq.metrics._inputs import (
     Forecast,
     check_forecast,
     check_forecast_or_bounds,
-    check_interval_bounds,
     finite_mean,
     finite_std,
     has_no_rows,
     intervals_around,
-    is_bounds,
 )
 from skuq.metrics._intervals import coverage_rows, width_rows
 from skuq.metrics._kernels import BLOCK, covered, level_grid
@@ -92,7 +90,6 @@ __all__ = [
     "check_classes",
     "check_forecast",
     "check_forecast_or_bounds",
-    "check_interval_bounds",
     "check_labels",
     "check_options",
     "check_uncensored",
@@ -115,7 +112,6 @@ __all__ = [
     "intervals_around",
     "ipcw_brier_of_weights",
     "ipcw_crps_of_weights",
-    "is_bounds",
     "is_in_set",
     "kind_of",
     "level_grid",

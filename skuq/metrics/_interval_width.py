@@ -156,7 +156,7 @@ def normalized_mean_interval_width(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+    y_pred : Distribution, frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -297,7 +297,7 @@ def coverage_width_loss(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+    y_pred : Distribution, frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -348,9 +348,10 @@ def coverage_width_loss(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import coverage_width_loss, interval_score_loss
     >>> y = np.random.default_rng(0).normal(size=1000)
-    >>> calibrated = (np.zeros(1000), np.ones(1000))
+    >>> calibrated = Normal(np.zeros(1000), np.ones(1000))
     >>> round(coverage_width_loss(y, calibrated), 2)
     0.47
     >>> certain = np.full((1000, 2), 99.0)  # width 0, all targets missed

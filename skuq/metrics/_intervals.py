@@ -64,7 +64,7 @@ def prediction_interval_coverage(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+    y_pred : Distribution, frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds, which may be infinite.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -92,10 +92,11 @@ def prediction_interval_coverage(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import prediction_interval_coverage
     >>> prediction_interval_coverage([1.0, 2.0, 5.0, 4.0], [[0, 2], [2, 3], [3, 4], [4, 4]])
     0.75
-    >>> prediction_interval_coverage([0.5, 2.0], ([0.0, 0.0], [1.0, 1.0]), coverage=0.8)
+    >>> prediction_interval_coverage([0.5, 2.0], Normal([0.0, 0.0], [1.0, 1.0]), coverage=0.8)
     0.5
     """
     y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
@@ -144,7 +145,7 @@ def interval_coverage_error(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+    y_pred : Distribution, frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds, which may be infinite.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -179,9 +180,10 @@ def interval_coverage_error(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import interval_coverage_error
     >>> y = np.random.default_rng(0).normal(size=1000)
-    >>> round(interval_coverage_error(y, (np.zeros(1000), np.ones(1000))), 3)
+    >>> round(interval_coverage_error(y, Normal(np.zeros(1000), np.ones(1000))), 3)
     0.014
 
     Useless intervals have no error:
@@ -231,7 +233,7 @@ def mean_interval_width(
     ----------
     y_true : array-like of shape (n,) or None
         Observed targets. They are validated but not used. The argument exists because all metrics have it.
-    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+    y_pred : Distribution, frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -259,10 +261,11 @@ def mean_interval_width(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import mean_interval_width
     >>> mean_interval_width(None, [[0.0, 2.0], [1.0, 5.0]])
     3.0
-    >>> round(mean_interval_width([0.0, 0.0], ([0.0, 0.0], [1.0, 3.0]), coverage=0.95), 4)
+    >>> round(mean_interval_width([0.0, 0.0], Normal([0.0, 0.0], [1.0, 3.0]), coverage=0.95), 4)
     7.8399
 
     Intervals of width 0 contain no target:

@@ -41,8 +41,9 @@ class MurphyCurve:
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import murphy_curve
-    >>> curve = murphy_curve([2.0], ([1.0], [0.5]))
+    >>> curve = murphy_curve([2.0], Normal([1.0], [0.5]))
     >>> curve.theta, curve.scores
     (array([1., 1., 2., 2.]), array([0., 1., 0., 0.]))
     """
@@ -75,7 +76,7 @@ def murphy_curve(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target. A scale of 0 is a point forecast.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -86,7 +87,7 @@ def murphy_curve(
         Level of the quantile, strictly between 0 and 1.
     threshold : float, default=None
         Value that defines the event, in the units of y. Required for ``functional="probability"``.
-    reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
+    reference : Distribution or frozen scipy distribution, default=None
         Second forecast. It has n rows, or one row that is used for all targets. The scores are then mean
         differences from the scores of the reference. A negative score means that the forecast is better than
         the reference.
@@ -133,10 +134,11 @@ def murphy_curve(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import murphy_curve, pinball_loss
     >>> rng = np.random.default_rng(0)
     >>> loc = rng.normal(size=200)
-    >>> y, dist = rng.normal(loc), (loc, np.ones(200))
+    >>> y, dist = rng.normal(loc), Normal(loc, np.ones(200))
     >>> curve = murphy_curve(y, dist, functional="quantile", levels=0.9)
     >>> area = np.trapezoid(curve.scores, curve.theta)
     >>> round(float(area), 4), round(pinball_loss(y, dist, levels=[0.9]), 4)
@@ -144,7 +146,7 @@ def murphy_curve(
 
     The difference from a constant forecast at one threshold, and the standard error of this difference:
 
-    >>> curve = murphy_curve(y, dist, reference=(0.0, 1.0), theta=0.5)
+    >>> curve = murphy_curve(y, dist, reference=Normal(0.0, 1.0), theta=0.5)
     >>> curve.scores.round(3), curve.standard_errors.round(3)
     (array([-0.116]), array([0.047]))
     """

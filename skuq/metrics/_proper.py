@@ -56,7 +56,7 @@ def crps_loss(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -92,10 +92,10 @@ def crps_loss(
 
     Examples
     --------
+    >>> from skuq.distributions import Empirical, Normal
     >>> from skuq.metrics import crps_loss
-    >>> round(crps_loss([1.0, 2.0], ([1.0, 1.0], [1.0, 1.0])), 4)
+    >>> round(crps_loss([1.0, 2.0], Normal([1.0, 1.0], [1.0, 1.0])), 4)
     0.4181
-    >>> from skuq.distributions import Empirical
     >>> members = Empirical([[0.0, 2.0, 4.0]])
     >>> round(crps_loss([1.0], members), 4), round(crps_loss([1.0], members, crps_estimator="fair"), 4)
     (0.7778, 0.3333)
@@ -171,7 +171,7 @@ def nll_loss(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target. Every row must have a density (`has_density`), or every row must be discrete
         (`has_mass`).
     sample_weight : array-like of shape (n,), default=None
@@ -215,10 +215,11 @@ def nll_loss(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import nll_loss
-    >>> round(nll_loss([1.0, 2.0], ([1.0, 1.0], [1.0, 1.0])), 4)
+    >>> round(nll_loss([1.0, 2.0], Normal([1.0, 1.0], [1.0, 1.0])), 4)
     1.1689
-    >>> round(nll_loss([1.0, 2.0], ([1.0, 1.0], [1.0, 1.0]), event=[True, False]), 4)  # y > 2 in row 1
+    >>> round(nll_loss([1.0, 2.0], Normal([1.0, 1.0], [1.0, 1.0]), event=[True, False]), 4)  # y > 2 in row 1
     1.38
     >>> from scipy import stats
     >>> round(nll_loss([1, 2], stats.poisson([1.0, 1.0])), 4)

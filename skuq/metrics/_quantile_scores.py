@@ -70,7 +70,7 @@ def pinball_loss(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target. Wrap an array of quantiles in `skuq.distributions.Quantiles`.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -101,8 +101,9 @@ def pinball_loss(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import crps_loss, pinball_loss
-    >>> dist = ([1.0, 1.0], [1.0, 1.0])
+    >>> dist = Normal([1.0, 1.0], [1.0, 1.0])
     >>> round(pinball_loss([1.0, 2.0], dist, levels=[0.1, 0.5, 0.9]), 4)
     0.1688
     >>> round(2 * pinball_loss([1.0, 2.0], dist, levels=9999), 4), round(crps_loss([1.0, 2.0], dist), 4)
@@ -180,7 +181,7 @@ def interval_score_loss(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+    y_pred : Distribution, frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds of central intervals.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -214,10 +215,11 @@ def interval_score_loss(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import interval_score_loss
     >>> round(interval_score_loss([1.0, 4.0], [[0.0, 2.0], [0.0, 2.0]], coverage=0.5), 4)
     6.0
-    >>> round(interval_score_loss([1.0, 4.0], ([1.0, 1.0], [1.0, 1.0]), coverage=[0.5, 0.9]), 4)
+    >>> round(interval_score_loss([1.0, 4.0], Normal([1.0, 1.0], [1.0, 1.0]), coverage=[0.5, 0.9]), 4)
     11.4206
     """
     y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
@@ -283,7 +285,7 @@ def weighted_interval_score_loss(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target. Wrap an array of quantiles in `skuq.distributions.Quantiles`.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -316,8 +318,9 @@ def weighted_interval_score_loss(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import weighted_interval_score_loss
-    >>> round(weighted_interval_score_loss([3.0], ([1.0], [1.0]), coverage=[0.5, 0.9]), 4)
+    >>> round(weighted_interval_score_loss([3.0], Normal([1.0], [1.0]), coverage=[0.5, 0.9]), 4)
     1.273
     """
     tail = (1 - check_coverages(coverage=coverage)) / 2

@@ -52,7 +52,7 @@ def reliability_table(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target. Mean and standard deviation must be finite.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -87,10 +87,11 @@ def reliability_table(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import expected_normalized_calibration_error, reliability_table
     >>> rng = np.random.default_rng(0)
     >>> scale = rng.uniform(1, 3, size=1000)
-    >>> dist = (np.zeros(1000), scale)
+    >>> dist = Normal(np.zeros(1000), scale)
     >>> y = 2 * rng.normal(size=1000)  # the true standard deviation is always 2
     >>> table = reliability_table(y, dist, n_bins=4)
     >>> table[["n", "rmv", "rmse", "coverage"]].round(2)
@@ -153,7 +154,7 @@ def conditional_coverage(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+    y_pred : Distribution, frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -189,11 +190,12 @@ def conditional_coverage(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import conditional_coverage
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(size=3000)
     >>> y = (0.5 + x) * rng.normal(size=3000)
-    >>> constant = (np.zeros(3000), np.full(3000, np.std(y)))  # ignores that the noise grows with x
+    >>> constant = Normal(np.zeros(3000), np.full(3000, np.std(y)))  # ignores that the noise grows with x
     >>> conditional_coverage(y, constant, feature=x, n_bins=3)[["n", "coverage", "standard_error"]].round(3)
             n  coverage  standard_error
     0  1000.0     0.989           0.009

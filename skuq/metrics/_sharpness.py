@@ -80,7 +80,7 @@ def sharpness(
     ----------
     y_true : array-like of shape (n,) or None
         Observed targets. They are validated but not used. The argument exists because all metrics have it.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target. The standard deviation must be finite.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -108,17 +108,18 @@ def sharpness(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import sharpness
-    >>> dist = ([0.0, 0.0], [1.0, 3.0])
+    >>> dist = Normal([0.0, 0.0], [1.0, 3.0])
     >>> sharpness([0.0, 0.0], dist), round(sharpness(None, dist, kind="rms"), 4)
     (2.0, 2.2361)
 
     A wrong point forecast is also sharp:
 
-    >>> sharpness([5.0, -3.0], ([0.0, 0.0], [0.0, 0.0]))
+    >>> sharpness([5.0, -3.0], Normal([0.0, 0.0], [0.0, 0.0]))
     0.0
     """
-    checked = check_forecast_alone(y_true, as_distribution(y_pred), sample_weight)
+    checked = check_forecast_alone(y_true, as_distribution(y_pred, y_true=y_true), sample_weight)
     # Rows of weight 0 are removed first, because their standard deviation may be infinite.
     dist, weight = rows_with_weight(*checked)
     return sharpness_of_weights(None, dist, kind=kind)(weight)

@@ -68,14 +68,14 @@ def crps_skill_score(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
     y_train : array-like of shape (m,), default=None
         Targets of the training rows. Their empirical distribution is the reference (climatology). Do not pass
         the test targets. For a scorer, use ``make_scorer("crpss", y_train=y)``.
-    reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
+    reference : Distribution or frozen scipy distribution, default=None
         Reference forecast. It has n rows, or one row that is used for all targets. Pass exactly one of
         `y_train` and `reference`.
 
@@ -106,7 +106,7 @@ def crps_skill_score(
     >>> import numpy as np
     >>> from skuq.distributions import Normal
     >>> from skuq.metrics import crps_skill_score
-    >>> round(crps_skill_score([1.0, 4.0], ([1.5, 3.5], [1.0, 1.0]), y_train=[0.0, 2.0, 6.0]), 4)
+    >>> round(crps_skill_score([1.0, 4.0], Normal([1.5, 3.5], [1.0, 1.0]), y_train=[0.0, 2.0, 6.0]), 4)
     0.7159
 
     If the score is averaged over samples of one row, a forecast that is too narrow has a better value:
@@ -133,7 +133,7 @@ def check_one_reference(y_train: object, reference: object) -> None:
 
 
 def check_reference(reference: Any, y_true: ArrayLike, sample_weight: ArrayLike | None) -> Distribution:
-    dist = as_distribution(reference)
+    dist = as_distribution(reference, "reference", y_true)
     if len(dist) == 1:
         return dist
     n = np.shape(y_true)[0]
@@ -210,7 +210,7 @@ def mean_standardized_log_loss(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target. The forecast must have a density.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -218,7 +218,7 @@ def mean_standardized_log_loss(
         Targets of the training rows. The reference is the normal distribution with the mean and variance
         (divisor m) of these targets. Do not pass the test targets. For a scorer, use ``make_scorer("msll",
         y_train=y)``.
-    reference : Distribution, tuple (loc, scale) or frozen scipy distribution, default=None
+    reference : Distribution or frozen scipy distribution, default=None
         Reference forecast. It has n rows, or one row that is used for all targets. Pass exactly one of
         `y_train` and `reference`.
 
@@ -248,8 +248,10 @@ def mean_standardized_log_loss(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import mean_standardized_log_loss
-    >>> round(mean_standardized_log_loss([1.0, 4.0], ([1.5, 3.5], [1.0, 1.0]), y_train=[0.0, 2.0, 6.0]), 4)
+    >>> dist = Normal([1.5, 3.5], [1.0, 1.0])
+    >>> round(mean_standardized_log_loss([1.0, 4.0], dist, y_train=[0.0, 2.0, 6.0]), 4)
     -0.9721
     """
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)

@@ -87,7 +87,7 @@ def threshold_weighted_crps_loss(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -126,8 +126,9 @@ def threshold_weighted_crps_loss(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import crps_loss, threshold_weighted_crps_loss
-    >>> y, dist = [0.5, 2.5], ([0.0, 0.0], [1.0, 1.0])
+    >>> y, dist = [0.5, 2.5], Normal([0.0, 0.0], [1.0, 1.0])
     >>> below = threshold_weighted_crps_loss(y, dist, upper=1.0)
     >>> above = threshold_weighted_crps_loss(y, dist, lower=1.0)
     >>> round(below, 4), round(above, 4)
@@ -188,7 +189,7 @@ def quantile_weighted_crps_loss(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -221,8 +222,9 @@ def quantile_weighted_crps_loss(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import quantile_weighted_crps_loss
-    >>> y, dist = [0.5, 2.5], ([0.0, 0.0], [1.0, 1.0])
+    >>> y, dist = [0.5, 2.5], Normal([0.0, 0.0], [1.0, 1.0])
     >>> [round(quantile_weighted_crps_loss(y, dist, weighting=name), 4) for name in ("left", "right")]
     [0.302, 0.4032]
     """
@@ -276,7 +278,7 @@ def threshold_weighted_nll_loss(
     ----------
     y_true : array-like of shape (n,)
         Observed targets. Targets on a bound count as outside.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target. The forecast must have a density.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -315,8 +317,9 @@ def threshold_weighted_nll_loss(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import threshold_weighted_nll_loss
-    >>> dist = ([0.0], [1.0])
+    >>> dist = Normal([0.0], [1.0])
     >>> round(threshold_weighted_nll_loss([2.0], dist, lower=1.0), 4)  # the NLL
     2.9189
     >>> round(threshold_weighted_nll_loss([0.3], dist, lower=1.0), 4)  # minus log P(Y <= 1)

@@ -162,7 +162,7 @@ def worst_slab_coverage(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+    y_pred : Distribution, frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds lower and upper bounds, which may be infinite.
     X : array-like of shape (n, d)
         Numeric features of each row, without NaN. Their units have no effect, because directions are drawn
@@ -231,12 +231,13 @@ def worst_slab_coverage(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import worst_slab_coverage
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(5000, 2))
     >>> scale = 0.5 + X[:, 0]
     >>> y = scale * rng.normal(size=5000)
-    >>> truth, one_width = (np.zeros(5000), scale), (np.zeros(5000), np.full(5000, np.std(y)))
+    >>> truth, one_width = Normal(np.zeros(5000), scale), Normal(np.zeros(5000), np.full(5000, np.std(y)))
     >>> round(worst_slab_coverage(y, one_width, X, random_state=0), 2)
     0.81
     >>> round(worst_slab_coverage(y, truth, X, random_state=0), 2)

@@ -95,10 +95,11 @@ def calibration_drift(periods: Mapping[Any, MetricAccumulator], *, false_alarm: 
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.monitoring import MetricAccumulator, calibration_drift
     >>> def month(noise, seed):
     ...     y = noise * np.random.default_rng(seed).normal(size=2000)
-    ...     return MetricAccumulator().update(y, (np.zeros(2000), np.ones(2000)))
+    ...     return MetricAccumulator().update(y, Normal(np.zeros(2000), np.ones(2000)))
     >>> table = calibration_drift({"May": month(1.0, 0), "June": month(1.0, 1), "July": month(1.2, 2)})
     >>> table[["coverage", "low", "high", "rmse_to_rmv", "flag"]].round(2)
             coverage   low  high  rmse_to_rmv   flag

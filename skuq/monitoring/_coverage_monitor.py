@@ -81,17 +81,18 @@ class CoverageMonitor:
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.monitoring import CoverageMonitor
     >>> rng = np.random.default_rng(0)
     >>> monitor = CoverageMonitor(0.9)
     >>> for _ in range(20):
     ...     y = rng.normal(size=100)
-    ...     monitor = monitor.update(y, (np.zeros(100), np.ones(100)))
+    ...     monitor = monitor.update(y, Normal(np.zeros(100), np.ones(100)))
     >>> monitor.alarm_
     False
     >>> while not monitor.alarm_:  # now the noise is larger than predicted
     ...     y = 1.2 * rng.normal(size=100)
-    ...     monitor = monitor.update(y, (np.zeros(100), np.ones(100)))
+    ...     monitor = monitor.update(y, Normal(np.zeros(100), np.ones(100)))
     >>> monitor.n_rows_
     2400
     """
@@ -117,7 +118,7 @@ class CoverageMonitor:
         ----------
         y : array-like of shape (n,)
             Observed targets. A block without rows has no effect.
-        y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+        y_pred : Distribution, frozen scipy distribution, or array-like of shape (n, 2)
             Forecast of every target. An array holds lower and upper bounds.
 
         Returns
@@ -125,7 +126,7 @@ class CoverageMonitor:
         self : CoverageMonitor
             The monitor.
         """
-        if has_no_rows(y, y_pred):
+        if has_no_rows(y, y_pred, takes_bounds=True):
             return self
         target, forecast, _ = check_forecast_or_bounds(y, y_pred, None)
         inside = coverage_rows(target, forecast, coverage=self.coverage)

@@ -107,9 +107,10 @@ class PITMonitor(BetaMonitor):
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.monitoring import PITMonitor
     >>> rng = np.random.default_rng(0)
-    >>> forecast = np.zeros(1000), np.ones(1000)
+    >>> forecast = Normal(np.zeros(1000), np.ones(1000))
     >>> monitor = PITMonitor().update(rng.normal(size=1000), forecast)
     >>> monitor.alarm_
     False
@@ -130,7 +131,7 @@ class PITMonitor(BetaMonitor):
         ----------
         y : array-like of shape (n,)
             Observed targets. A block without rows has no effect.
-        y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+        y_pred : Distribution or frozen scipy distribution
             Forecast of every target.
 
         Returns

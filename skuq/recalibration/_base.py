@@ -16,29 +16,35 @@ from skuq._few_rows import few_rows_reported, repeated_rows, warn_of_few_rows
 from skuq._fitting.distribution_transformer import get_feature_names_out, set_output
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
-    as_float_array,
-    check_finite,
-    check_non_negative,
     check_sample_weight,
     check_target,
 )
 from skuq._versioned import versioned
-from skuq.distributions import Distribution, JointDistribution, Normal, as_distribution
+from skuq.distributions import Distribution, as_distribution
 
-_EXPECTED = "`dist` must be a skuq Distribution or an array of exactly two columns, loc and scale"
 NOT_METADATA = {"dist": UNUSED}
 
+_IN_A_PIPELINE = (
+    "\nIn a Pipeline, make a skuq regressor the step before the recalibrator. The `transform` of a regressor "
+    "returns a Distribution. A FeatureUnion or a ColumnTransformer stacks arrays, which loses its shape."
+)
 
-def check_dist(dist: Any) -> Distribution:
-    """Return the input as a Distribution. An array must have the two columns loc and scale."""
-    return dist if isinstance(dist, Distribution) else _from_columns(dist)
+
+def check_dist(dist: Any, y: Any = None) -> Distribution:
+    """Return the input as a Distribution."""
+    try:
+        return as_distribution(dist, "dist", y)
+    except TypeError as error:
+        if not isinstance(dist, np.ndarray):
+            raise
+        raise TypeError(f"{error}{_IN_A_PIPELINE}") from None
 
 
 def check_observed(
     dist: Any, y: ArrayLike, sample_weight: ArrayLike | None
 ) -> tuple[Distribution, FloatArray, FloatArray | None]:
     """Return the distributions, the targets and the weights of the rows with positive weight."""
-    checked = check_dist(dist)
+    checked = check_dist(dist, y)
     n = len(checked)
     target = check_target(y, "y", n)
     weight = check_sample_weight(sample_weight, n)
@@ -46,27 +52,6 @@ def check_observed(
         rows = np.flatnonzero(weight)
         checked, target, weight = checked[rows], target[rows], weight[rows]
     return checked, target, weight
-
-
-def _from_columns(dist: Any) -> Normal:
-    if isinstance(dist, JointDistribution):
-        as_distribution(dist, "dist")  # raises an error that names the methods of joint distributions
-    if isinstance(dist, tuple):
-        raise TypeError(f"{_EXPECTED}, got a tuple. Pass `skuq.distributions.Normal(loc, scale)`.")
-    if hasattr(dist, "ppf"):
-        raise TypeError(
-            f"{_EXPECTED}, got {type(dist).__name__}. For a frozen scipy distribution, pass "
-            f"`skuq.distributions.ScipyDistribution(dist)`."
-        )
-    columns = as_float_array(dist, "dist")
-    if columns.ndim != 2 or columns.shape[1] != 2:
-        raise ValueError(
-            f"{_EXPECTED}, got an array of shape {columns.shape}. In a Pipeline, a recalibrator must follow "
-            "a regressor whose `transform` returns a Distribution, such as `skuq.UncertaintyRegressor`."
-        )
-    check_finite(columns, "dist")
-    check_non_negative(columns[:, 1], "scale, the second column of dist,")
-    return Normal(columns[:, 0], columns[:, 1])
 
 
 @versioned
@@ -137,16 +122,13 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     def _transform(self, dist: Distribution) -> Distribution:
         """Return the recalibrated distribution of each row."""
 
-    def fit(
-        self, dist: Distribution | ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Self:
+    def fit(self, dist: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the recalibration to predictions and observed targets.
 
         Parameters
         ----------
-        dist : Distribution of n rows, or array-like of shape (n, 2)
-            Predictions for rows that the model was not trained on. The two columns of an array are the mean
-            and the standard deviation of normal distributions.
+        dist : Distribution or frozen scipy distribution of n rows
+            Predictions for rows that the model was not trained on.
         y : array-like of shape (n,)
             Observed targets, in the units of the predictions.
         sample_weight : array-like of shape (n,), default=None
@@ -160,7 +142,8 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         Raises
         ------
         TypeError
-            If `dist` is neither a Distribution nor an array.
+            If `dist` is not a Distribution. The message contains the lines that make a Distribution of an
+            array or a tuple.
         ValueError
             If values or lengths are invalid.
 
@@ -177,12 +160,12 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         self.n_features_in_ = 2
         return self
 
-    def transform(self, dist: Distribution | ArrayLike) -> Distribution:
+    def transform(self, dist: Any) -> Distribution:
         """Return the recalibrated distribution of each row.
 
         Parameters
         ----------
-        dist : Distribution of n rows, or array-like of shape (n, 2)
+        dist : Distribution or frozen scipy distribution of n rows
             Predictions of the model for which the recalibrator was fitted.
 
         Returns
@@ -193,12 +176,12 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         check_is_fitted(self)
         return self._transform(check_dist(dist))
 
-    def predict_dist(self, dist: Distribution | ArrayLike) -> Distribution:
+    def predict_dist(self, dist: Any) -> Distribution:
         """Return the recalibrated distribution of each row. This method is the same as `transform`.
 
         Parameters
         ----------
-        dist : Distribution of n rows, or array-like of shape (n, 2)
+        dist : Distribution or frozen scipy distribution of n rows
             Predictions of the model for which the recalibrator was fitted.
 
         Returns
@@ -208,12 +191,12 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         """
         return self.transform(dist)
 
-    def predict(self, dist: Distribution | ArrayLike) -> FloatArray:
+    def predict(self, dist: Any) -> FloatArray:
         """Return the point prediction of each row: the mean of the recalibrated distribution.
 
         Parameters
         ----------
-        dist : Distribution of n rows, or array-like of shape (n, 2)
+        dist : Distribution or frozen scipy distribution of n rows
             Predictions of the model for which the recalibrator was fitted.
 
         Returns

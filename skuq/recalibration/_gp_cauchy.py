@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from skuq._ranks import WeightedRanks
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution, StudentT
 from skuq.recalibration._base import check_dist
 from skuq.recalibration._gp.base import GPRecalibrator
@@ -151,12 +152,12 @@ class GPCauchyRecalibrator(GPRecalibrator):
         # mean of exp(w) under the normal posterior of w
         return StudentT(mean, std * np.exp(latent[0] + covariance[0, 0] / 2), 1.0)
 
-    def predict(self, dist: Distribution | ArrayLike) -> FloatArray:
+    def predict(self, dist: Any) -> FloatArray:
         """Return the mean of `dist`, which is the median of the recalibrated distribution.
 
         Parameters
         ----------
-        dist : Distribution of n rows, or array-like of shape (n, 2)
+        dist : Distribution or frozen scipy distribution of n rows
             Predictions of the model for which the recalibrator was fitted.
 
         Returns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -153,7 +153,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
 
     def fit(
         self,
-        dist: Distribution | ArrayLike,
+        dist: Any,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
@@ -165,7 +165,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
 
         Parameters
         ----------
-        dist : Distribution of n rows, or array-like of shape (n, 2)
+        dist : Distribution or frozen scipy distribution of n rows
             Predictions for rows that the model is not trained on. The two columns of an array are the mean
             and the standard deviation of normal distributions.
         y : array-like of shape (n,)

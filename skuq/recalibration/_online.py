@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -188,9 +188,7 @@ class OnlineRecalibrator(BaseRecalibrator):
         self._set(rows, self._map_of(rows))
         self.levels_ = levels
 
-    def partial_fit(
-        self, dist: Distribution | ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Self:
+    def partial_fit(self, dist: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Update the map with newly observed targets.
 
         Parameters

@@ -9,7 +9,7 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from skuq._rounding import reaches
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_finite,
@@ -218,12 +218,12 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     def _transform(self, dist: Distribution) -> Distribution:
         return self._at(dist, self._parameter, self.coverage_)
 
-    def predict(self, dist: Distribution | ArrayLike) -> FloatArray:
+    def predict(self, dist: Any) -> FloatArray:
         """Return the point prediction. It changes only with ``vary="bias"`` and skewed distributions.
 
         Parameters
         ----------
-        dist : Distribution of n rows, or array-like of shape (n, 2)
+        dist : Distribution or frozen scipy distribution of n rows
             Predictions of the model for which the recalibrator was fitted.
 
         Returns

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skuq._conformal.residuals import standardized_residuals
 from skuq._rounding import reaches
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import FloatArray
 from skuq._validation import check_finite_moments
 from skuq.distributions import Distribution, affine
 from skuq.metrics._binning import Bins, make_bins
@@ -35,12 +35,12 @@ class ScalingRecalibrator(BaseRecalibrator):
             return dist
         return affine(dist, dist.mean() * (1.0 - factor), factor)
 
-    def predict(self, dist: Distribution | ArrayLike) -> FloatArray:
+    def predict(self, dist: Any) -> FloatArray:
         """Return the point prediction of each row: the mean of the input.
 
         Parameters
         ----------
-        dist : Distribution of n rows, or array-like of shape (n, 2)
+        dist : Distribution or frozen scipy distribution of n rows
             Predictions of the model for which the recalibrator was fitted.
 
         Returns

@@ -69,7 +69,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
         after calibration. If the support contains only integers, forecasts are also rounded. Point
-        predictions are clipped but not rounded.
+        predictions are the means of the clipped forecasts.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -145,8 +145,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     "residual" if there are few rows. For models that predict all levels with one fit (CatBoost, XGBoost,
     quantile-forest), there are eleven levels, and 3, 5 or 10 folds.
 
-    `predict` returns the mean of the distribution, except with "conformal", which keeps the prediction of the
-    model. For a quantile loss, `predict` therefore ignores the level of the loss.
+    `predict` returns the mean of the distribution. "conformal" and "native" keep the prediction of the model,
+    and "recalibrated" moves it by as much as the recalibrator moves the mean. For a quantile loss, `predict`
+    therefore ignores the level of the loss.
     ``predict_quantiles(X, 0.9)`` returns the 90 % quantile.
 
     With 12 or more rows, the coverage of 90 % intervals of "forest" and "residual" is 90 to 94 %,

@@ -18,6 +18,7 @@ import skuq
 from skuq._cli import blocks, report, tables
 from skuq._cli.forecasts import BoundColumns
 from skuq._cli.main import main
+from skuq.distributions import Normal
 from skuq.evaluation import uncertainty_report
 from skuq.monitoring import MetricAccumulator
 
@@ -105,7 +106,7 @@ def test_each_kind_of_forecast_in_csv_in_parquet_and_in_blocks_of_rows(kind, csv
         for one, other in zip(*(table[column] for table in tables), strict=True):
             assert one == pytest.approx(other)
     if kind == "loc":
-        rows, weight = (frame["mu"], frame["sigma"]), frame["w"]
+        rows, weight = Normal(frame["mu"], frame["sigma"]), frame["w"]
         own = uncertainty_report(frame["y"], rows, sample_weight=weight, n_resamples=0, n_draws=0)
         assert whole["crps"] == pytest.approx(own.loc["crps", "value"])
     pytest.importorskip("pyarrow")

@@ -36,9 +36,19 @@ def test_the_curve_is_that_of_the_metric(loc, scale, y):
 
 def test_a_calibrated_model_lies_in_the_band_and_a_narrow_one_does_not(loc, scale, y):
     for factor, inside in ((1.0, True), (0.6, False)):
-        display = CalibrationCurveDisplay.from_predictions(y, (loc, factor * scale))
+        display = CalibrationCurveDisplay.from_predictions(y, Normal(loc, factor * scale))
         lower, upper = sampling_band(display.levels, display.n_rows, "simultaneous", 0.9)
         assert bool(np.all((lower <= display.proportions) & (display.proportions <= upper))) is inside
+
+
+def test_a_number_of_rows_just_below_an_integer_is_this_integer():
+    levels = np.arange(1, 10) / 10
+    for below, whole in zip(
+        sampling_band(levels, 3 - 1e-12, "pointwise", 0.9),
+        sampling_band(levels, 3, "pointwise", 0.9),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(below, whole)
 
 
 @pytest.mark.parametrize(("band", "whole"), [("simultaneous", True), ("pointwise", False)])
@@ -56,13 +66,15 @@ def test_bands_hold_with_the_probability_they_state(band, whole):
 
 
 def test_intervals_instead_of_quantiles(loc, scale, y):
-    display = CalibrationCurveDisplay.from_predictions(y, (loc, scale / 2), kind="interval", levels=[0.9])
+    display = CalibrationCurveDisplay.from_predictions(
+        y, Normal(loc, scale / 2), kind="interval", levels=[0.9]
+    )
     assert_allclose(display.proportions, [np.mean(np.abs(y - loc) <= stats.norm.ppf(0.95) * scale / 2)])
     assert "coverage" in display.ax_.get_xlabel()
 
 
 def test_band_and_diagonal_can_be_left_out(loc, scale, y):
-    display = CalibrationCurveDisplay.from_predictions(y, (loc, scale), band=None, ref_line=False)
+    display = CalibrationCurveDisplay.from_predictions(y, Normal(loc, scale), band=None, ref_line=False)
     assert display.band_ is None
     assert display.ref_line_ is None
     assert display.ax_.get_legend() is None
@@ -106,7 +118,7 @@ def test_the_probability_of_all_bins_is_the_sum_over_all_counts():
 
 
 def test_the_bins_count_pit_values(loc, scale, y):
-    display = draw_pit(y, (loc, scale), n_bins=8, name="model")
+    display = draw_pit(y, Normal(loc, scale), n_bins=8, name="model")
     expected = np.histogram(stats.norm.cdf(y, loc, scale), np.linspace(0, 1, 9))[0] / len(y)
     assert_allclose(display.proportions, expected, atol=1e-12)
     values, edges, _ = display.hist_.get_data()
@@ -129,10 +141,10 @@ def test_a_calibrated_forecast_stays_inside_and_wrong_ones_leave(loc, scale, y):
         bins = draw_pit(y, forecast, band=None).proportions
         return bool((bins < lower).any() or (bins > upper).any())
 
-    assert not leaves((loc, scale))
-    assert leaves((loc, 0.8 * scale))
-    assert leaves((loc, 1.25 * scale))
-    assert leaves((loc + 0.3 * scale, scale))
+    assert not leaves(Normal(loc, scale))
+    assert leaves(Normal(loc, 0.8 * scale))
+    assert leaves(Normal(loc, 1.25 * scale))
+    assert leaves(Normal(loc + 0.3 * scale, scale))
 
 
 def test_atoms_spread_over_their_pit_values_and_outside_is_in_the_outer_bins():
@@ -146,11 +158,13 @@ def test_atoms_spread_over_their_pit_values_and_outside_is_in_the_outer_bins():
 
 
 def test_accumulated_rows_have_the_same_histogram(loc, scale, y):
-    parts = [MetricAccumulator().update(y[i::2], (loc[i::2], scale[i::2])) for i in range(2)]
+    parts = [MetricAccumulator().update(y[i::2], Normal(loc[i::2], scale[i::2])) for i in range(2)]
     whole = parts[0] + parts[1]
     for n_bins in (2, 10, 25):
         display = PITHistogramDisplay.from_accumulator(whole, n_bins=n_bins)
-        assert_allclose(display.proportions, draw_pit(y, (loc, scale), n_bins=n_bins).proportions, atol=1e-12)
+        assert_allclose(
+            display.proportions, draw_pit(y, Normal(loc, scale), n_bins=n_bins).proportions, atol=1e-12
+        )
         assert display.n_rows == 1200
     with pytest.raises(ValueError, match=r"got n_bins=12 and 99 levels\. Pass `levels=11`"):
         PITHistogramDisplay.from_accumulator(whole, n_bins=12)
@@ -171,7 +185,7 @@ def test_one_random_pit_value_per_row_on_an_atom():
     np.testing.assert_array_equal(shares(1), shares(1))
     assert (shares(1) != shares(2)).any()
     # a density has one value per row
-    y, normal = np.random.default_rng(0).normal(size=300), (np.zeros(300), np.ones(300))
+    y, normal = np.random.default_rng(0).normal(size=300), Normal(np.zeros(300), np.ones(300))
     assert_allclose(draw_pit(y, normal, randomized=True).proportions, draw_pit(y, normal).proportions)
 
 
@@ -183,9 +197,9 @@ draw_groups = AdversarialGroupCalibrationDisplay.from_predictions
 
 def test_the_curve_of_groups_is_that_of_the_metric(loc, scale, y):
     options = {"fractions": [0.1, 0.5, 1.0], "n_resamples": 6, "random_state": 0}
-    curve = adversarial_group_calibration_curve(y, (loc, scale), error="rmsce", **options)
+    curve = adversarial_group_calibration_curve(y, Normal(loc, scale), error="rmsce", **options)
     fractions, worst = curve.fractions, curve.worst
-    display = draw_groups(y, (loc, scale), error="rmsce", options=options, name="model")
+    display = draw_groups(y, Normal(loc, scale), error="rmsce", options=options, name="model")
     assert_array_equal(display.line_.get_xdata(), 100 * fractions)
     assert_allclose(display.line_.get_ydata(), 100 * worst.mean(axis=1))
     assert "Root mean squared" in display.ax_.get_ylabel()
@@ -198,30 +212,30 @@ def test_the_curve_of_groups_is_that_of_the_metric(loc, scale, y):
 
 
 def test_the_right_end_is_the_average_calibration(loc, scale, y):
-    display = draw_groups(y, (loc, scale / 2))
+    display = draw_groups(y, Normal(loc, scale / 2))
     assert display.line_.get_ydata()[-1] == pytest.approx(
-        100 * mean_absolute_calibration_error(y, (loc, scale / 2), levels=99)
+        100 * mean_absolute_calibration_error(y, Normal(loc, scale / 2), levels=99)
     )
 
 
 def test_what_the_average_hides_rises_above_the_reference(loc, scale, y):
-    calibrated = draw_groups(y, (loc, scale))
+    calibrated = draw_groups(y, Normal(loc, scale))
     assert calibrated.worst.mean() < 1.3 * calibrated.reference.mean()
     hidden = draw_groups(
-        np.random.default_rng(0).permutation(y - loc), (0 * y + np.where(y > 5, 3, -3), 3 + scale)
+        np.random.default_rng(0).permutation(y - loc), Normal(0 * y + np.where(y > 5, 3, -3), 3 + scale)
     )
     assert hidden.worst.mean() > 1.3 * hidden.reference.mean()
 
 
 def test_the_reference_depends_on_the_number_of_rows_alone(loc, scale, y):
-    one, other = draw_groups(y, (loc, scale)), draw_groups(9 - 7 * y, (0 * loc, 1 + scale))
+    one, other = draw_groups(y, Normal(loc, scale)), draw_groups(9 - 7 * y, Normal(0 * loc, 1 + scale))
     assert_array_equal(one.reference, other.reference)
     few = perfect_curve(100, {"error": "mace"})
     assert (few > perfect_curve(5000, {"error": "mace"})).all()
-    weighted = draw_groups(y, (loc, scale), sample_weight=np.full(1200, 2.0))
+    weighted = draw_groups(y, Normal(loc, scale), sample_weight=np.full(1200, 2.0))
     assert_array_equal(weighted.reference, perfect_curve(2400, {"error": "mace"}))
 
 
 def test_the_band_can_be_left_out_and_one_trial_has_none(loc, scale, y):
-    assert draw_groups(y, (loc, scale), band=False).band_ is None
-    assert draw_groups(y, (loc, scale), options={"n_resamples": 1}).band_ is None
+    assert draw_groups(y, Normal(loc, scale), band=False).band_ is None
+    assert draw_groups(y, Normal(loc, scale), options={"n_resamples": 1}).band_ is None

@@ -82,7 +82,7 @@ def drawn_with_everything(display, **options):
     loc = rng.normal(3, 1, size=60)
     y, dist = loc + rng.normal(size=60), Normal(loc, 1.0 + loc**2 / 9)
     given = {
-        displays.MurphyDisplay: {"reference": (3.0, 1.0)},
+        displays.MurphyDisplay: {"reference": Normal(3.0, 1.0)},
         displays.RelativeEconomicValueDisplay: {"threshold": 3.0},
         displays.SurvivalCurveDisplay: {"event": rng.random(60) < 0.8},
         displays.UncertaintyCharacteristicsDisplay: {"cost": 0.5, "miss_rate": 0.1},
@@ -102,7 +102,7 @@ def drawn_with_everything(display, **options):
     options = given | options
     if display is displays.CalibrationDriftDisplay:
         of_period = [
-            MetricAccumulator("crps", "mpiw").update(k * loc, (0 * loc, 1 + 0 * loc)) for k in (0, 3)
+            MetricAccumulator("crps", "mpiw").update(k * loc, Normal(0 * loc, 1 + 0 * loc)) for k in (0, 3)
         ]
         return display.from_periods(dict(zip("ab", of_period, strict=True)), **options)
     if display is displays.MetricAgreementDisplay:
@@ -230,7 +230,11 @@ BAD = {
         ({"functional": "median"}, ValueError, "`functional` must be one of"),
         ({"functional": "probability"}, ValueError, "`threshold` must be given"),
         ({"confidence": 95}, ValueError, "`confidence`"),
-        ({"reference": ([0.0, 1.0], 1.0)}, ValueError, "`reference` must have 1200 rows or one row, got 2"),
+        (
+            {"reference": Normal([0.0, 1.0], 1.0)},
+            ValueError,
+            "`reference` must have 1200 rows or one row, got 2",
+        ),
     ],
     "PITHistogram": [
         ({"n_bins": 1}, ValueError, "`n_bins` must be at least 2"),
@@ -284,7 +288,7 @@ BAD = {
 def test_bad_options(name, loc, scale, y, subtests):
     for keywords, error, match in BAD[name]:
         with subtests.test(msg=str(keywords)[:60]), pytest.raises(error, match=match):
-            getattr(displays, f"{name}Display").from_predictions(y, (loc, scale), **keywords)
+            getattr(displays, f"{name}Display").from_predictions(y, Normal(loc, scale), **keywords)
 
 
 # ----------------------------------------------------------------------------- displays of a target
@@ -327,16 +331,18 @@ def test_bad_rows_and_axes(display, few):
             display.from_predictions(y_true, y_pred)
     for wrong, got in ((plt.figure(), "Figure"), (plt.subplots(1, 2)[1], "ndarray. Pass one"), (3, "int")):
         with pytest.raises(TypeError, match=f"`ax` must be a matplotlib Axes or None, got {got}"):
-            display.from_predictions(y, (loc, scale), ax=wrong)
+            display.from_predictions(y, Normal(loc, scale), ax=wrong)
 
 
 @pytest.mark.parametrize("display", [displays.SharpnessDisplay, displays.UncertaintyCharacteristicsDisplay])
 def test_a_note_in_the_legend_has_brackets_only_beside_a_name(display, few):
     loc, scale, y = few
-    note = display.from_predictions(y, (loc, scale)).line_.get_label()
+    note = display.from_predictions(y, Normal(loc, scale)).line_.get_label()
     assert "=" in note
     assert "(" not in note
-    assert display.from_predictions(y, (loc, scale), name="model").line_.get_label() == f"model ({note})"
+    assert (
+        display.from_predictions(y, Normal(loc, scale), name="model").line_.get_label() == f"model ({note})"
+    )
 
 
 @every
@@ -349,7 +355,7 @@ def test_one_row_and_constant_predictions_can_be_drawn(display, kind):
         "point masses": (0 * y, 0 * y, 0 * y),
     }
     y_true, *dist = cases[kind]
-    drawn = display.from_predictions(y_true, tuple(dist))
+    drawn = display.from_predictions(y_true, Normal(*dist))
     drawn.figure_.canvas.draw()
     assert drawn.ax_.has_data()
     assert np.isfinite([*drawn.ax_.get_xlim(), *drawn.ax_.get_ylim()]).all()
@@ -368,9 +374,9 @@ def test_weights_count_repetitions(name, rows):
     display = getattr(displays, f"{name}Display")
     loc, scale, y = (part[:90] for part in rows)
     weight = np.arange(90) % 3
-    weighted = display.from_predictions(y, (loc, scale), sample_weight=weight, name="model")
+    weighted = display.from_predictions(y, Normal(loc, scale), sample_weight=weight, name="model")
     again = [np.repeat(part, weight) for part in (loc, scale, y)]
-    repeated = display.from_predictions(again[2], tuple(again[:2]), name="model")
+    repeated = display.from_predictions(again[2], Normal(*again[:2]), name="model")
     for artist in ("line_", "hist_"):
         if hasattr(weighted, artist):
             points = [points_of(getattr(each, artist)) for each in (weighted, repeated)]
@@ -379,7 +385,7 @@ def test_weights_count_repetitions(name, rows):
     assert texts[0] == texts[1]
     without = {"Reliability": {"confidence": None}}.get(name, {"band": None})  # relative weights have no band
     if set(without) <= set(inspect.signature(display.plot).parameters):
-        display.from_predictions(y, (loc, scale), sample_weight=0.1 * weight, **without)
+        display.from_predictions(y, Normal(loc, scale), sample_weight=0.1 * weight, **without)
 
 
 @of_curves
@@ -399,7 +405,7 @@ def test_a_cross_validation_gives_a_curve_a_fold_and_models_share_references(dis
 
     first = display.from_estimator(cv_results["estimator"][0], X, y, name="a")
     second = display.from_cv_results(cv_results, X, y, name="b", ax=first.ax_)
-    third = display.from_predictions(y, (X[:, 0], 1 + X[:, 0]), name="c", ax=first.ax_)
+    third = display.from_predictions(y, Normal(X[:, 0], 1 + X[:, 0]), name="c", ax=first.ax_)
     assert len({first.line_.get_color(), second.line_[0].get_color(), third.line_.get_color()}) == 3
     labels = [text.get_text() for text in first.ax_.get_legend().get_texts()]
     assert [label[0] for label in labels[:3]] == ["a", "b", "c"]
@@ -462,10 +468,10 @@ def test_bad_cv_results(display, data, cv_results):
 @pytest.mark.parametrize("name", ["CalibrationCurve", "Reliability", "UncertaintyCharacteristics"])
 def test_accumulated_rows_give_the_picture_of_the_rows(name, loc, scale, y):
     display = getattr(displays, f"{name}Display")
-    acc = MetricAccumulator("crps").update(y[:500], (loc[:500], scale[:500]))
-    acc.update(y[500:], (loc[500:], scale[500:]))
+    acc = MetricAccumulator("crps").update(y[:500], Normal(loc[:500], scale[:500]))
+    acc.update(y[500:], Normal(loc[500:], scale[500:]))
     drawn = display.from_accumulator(acc, name="model")
-    expected = display.from_predictions(y, (loc, scale), name="model")
+    expected = display.from_predictions(y, Normal(loc, scale), name="model")
     grid = np.linspace(*expected.line_.get_xdata()[[0, -1]], 50)
     lines = [np.interp(grid, *each.line_.get_xydata().T) for each in (drawn, expected)]
     assert_allclose(*lines, atol=0.2 if name == "UncertaintyCharacteristics" else 0.02)
@@ -474,7 +480,7 @@ def test_accumulated_rows_give_the_picture_of_the_rows(name, loc, scale, y):
     assert labels[0] == labels[1]
     if name == "UncertaintyCharacteristics":
         return
-    relative = MetricAccumulator("crps").update(y, (loc, scale), np.full(y.size, 0.1))
+    relative = MetricAccumulator("crps").update(y, Normal(loc, scale), np.full(y.size, 0.1))
     with pytest.raises(ValueError, match="`sample_weight` counts repetitions"):
         display.from_accumulator(relative)
     without = {"CalibrationCurve": {"band": None}}.get(name, {"confidence": None})

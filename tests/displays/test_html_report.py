@@ -56,7 +56,7 @@ def make_page() -> HTMLReport:
     y, loc, scale = rows(noise=1.6)
     groups = pd.DataFrame({f"region {INJECTION}": np.where(loc > 0, INJECTION, "south")})
     time = pd.Series(pd.date_range("2024-01-01", periods=len(y), freq="D"), name="day")
-    models = {INJECTION: (loc, scale), "wide": (loc, 1.6 * scale)}
+    models = {INJECTION: Normal(loc, scale), "wide": Normal(loc, 1.6 * scale)}
     return HTMLReport.from_predictions(y, models, groups=groups, time=time, title=INJECTION, **FEW)
 
 
@@ -70,7 +70,7 @@ def titles(report: HTMLReport, model: str = "model") -> list[str]:
 
 
 def of_normals(y, loc, scale, **kwargs) -> HTMLReport:
-    return HTMLReport.from_predictions(y, (loc, scale), n_resamples=0, n_draws=0, **kwargs)
+    return HTMLReport.from_predictions(y, Normal(loc, scale), n_resamples=0, n_draws=0, **kwargs)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_each_fault_is_found_and_has_a_tool(change, title, tool):
 
 def test_a_calibrated_model_has_no_fault():
     y, loc, scale = rows(2000, seed=3)
-    report = HTMLReport.from_predictions(y, (loc, scale), groups=np.arange(2000) % 3, **FEW)
+    report = HTMLReport.from_predictions(y, Normal(loc, scale), groups=np.arange(2000) % 3, **FEW)
     assert [finding.severity for finding in report.findings["model"]] == ["good"]
     assert not report.slices["group"]["model"]["flag"].any()
 
@@ -147,7 +147,7 @@ def test_many_parts_with_a_fault_are_counted_and_rare_groups_are_one_part():
 
 def test_models_with_forecasts_of_different_kinds_have_one_fact_each():
     y, loc, scale = rows(60)
-    models = {"normal": (loc, scale), "members": Empirical(loc[:, np.newaxis] + np.linspace(-2, 2, 9))}
+    models = {"normal": Normal(loc, scale), "members": Empirical(loc[:, np.newaxis] + np.linspace(-2, 2, 9))}
     report = HTMLReport.from_predictions(y, models, **FEW)
     kinds = {name: fact for name, fact in report.facts.items() if name.startswith("Forecasts")}
     assert set(kinds) == {"Forecasts of normal", "Forecasts of members"}
@@ -331,7 +331,7 @@ def test_only_errors_that_do_not_grow_with_the_uncertainty_are_named():
     y, loc, scale = rows(1000, seed=1)
     for forecast, named in (((loc, 3 - scale), True), ((loc, scale), False), ((loc + 1.0, scale), False)):
         assert (title in titles(of_normals(y, *forecast))) is named
-        whole = MetricAccumulator().update(y, forecast)
+        whole = MetricAccumulator().update(y, Normal(*forecast))
         assert (title in titles(HTMLReport.from_accumulator(whole, created="2024"))) is named
 
 
@@ -433,14 +433,14 @@ def test_from_reports_shows_models_side_by_side():
     y, loc, scale = rows(100)
     options = {"metrics": ["crps", "picp"], "n_resamples": 0, "n_draws": 0}
     reports = {
-        name: uncertainty_report(y, (loc, k * scale), **options) for name, k in {"a": 1, "b": 3}.items()
+        name: uncertainty_report(y, Normal(loc, k * scale), **options) for name, k in {"a": 1, "b": 3}.items()
     }
     page = HTMLReport.from_reports(reports, created="2024")
     assert list(page.findings) == ["a", "b"]
     assert "Models side by side" in page.html
     with pytest.raises(ValueError, match="must have equal rows"):
         HTMLReport.from_reports(
-            reports | {"c": uncertainty_report(y[:90], (loc[:90], scale[:90]), **options)}
+            reports | {"c": uncertainty_report(y[:90], Normal(loc[:90], scale[:90]), **options)}
         )
     with pytest.raises(TypeError, match="must be a report from uncertainty_report, got DataFrame"):
         HTMLReport.from_reports({"a": pd.DataFrame(reports["a"])})
@@ -449,10 +449,10 @@ def test_from_reports_shows_models_side_by_side():
 def test_from_accumulator_equals_from_predictions():
     y, loc, scale = rows(600, noise=1.5)
     halves = {
-        name: MetricAccumulator("picp", curves=()).update(y[part], (loc[part], scale[part]))
+        name: MetricAccumulator("picp", curves=()).update(y[part], Normal(loc[part], scale[part]))
         for name, part in {"north": slice(300), "south": slice(300, 600)}.items()
     }
-    whole = MetricAccumulator("crps", "picp", "mace").update(y, (loc, scale))
+    whole = MetricAccumulator("crps", "picp", "mace").update(y, Normal(loc, scale))
     page = HTMLReport.from_accumulator(whole, slices={"region": halves}, created="2024")
     direct = of_normals(y, loc, scale, groups=np.repeat(["north", "south"], 300))
     crps = page.report.loc[("crps", "model"), "value"]
@@ -545,7 +545,7 @@ def test_sources_that_do_not_fit_together():
         HTMLReport.from_estimator({"classes": both[0], "numbers": both[2]}, X, y)
     with pytest.raises(ValueError, match="`reports` must hold at least one report, got none"):
         HTMLReport.from_reports({})
-    accumulators = {name: MetricAccumulator().update(y, (y + 0.1, np.ones(len(y)))) for name in "ab"}
+    accumulators = {name: MetricAccumulator().update(y, Normal(y + 0.1, np.ones(len(y)))) for name in "ab"}
     with pytest.raises(ValueError, match="`slices` must be None for several models, got 2 models"):
         HTMLReport.from_accumulator(accumulators, slices={"part": accumulators})
 

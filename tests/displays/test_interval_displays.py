@@ -30,7 +30,7 @@ from skuq.distributions._conformal_predictive import ConformalPredictive
 
 def test_coverage_is_that_of_all_rows_though_few_are_drawn(loc, scale, y):
     display = IntervalDisplay.from_predictions(
-        y, (loc, scale), max_rows=100, target_name="Output (MW)", name="ridge"
+        y, Normal(loc, scale), max_rows=100, target_name="Output (MW)", name="ridge"
     )
     bounds = Normal(loc, scale).interval(0.9)
     inside = (bounds[:, 0] <= y) & (y <= bounds[:, 1])
@@ -43,14 +43,14 @@ def test_coverage_is_that_of_all_rows_though_few_are_drawn(loc, scale, y):
     assert "100 of 1200 shown" in display.ax_.get_xlabel()
     assert display.ax_.get_ylabel() == "Output (MW)"
     assert display.ax_.get_title(loc="left") == "ridge"
-    display = IntervalDisplay.from_predictions(y[:30], (loc[:30], scale[:30]), max_rows=None)
+    display = IntervalDisplay.from_predictions(y[:30], Normal(loc[:30], scale[:30]), max_rows=None)
     assert len(display.rows_) == 30
     assert "shown" not in display.ax_.get_xlabel()
 
 
 @pytest.mark.parametrize("sort_by", ["observed", "predicted", "width"])
 def test_rows_are_sorted(loc, scale, y, sort_by):
-    display = IntervalDisplay.from_predictions(y, (loc, scale), sort_by=sort_by)
+    display = IntervalDisplay.from_predictions(y, Normal(loc, scale), sort_by=sort_by)
     key = {"observed": y, "predicted": loc, "width": scale}[sort_by]
     assert (np.diff(key[display.rows_]) >= 0).all()
     assert_array_equal(np.sort(key)[[0, -1]], key[display.rows_[[0, -1]]])
@@ -60,7 +60,7 @@ def test_rows_are_sorted(loc, scale, y, sort_by):
 
 
 def test_a_bare_array_holds_bounds(loc, scale, y):
-    from_dist = IntervalDisplay.from_predictions(y, (loc, scale), coverage=0.8)
+    from_dist = IntervalDisplay.from_predictions(y, Normal(loc, scale), coverage=0.8)
     from_bounds = IntervalDisplay.from_predictions(y, Normal(loc, scale).interval(0.8), coverage=0.8)
     assert from_dist.observed_coverage_ == from_bounds.observed_coverage_
     assert_allclose(from_bounds.y_pred, loc)
@@ -78,13 +78,13 @@ def test_infinite_bounds_are_drawn_to_the_edge():
 
 def test_all_inside_and_none_inside_and_weights():
     y, ones = np.zeros(5), np.ones(5)
-    inside = IntervalDisplay.from_predictions(y, (y, ones))
+    inside = IntervalDisplay.from_predictions(y, Normal(y, ones))
     assert inside.observed_coverage_ == 1.0
     assert inside.missed_lines_.get_segments() == []
-    outside = IntervalDisplay.from_predictions(y + 9.0, (y, ones))
+    outside = IntervalDisplay.from_predictions(y + 9.0, Normal(y, ones))
     assert outside.observed_coverage_ == 0.0
     assert outside.covered_lines_.get_segments() == []
-    display = IntervalDisplay.from_predictions([0.0, 9.0], (y[:2], ones[:2]), sample_weight=[3.0, 1.0])
+    display = IntervalDisplay.from_predictions([0.0, 9.0], Normal(y[:2], ones[:2]), sample_weight=[3.0, 1.0])
     assert display.observed_coverage_ == 0.75
     with pytest.raises(ValueError, match="lower bounds"):
         IntervalDisplay.from_predictions(y, np.column_stack([ones, y]))
@@ -101,7 +101,7 @@ def band_at(band, place):
 
 
 def test_bands_are_nested_and_follow_the_spread(loc, scale, y):
-    display = PredictionBandDisplay.from_predictions(y, (loc, scale), coverage=[0.5, 0.9])
+    display = PredictionBandDisplay.from_predictions(y, Normal(loc, scale), coverage=[0.5, 0.9])
     labels = [band.get_label() for band in display.bands_]
     assert labels == ["90 % prediction interval", "50 % prediction interval"]
     bounds = Normal(loc, scale).interval(0.9)
@@ -119,20 +119,20 @@ def test_bands_are_nested_and_follow_the_spread(loc, scale, y):
 
 def test_few_rows_get_their_own_interval():
     loc = np.array([1.0, 3.0, 2.0])
-    display = PredictionBandDisplay.from_predictions(loc, (loc, np.ones(3)))
+    display = PredictionBandDisplay.from_predictions(loc, Normal(loc, np.ones(3)))
     assert_array_equal(display.line_.get_xdata(), [1.0, 2.0, 3.0])
     assert_allclose(band_at(display.bands_[0], 3.0), Normal([3.0], [1.0]).interval(0.9)[0])
 
 
 def test_the_band_spans_the_data_and_points_are_thinned_evenly(loc, scale, y):
-    display = PredictionBandDisplay.from_predictions(y, (loc, scale), max_rows=200)
+    display = PredictionBandDisplay.from_predictions(y, Normal(loc, scale), max_rows=200)
     assert_array_equal(*display.line_.get_data())  # over the prediction, the line is the diagonal
     assert_allclose(display.line_.get_xdata()[[0, -1]], [loc.min(), loc.max()])
     points = display.scatter_.get_offsets()
     assert len(points) == 200
     assert_allclose(points[[0, -1], 0], [loc.min(), loc.max()])
     assert "200 of 1200 rows" in display.scatter_.get_label()
-    display = PredictionBandDisplay.from_predictions(y, (loc, scale), x=-loc, x_name="Depth (m)")
+    display = PredictionBandDisplay.from_predictions(y, Normal(loc, scale), x=-loc, x_name="Depth (m)")
     assert display.ax_.get_xlabel() == "Depth (m)"
     assert (np.diff(display.line_.get_ydata())[1:-1] < 0).all()
     assert_allclose(display.line_.get_xdata()[[0, -1]], [-loc.max(), -loc.min()])
@@ -175,9 +175,11 @@ def test_rows_at_one_place_stay_together():
 def test_weights_count_repetitions_at_a_place():
     y, loc, weight = np.array([1.0, 2.0, 3.0, 9.0]), np.array([1.0, 2.0, 4.0, 7.0]), np.array([1, 3, 2, 0])
     x = np.array([0.0, 0.0, 1.0, 1.0])
-    weighted = PredictionBandDisplay.from_predictions(y, (loc, 1 + loc), x=x, sample_weight=weight)
+    weighted = PredictionBandDisplay.from_predictions(y, Normal(loc, 1 + loc), x=x, sample_weight=weight)
     repeated = PredictionBandDisplay.from_predictions(
-        np.repeat(y, weight), (np.repeat(loc, weight), np.repeat(1 + loc, weight)), x=np.repeat(x, weight)
+        np.repeat(y, weight),
+        Normal(np.repeat(loc, weight), np.repeat(1 + loc, weight)),
+        x=np.repeat(x, weight),
     )
     assert_allclose(weighted.line_.get_xydata(), repeated.line_.get_xydata())
     for place in (0.0, 1.0):

@@ -16,6 +16,7 @@ from skuq.displays import (
     RelativeEconomicValueDisplay,
     ShiftCurveDisplay,
 )
+from skuq.distributions import Normal
 from skuq.evaluation import Tilt, metric_agreement, relative_economic_value, shift_curve
 from skuq.monitoring import MetricAccumulator, calibration_drift
 
@@ -30,7 +31,7 @@ def accumulators():
     """Six periods of 400 rows, of which the last two have more noise than predicted."""
     rng, found = np.random.default_rng(0), []
     for noise in [1.0] * 4 + [1.3] * 2:
-        forecast = np.zeros(400), np.ones(400)
+        forecast = Normal(np.zeros(400), np.ones(400))
         found.append(MetricAccumulator("crps", "mpiw").update(noise * rng.normal(size=400), forecast))
     return found
 
@@ -240,7 +241,7 @@ def test_the_curve_has_the_values_of_the_table_and_folds_have_one_each(data):
     model = BayesianRidge().fit(X, y)
     options = {"threshold": 0.5, "above": False, "ratios": [0.6, 0.2], "sample_weight": np.arange(300) % 2}
     display = RelativeEconomicValueDisplay.from_estimator(model, X, y, **options)
-    table = relative_economic_value(y, model.predict(X, return_std=True), **options)
+    table = relative_economic_value(y, Normal(*model.predict(X, return_std=True)), **options)
     assert display.line_.get_label() == "BayesianRidge"
     assert_allclose(display.line_.get_xydata(), [[r, table.loc[r, "value"]] for r in (0.2, 0.6)])
     assert display.ax_.get_ylabel() == "Relative economic value"
@@ -252,8 +253,14 @@ def test_the_curve_has_the_values_of_the_table_and_folds_have_one_each(data):
 
 def test_the_limits_hold_all_models(data):
     X, y = data
-    first = RelativeEconomicValueDisplay.from_predictions(y, (X[:, 0], 1.0), threshold=0.5, name="right")
-    second = RelativeEconomicValueDisplay.from_predictions(y, (X[:, 0], 0.0), threshold=0.5, ax=first.ax_)
+    first = RelativeEconomicValueDisplay.from_predictions(
+        y, Normal(X[:, 0], 1.0), threshold=0.5, name="right"
+    )
+    second = RelativeEconomicValueDisplay.from_predictions(
+        y, Normal(X[:, 0], 0.0), threshold=0.5, ax=first.ax_
+    )
     assert second.ax_.get_ylim() == (-0.25, 1.0)
-    alone = RelativeEconomicValueDisplay.from_predictions(y, (X[:, 0], 1.0), threshold=0.5, ref_line=False)
+    alone = RelativeEconomicValueDisplay.from_predictions(
+        y, Normal(X[:, 0], 1.0), threshold=0.5, ref_line=False
+    )
     assert alone.ref_line_ is None

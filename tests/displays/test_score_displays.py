@@ -61,7 +61,7 @@ def test_a_reference_gives_the_difference_and_its_band(forecasts):
     assert_allclose(display.band_.get_paths()[0].vertices[:, 1].max(), top, rtol=1e-9)
     assert list(display.ref_line_.get_ydata()) == [0.0, 0.0]
     assert display.ax_.get_ylabel() == "Difference of scores, 0.5 quantile"
-    one = draw(y, dist, reference=(5.0, 3.0), functional="quantile")
+    one = draw(y, dist, reference=Normal(5.0, 3.0), functional="quantile")
     assert_array_equal(one.line_.get_ydata(), curve.scores)
 
 
@@ -75,7 +75,7 @@ def test_folds_use_their_rows_of_the_reference(forecasts):
     expected = murphy_curve(y[rows], forecast, reference=other[rows])
     assert_array_equal(display.line_[1].get_ydata(), expected.scores)
     assert display.band_ is None
-    again = MurphyDisplay.from_cv_results(results, X, y, reference=(5.0, 3.0))
+    again = MurphyDisplay.from_cv_results(results, X, y, reference=Normal(5.0, 3.0))
     assert_array_equal(again.line_[1].get_ydata(), display.line_[1].get_ydata())
 
 
@@ -86,9 +86,9 @@ rng = np.random.default_rng(0)
 X_ROWS = rng.normal(size=200)
 Y = X_ROWS + rng.normal(size=200)
 MODELS = {
-    "right": (X_ROWS, np.ones(200)),
-    "narrow": (X_ROWS, np.full(200, 0.4)),
-    "blind": (0 * X_ROWS, np.full(200, 1.4)),
+    "right": Normal(X_ROWS, np.ones(200)),
+    "narrow": Normal(X_ROWS, np.full(200, 0.4)),
+    "blind": Normal(0 * X_ROWS, np.full(200, 1.4)),
 }
 PROBA = 1 / (1 + np.exp(-X_ROWS))
 EVENT = (rng.random(200) < PROBA).astype(int)
@@ -132,7 +132,7 @@ def test_one_model_and_options():
 
 
 def test_bad_forecasts_and_decompositions_are_named():
-    with pytest.raises(TypeError, match="`y_pred` must be a dictionary of names to forecasts, got tuple"):
+    with pytest.raises(TypeError, match="`y_pred` must be a dictionary of names to forecasts, got Normal"):
         draw_parts(Y, MODELS["right"])
     with pytest.raises(ValueError, match="`y_pred` must hold at least one model"):
         draw_parts(Y, {})
@@ -140,7 +140,7 @@ def test_bad_forecasts_and_decompositions_are_named():
     other = replace(one, uncertainty=2 * one.uncertainty)
     for decompositions, error, message in (
         ([one], TypeError, "must be a dictionary of names to results"),
-        ({"a": MODELS["right"]}, TypeError, "must hold results of score_decomposition, got tuple"),
+        ({"a": MODELS["right"]}, TypeError, "must hold results of score_decomposition, got Normal"),
         ({"a": replace(one, miscalibration=np.inf)}, ValueError, "must be finite"),
         ({"a": one, "b": other}, ValueError, "must have the same rows"),
     ):

@@ -102,7 +102,6 @@ BAD_VALUES = [
     (lambda: Concatenated([ONE], [1]), "`order` must contain row numbers from 0 to 0"),
     (lambda: Concatenated([ONE], []), "`order` must be a non-empty"),
     (lambda: concat([]), "at least one distribution"),
-    (lambda: as_distribution(([0.0], [1.0], [2.0])), r"must be \(loc, scale\) if it is a tuple, got 3"),
     (lambda: TWO.quantile([[0.1, 0.9]]), "`levels`"),
     # beta calibration maps
     (lambda: beta(b=[1.0, -2.0]), "`b` must be positive, got -2.0 at row 1"),

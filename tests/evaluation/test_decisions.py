@@ -202,7 +202,7 @@ def test_a_jump_needs_a_break():
 
 def test_a_tuple_and_a_frozen_distribution_are_forecasts():
     expected = expected_loss(NORMAL, "crps")
-    assert_allclose(expected_loss((LOC, SCALE), "crps"), expected)
+    assert_allclose(expected_loss(Normal(LOC, SCALE), "crps"), expected)
     assert_allclose(expected_loss(stats.norm(LOC, SCALE), "crps"), expected, rtol=1e-6)
 
 
@@ -250,7 +250,7 @@ def economic_values(*args, **kwargs):
 )
 def test_known_numbers(data, factor, expected):
     loc, scale, y = data
-    found = economic_values(y, (loc, factor * scale), threshold=2.0, ratios=RATIOS)
+    found = economic_values(y, Normal(loc, factor * scale), threshold=2.0, ratios=RATIOS)
     assert_allclose(found, expected, atol=5e-4)
 
 
@@ -268,7 +268,7 @@ def test_the_columns_follow_the_definition():
 
 def test_limits_of_the_scale(data):
     y = data[2]
-    assert_allclose(economic_values(y, (y, 0.0), threshold=2.0), 1.0)
+    assert_allclose(economic_values(y, Normal(y, 0.0), threshold=2.0), 1.0)
     frequency = np.mean(y > 2.0)
     climate = Normal(norm.ppf(frequency) + 2.0, 1.0)[np.zeros(len(y), dtype=int)]
     assert_allclose(economic_values(y, climate, threshold=2.0), 0.0, atol=1e-12)
@@ -276,16 +276,16 @@ def test_limits_of_the_scale(data):
 
 def test_the_right_forecast_has_the_smallest_expense(data):
     loc, scale, y = data
-    right = relative_economic_value(y, (loc, scale), threshold=2.0)
+    right = relative_economic_value(y, Normal(loc, scale), threshold=2.0)
     for other in ((loc, 0.5 * scale), (loc, 2 * scale), (loc + 0.5, scale), (loc, 0.0)):
-        wrong = relative_economic_value(y, other, threshold=2.0)
+        wrong = relative_economic_value(y, Normal(*other), threshold=2.0)
         assert (right["expense"] <= wrong["expense"] + 0.002).all()
 
 
 def test_an_event_below_is_the_mirror_image(data):
     loc, scale, y = data
-    above = relative_economic_value(y, (loc, scale), threshold=2.0)
-    below = relative_economic_value(-y, (-loc, scale), threshold=-2.0, above=False)
+    above = relative_economic_value(y, Normal(loc, scale), threshold=2.0)
+    below = relative_economic_value(-y, Normal(-loc, scale), threshold=-2.0, above=False)
     pd.testing.assert_frame_equal(above, below)
 
 
@@ -293,8 +293,8 @@ def test_weights_are_repetitions(data):
     loc, scale, y = (each[:300] for each in data)
     weight = np.arange(300) % 3
     repeated = np.repeat(np.arange(300), weight)
-    weighted = relative_economic_value(y, (loc, scale), threshold=1.0, sample_weight=weight)
-    plain = relative_economic_value(y[repeated], (loc[repeated], scale[repeated]), threshold=1.0)
+    weighted = relative_economic_value(y, Normal(loc, scale), threshold=1.0, sample_weight=weight)
+    plain = relative_economic_value(y[repeated], Normal(loc[repeated], scale[repeated]), threshold=1.0)
     pd.testing.assert_frame_equal(weighted, plain)
 
 
@@ -305,5 +305,5 @@ def test_a_probability_equal_to_the_ratio_acts():
 
 
 def test_the_default_ratios():
-    table = relative_economic_value([0.0, 1.0], ([0.0, 1.0], 1.0), threshold=0.5)
+    table = relative_economic_value([0.0, 1.0], Normal([0.0, 1.0], 1.0), threshold=0.5)
     assert_allclose(table.index, np.linspace(0.01, 0.99, 99))

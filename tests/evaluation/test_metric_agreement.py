@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import stats
 
+from skuq.distributions import Normal
 from skuq.evaluation import metric_agreement, uncertainty_report
 from skuq.evaluation._metric_agreement import MetricAgreement
 
@@ -138,7 +139,7 @@ def models():
     rng = np.random.default_rng(0)
     x = rng.normal(size=600)
     y = x + rng.normal(size=600)
-    return y, {f"{s}": (x, np.full(600, s)) for s in (0.6, 0.8, 1.0, 1.5, 2.5)}
+    return y, {f"{s}": Normal(x, s) for s in (0.6, 0.8, 1.0, 1.5, 2.5)}
 
 
 METRICS = ["crps", "nll", "picp", "crpss"]

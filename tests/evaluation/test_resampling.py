@@ -81,7 +81,7 @@ def settings_of(name, options):
 
 def evaluate(name, options, y, dist, weight=None):
     settings = settings_of(name, options)
-    (evaluation,) = evaluations(name, settings, Rows(y, weight), [dist], np.random.RandomState(0))
+    (evaluation,) = evaluations(name, settings, Rows(y, weight), {"y_pred": dist}, np.random.RandomState(0))
     return evaluation
 
 
@@ -230,9 +230,9 @@ def test_a_metric_with_random_numbers_has_no_acceleration():
 @pytest.mark.parametrize("name", ["mace", "ence", "crps"])
 def test_rows_in_another_order_have_the_same_values(name):
     order = np.random.default_rng(0).permutation(Y.size)
-    rows = Rows(Y, random_weights(Y.size)[1]).ordered_by(order.argsort())
+    rows = Rows(Y, random_weights(Y.size)[1]).take(order)
     assert_array_equal(rows.y, Y[order])
-    (evaluation,) = evaluations(name, {}, rows, [rows.of(FAMILIES["normal"])], np.random.RandomState(0))
+    (evaluation,) = evaluations(name, {}, rows, {"y_pred": FAMILIES["normal"]}, np.random.RandomState(0))
     expected = value_of(name, {}, Y, FAMILIES["normal"], random_weights(Y.size)[1])
     assert evaluation.value() == pytest.approx(expected, rel=1e-12)
 

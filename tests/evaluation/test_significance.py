@@ -77,7 +77,7 @@ def test_blocks_and_rows_give_the_same_acceleration():
         return crps_loss(y_true, dist, sample_weight=sample_weight)
 
     exact, blocks = (
-        evaluations(metric, None, Rows(y, None), [point], np.random.RandomState(0))[0].acceleration(
+        evaluations(metric, None, Rows(y, None), {"y_pred": point}, np.random.RandomState(0))[0].acceleration(
             np.random.RandomState(0)
         )
         for metric in ("crps", slow_crps)
@@ -147,7 +147,9 @@ def test_intervals_of_few_equal_and_infinite_values():
         np.ones(30), Normal(np.zeros(30), 1.0), "crps", n_resamples=50, random_state=0
     )
     assert [constant.low, constant.high] == pytest.approx([constant.value] * 2, rel=1e-12)
-    basic = bootstrap_interval([1.0, 2.0], ([0.0] * 2, [0.0] * 2), "auucc", method="basic", n_resamples=10)
+    basic = bootstrap_interval(
+        [1.0, 2.0], Normal([0.0] * 2, [0.0] * 2), "auucc", method="basic", n_resamples=10
+    )
     assert (basic.low, basic.high) == (np.inf, np.inf)
     y, dist = np.ones(10), Normal(np.zeros(10), np.r_[0.0, np.ones(9)])
     result = bootstrap_interval(y, dist, "auucc", n_resamples=100, random_state=0)
@@ -340,7 +342,7 @@ def test_a_metric_that_is_not_a_number_raises():
     def at_times(y, dist, *, sample_weight=None):
         return 1.0 if sample_weight is None else np.nan
 
-    forecast = [0.0] * 4, [1.0] * 4
+    forecast = Normal([0.0] * 4, [1.0] * 4)
     for metric in (undefined, at_times):
         with pytest.raises(ValueError, match=r"`metric` must be a number .* got nan"):
             bootstrap_interval([1.0, 2.0, 3.0, 4.0], forecast, metric, n_resamples=10, random_state=0)

@@ -91,7 +91,7 @@ def test_times_of_which_many_are_censored_at_the_end():
 
     table = load_rossi()
     y, event = table["week"], table["arrest"] == 1
-    report = survival_report(y, (np.full(432, 60.0), np.full(432, 20.0)), event=event, n_resamples=0)
+    report = survival_report(y, Normal(np.full(432, 60.0), np.full(432, 20.0)), event=event, n_resamples=0)
     assert report.upper < 52
     assert np.isfinite(report.table["model"]).all()
     assert report.table.loc["calibration_error", "kaplan_meier"] < 1e-12

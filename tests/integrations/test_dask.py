@@ -64,7 +64,7 @@ def result_of(data, y_pred, y="y", **arguments):
 
 
 def test_metrics_of_delayed_partitions(frame, whole):
-    expected = whole((frame["loc"], frame["scale"]))
+    expected = whole(Normal(frame["loc"], frame["scale"]))
     for split_every in (2, 3, 100):
         found = result_of(parts_of(frame), ("loc", "scale"), split_every=split_every)
         assert found == pytest.approx(expected, rel=1e-12)
@@ -78,14 +78,14 @@ def test_forecasts_by_quantile_columns_by_a_model_and_with_weights(frame, whole,
     found = result_of(parts_of(frame), lambda part: predict_dist(model, part[features]))
     assert found == pytest.approx(whole(predict_dist(model, frame[features])), rel=1e-12)
     weighted = result_of(parts_of(frame), ("loc", "scale"), sample_weight="weight")
-    expected = whole((frame["loc"], frame["scale"]), frame["weight"])
+    expected = whole(Normal(frame["loc"], frame["scale"]), frame["weight"])
     assert weighted == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_dask_frame_is_accumulated_and_predicted(frame, whole, model):
     dd = pytest.importorskip("dask.dataframe", exc_type=ImportError)
     data = dd.from_pandas(frame, npartitions=4)
-    expected = whole((frame["loc"], frame["scale"]))
+    expected = whole(Normal(frame["loc"], frame["scale"]))
     assert result_of(data, ("loc", "scale")) == pytest.approx(expected, rel=1e-12)
     features = data[["x1", "x2"]]
     dist = predict_dist(model, frame[["x1", "x2"]])
@@ -105,7 +105,7 @@ def test_a_dask_frame_is_accumulated_and_predicted(frame, whole, model):
 
 def test_a_dask_array_is_accumulated_and_predicted(frame, whole, model):
     values = da.from_array(frame[["y", "loc", "scale"]].to_numpy(), chunks=(300, 3))
-    expected = whole((frame["loc"], frame["scale"]))
+    expected = whole(Normal(frame["loc"], frame["scale"]))
     assert result_of(values, (1, 2), y=0) == pytest.approx(expected, rel=1e-12)
     X = frame[["x1", "x2"]].to_numpy()
     numbers = BayesianRidge().fit(X, frame["y"])
@@ -187,7 +187,7 @@ def test_a_search_and_metrics_survive_a_killed_worker(client, frame, whole):
 
     def slowly(part):
         time.sleep(0.2)
-        return part["loc"], part["scale"]
+        return Normal(part["loc"], part["scale"])
 
     candidates = list(range(6))
     scores = [client.submit(score, candidate, pure=False) for candidate in candidates]
@@ -199,6 +199,6 @@ def test_a_search_and_metrics_survive_a_killed_worker(client, frame, whole):
     distributed.wait([*scores, total], timeout=PATIENCE)
     assert client.gather(scores) == [candidate**2 for candidate in candidates]
     assert total.result(timeout=PATIENCE).result() == pytest.approx(
-        whole((frame["loc"], frame["scale"])), rel=1e-12
+        whole(Normal(frame["loc"], frame["scale"])), rel=1e-12
     )
     assert next(iter(workers)) not in client.scheduler_info()["workers"]

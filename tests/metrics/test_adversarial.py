@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from skuq.distributions import Empirical, affine
+from skuq.distributions import Empirical, Normal, affine
 from skuq.metrics import (
     adversarial_group_calibration_curve,
     adversarial_group_calibration_error,
@@ -132,7 +132,7 @@ def test_group_sizes_have_a_floor_and_a_ceiling(forecast):
 def test_calibrated_forecast_scores_what_the_docstring_says():
     rng = np.random.default_rng(0)
     n = 10_000
-    values = [agce(rng.normal(size=n), (np.zeros(n), np.ones(n)), random_state=i) for i in range(20)]
+    values = [agce(rng.normal(size=n), Normal(np.zeros(n), np.ones(n)), random_state=i) for i in range(20)]
     assert np.mean(values) == pytest.approx(0.7 / np.sqrt(0.1 * n), rel=0.15)
 
 

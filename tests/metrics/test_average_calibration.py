@@ -117,7 +117,7 @@ def test_targets_on_a_bound_are_inside(dist):
 
 
 def test_worst_cases():
-    dist = (np.zeros(50), np.ones(50))
+    dist = Normal(np.zeros(50), np.ones(50))
     for y in (np.full(50, 99.0), np.full(50, -99.0)):
         assert miscalibration_area(y, dist) == pytest.approx(0.5)
         assert mace(y, dist) == pytest.approx(0.5)
@@ -141,7 +141,7 @@ def test_bias_moves_the_quantile_curve_but_not_the_interval_curve():
 def test_calibrated_forecast_scores_what_the_docstrings_say():
     rng = np.random.default_rng(0)
     n = 1000
-    draws, dist = [rng.normal(size=n) for _ in range(300)], (np.zeros(n), np.ones(n))
+    draws, dist = [rng.normal(size=n) for _ in range(300)], Normal(np.zeros(n), np.ones(n))
     for metric, options, expected, tolerance in (
         (mace, {}, 0.31 / np.sqrt(n), 0.12),
         (mace, {"kind": "interval"}, 0.31 / np.sqrt(n), 0.12),
@@ -159,7 +159,7 @@ def test_a_forecast_that_ignores_x_beats_a_useful_one():
     rng = np.random.default_rng(0)
     x = rng.normal(size=20_000)
     y = x + rng.normal(scale=0.3, size=20_000)
-    useful, ignorant = (x, np.full(20_000, 0.4)), (0 * x, np.full(20_000, np.sqrt(1.09)))
+    useful, ignorant = Normal(x, 0.4), Normal(0 * x, np.sqrt(1.09))
     for metric in (
         mace,
         rmsce,
@@ -219,9 +219,7 @@ def test_the_area_by_hand():
     ):
         assert area_of_steps(np.array(pit))(None) == pytest.approx(area, abs=1e-15)
         y = stats.norm.ppf(np.clip(pit, 1e-300, 1 - 1e-16))
-        assert miscalibration_area(y, (np.zeros(len(pit)), np.ones(len(pit)))) == pytest.approx(
-            area, abs=1e-12
-        )
+        assert miscalibration_area(y, Normal(np.zeros(len(pit)), 1.0)) == pytest.approx(area, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -196,7 +196,7 @@ def test_bad_features():
             conditional_coverage_error(Y, BOUNDS, X, cv=2)
     with pytest.raises(ValueError, match="`y_true` must have 6 rows"):
         conditional_coverage_error(Y[:5], BOUNDS, COLUMN)
-    with pytest.raises(ValueError, match=r"`y_pred` must have shape \(n, 2\)"):
+    with pytest.raises(TypeError, match=r"`y_pred` must be a Distribution or bounds of shape \(n, 2\)"):
         conditional_coverage_error(Y, BOUNDS[:, 0], COLUMN)
 
 
@@ -228,7 +228,7 @@ def test_bad_options():
 def test_scorers_hand_X_on():
     X, y, _ = small()
     model = BayesianRidge().fit(X, y)
-    dist = model.predict(X, return_std=True)
+    dist = Normal(*model.predict(X, return_std=True))
     expected = conditional_coverage_error(y, dist, X, random_state=0)
     assert get_scorer("neg_ert")(model, X, y) == pytest.approx(-expected)
     half = make_scorer("ert", coverage=0.5, norm="l1", cv=3)
@@ -380,7 +380,7 @@ def test_weights_of_the_metric():
 def test_scorer():
     X, y, _ = small(400)
     model = BayesianRidge().fit(X, y)
-    expected = worst_slab_coverage(y, model.predict(X, return_std=True), X, random_state=0)
+    expected = worst_slab_coverage(y, Normal(*model.predict(X, return_std=True)), X, random_state=0)
     assert make_scorer("wsc", monitoring=True)(model, X, y) == pytest.approx(expected)
 
 

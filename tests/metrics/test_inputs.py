@@ -42,9 +42,6 @@ def refused(subtests):
     return check
 
 
-UNBOUNDED = {spec.needs for spec in SPECS} - {"interval"}
-
-
 def test_bad_targets(refused):
     for y, error, message in (
         (np.where(Y == 0, np.nan, Y), ValueError, "`y_true` must be finite, got nan at row 2"),
@@ -60,15 +57,8 @@ def test_bad_targets(refused):
 
 
 def test_bad_forecasts(refused):
-    for y_pred, message in (
-        ((np.zeros(5), np.array([1, 1, -0.3, 1, 1])), "`scale` must be non-negative, got -0.3 at row 2"),
-        ((np.zeros(5), np.array([1, 1, np.nan, 1, 1])), "`scale` must be finite"),
-        ((np.full(5, np.nan), np.ones(5)), "`loc` must be finite"),
-        ((np.zeros(5), np.ones(4)), "rows"),
-        ((np.zeros(4), np.ones(4)), "`y_true` must have 4 rows"),
-    ):
-        refused(ValueError, message, Y, y_pred)
-    refused((TypeError, ValueError), r"`y_pred` must", DIST, Y)
+    refused(ValueError, "`y_true` must have 4 rows", Y, DIST[:4])
+    refused(TypeError, "`y_pred` must be a Distribution", DIST, Y)
 
 
 def test_bad_weights(refused):
@@ -83,16 +73,12 @@ def test_bad_weights(refused):
 
 
 def test_what_is_no_distribution_is_refused_with_the_way_out(refused):
-    for y_pred in (np.zeros((5, 2)), np.zeros(5), [[0.0, 1.0]] * 5):
-        refused(TypeError, r"\(loc, scale\)", Y, y_pred, kinds=UNBOUNDED)
-    for y_pred in (None, "normal", 3.0):
-        refused(TypeError, r"\(loc, scale\)", Y, y_pred)
+    for y_pred in (None, "normal", 3.0, {"loc": Y}):
+        refused(TypeError, r"`y_pred` must be .*Distribution.*`Normal\(mean, std\)`", Y, y_pred)
 
 
 def test_bad_bounds(refused):
     for y_pred, message in (
-        (np.zeros(5), r"must have shape \(n, 2\)"),
-        (np.zeros((5, 3)), r"must have shape \(n, 2\)"),
         (np.column_stack([Y, Y - 0.5]), "lower bounds .first column. that are at most the upper bounds"),
         (np.column_stack([Y, np.full(5, np.nan)]), "must not contain NaN"),
         (np.zeros((4, 2)), "`y_true` must have 4 rows"),
@@ -108,11 +94,7 @@ def test_bad_coverage(refused):
         refused(ValueError, "`coverage` must", Y, DIST, kinds={"interval"}, coverage=coverage)
 
 
-def test_a_tuple_is_never_bounds_and_a_target_that_is_none_is_named(few_rows):
-    lower, upper = np.zeros(5), np.ones(5)
-    as_distribution = prediction_interval_coverage(Y, (lower, upper))
-    assert as_distribution == prediction_interval_coverage(Y, Normal(lower, upper))
-    assert as_distribution != prediction_interval_coverage(Y, np.column_stack([lower, upper]))
+def test_a_target_that_is_none_is_named():
     with pytest.raises(ValueError, match="`y_true` must hold observed values, one per row, got None"):
         crps_loss(None, DIST)
 
@@ -170,7 +152,7 @@ def test_few_rows_constant_targets_and_point_forecasts_give_a_number(few_rows, s
         with subtests.test(msg=spec.abbreviation):
             for n in (1, 2, 7):
                 for scale in (1e-150, 1.0, 1e150):
-                    assert not np.isnan(metric(np.ones(n), (np.zeros(n), np.full(n, scale))))
+                    assert not np.isnan(metric(np.ones(n), Normal(np.zeros(n), np.full(n, scale))))
             if spec.needs != "density":
                 point = Normal(Y, np.zeros(5))
                 assert not np.isnan(metric(Y, point))

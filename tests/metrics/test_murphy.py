@@ -41,11 +41,11 @@ def test_the_values_of_the_reference():
 
 
 def test_intervals_are_closed_on_the_left_and_open_on_the_right():
-    below = murphy_curve([2.0], ([1.0], [0.0]), theta=[1.0, 2.0])
-    above = murphy_curve([1.0], ([2.0], [0.0]), theta=[1.0, 1.5, 2.0])
+    below = murphy_curve([2.0], Normal([1.0], [0.0]), theta=[1.0, 2.0])
+    above = murphy_curve([1.0], Normal([2.0], [0.0]), theta=[1.0, 1.5, 2.0])
     assert_array_equal(below.scores, [1.0, 0.0])
     assert_array_equal(above.scores, [0.0, 0.5, 0.0])
-    curve = murphy_curve([1.0], ([2.0], [0.0]), functional="quantile", levels=0.25)
+    curve = murphy_curve([1.0], Normal([2.0], [0.0]), functional="quantile", levels=0.25)
     assert_array_equal(curve.theta, [1.0, 1.0, 2.0, 2.0])
     assert_array_equal(curve.scores, [0.0, 0.75, 0.75, 0.0])
 
@@ -112,7 +112,7 @@ def test_differences_from_a_reference_are_paired(functional, forecast):
     same = murphy_curve(y, dist, functional=functional, reference=dist)
     assert_allclose(same.scores, 0.0, atol=1e-15)
     assert_allclose(same.standard_errors, 0.0, atol=1e-8)
-    one_for_all = murphy_curve(y, dist, reference=(0.2, 1.0), **options)
+    one_for_all = murphy_curve(y, dist, reference=Normal(0.2, 1.0), **options)
     repeated = murphy_curve(y, dist, reference=Normal(np.full(100, 0.2), np.ones(100)), **options)
     assert_array_equal(one_for_all.scores, repeated.scores)
 
@@ -130,7 +130,7 @@ def test_standard_errors_and_repetitions():
     repeated = murphy_curve(Y[again], POINTS[again], theta=thetas)
     assert_allclose(weighted.scores, repeated.scores, rtol=1e-13)
     assert_allclose(weighted.standard_errors, repeated.standard_errors, rtol=1e-7, atol=1e-9)
-    assert np.isnan(murphy_curve([1.0], ([2.0], [1.0])).standard_errors).all()
+    assert np.isnan(murphy_curve([1.0], Normal([2.0], [1.0])).standard_errors).all()
 
 
 @pytest.mark.parametrize(("unit", "shift"), [(2.0**-600, 0.0), (2.0**600, 0.0), (1.0, 2.0**30)])
@@ -158,7 +158,7 @@ def test_bad_input_is_named():
         ({"functional": "quantile", "levels": 1.0}, "`levels` must lie strictly between 0 and 1"),
         ({"theta": []}, "`theta` must be a number or a non-empty 1-D array"),
         ({"theta": [np.nan]}, "`theta` must be finite"),
-        ({"reference": ([0.0, 1.0], 1.0)}, "`reference` must have 8 rows or one row, got 2"),
+        ({"reference": Normal([0.0, 1.0], 1.0)}, "`reference` must have 8 rows or one row, got 2"),
         ({"sample_weight": -np.ones(8)}, "`sample_weight`"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -166,5 +166,5 @@ def test_bad_input_is_named():
 
 
 def test_constant_targets_and_one_row():
-    assert_array_equal(murphy_curve([1.0, 1.0], ([1.0, 1.0], [0.5, 0.5])).scores, [0.0, 0.0])
+    assert_array_equal(murphy_curve([1.0, 1.0], Normal([1.0, 1.0], [0.5, 0.5])).scores, [0.0, 0.0])
     assert_array_equal(murphy_curve([1.0], Empirical([[0.0, 4.0]])).theta, [1.0, 1.0, 2.0, 2.0])

@@ -78,7 +78,7 @@ def case(request, het100, forecast):
 
 def test_values_of_the_reference_runs(het100):
     """Values of reference runs on het100; those on real data are in test_wibbeke_2025_miscalibration.py."""
-    y, dist, fifths = het100.y, (het100.mu, het100.s), np.linspace(0, 1, 6)
+    y, dist, fifths = het100.y, Normal(het100.mu, het100.s), np.linspace(0, 1, 6)
     interval = {"kind": "interval"}
     for metric, options, expected in (
         (crps_loss, {}, 0.529822),
@@ -109,7 +109,7 @@ def test_values_of_the_reference_runs(het100):
 
 
 def test_three_row_values_of_uncertainty_toolbox():
-    y, dist = [1.5, 3.0, 2.0], ([1.0, 2.0, 3.0], [0.1, 0.5, 1.0])
+    y, dist = [1.5, 3.0, 2.0], Normal([1.0, 2.0, 3.0], [0.1, 0.5, 1.0])
     for metric, options, expected in (
         (nll_loss, {}, 4.920361108686675),
         (pinball_loss, {}, 0.29801437323836477),
@@ -136,7 +136,7 @@ def ground_truth(seed):
         mean = np.sin(x / 2) + x * np.cos(0.8 * x)
         noise = np.select([x < -5, x < 0, x < 5], [1.0, 0.01, 1.5], 0.5)
         y = mean + noise * rng.randn(n)
-    return y, (mean, noise)
+    return y, Normal(mean, noise)
 
 
 def row_of_chung(seed):
@@ -146,8 +146,8 @@ def row_of_chung(seed):
     """
     y, dist = ground_truth(seed)
     return [
-        root_mean_squared_error(y, dist[0]),
-        mean_absolute_error(y, dist[0]),
+        root_mean_squared_error(y, dist.loc),
+        mean_absolute_error(y, dist.loc),
         mace(y, dist, levels=UT_LEVELS, kind="interval"),
         sharpness(y, dist, kind="rms"),
         nll_loss(y, dist),
@@ -184,14 +184,14 @@ def test_average_calibration_of_uncertainty_toolbox(toolbox, case, kind):
     y, mu, s = case
     ours, theirs = {"levels": UT_LEVELS, "kind": kind}, {"vectorized": True, "prop_type": kind}
     for metric in (mace, root_mean_squared_calibration_error):
-        equal(metric(y, (mu, s), **ours), getattr(toolbox, metric.__name__)(mu, s, y, **theirs))
+        equal(metric(y, Normal(mu, s), **ours), getattr(toolbox, metric.__name__)(mu, s, y, **theirs))
     equal(miscalibration_area(y, (mu, s), **ours), toolbox.miscalibration_area(mu, s, y, **theirs))
     if kind == "interval":
         levels, observed = toolbox.get_proportion_lists_vectorized(mu, s, y, prop_type=kind)
-        ours = regression_calibration_curve(y, (mu, s), levels=levels, kind=kind).observed
+        ours = regression_calibration_curve(y, Normal(mu, s), levels=levels, kind=kind).observed
         np.testing.assert_allclose(ours, observed, atol=1e-12)
         equal(
-            expected_coverage_probability_error(y, (mu, s), levels=levels),
+            expected_coverage_probability_error(y, Normal(mu, s), levels=levels),
             toolbox.mean_absolute_calibration_error(mu, s, y, **theirs),
         )
 
@@ -199,16 +199,16 @@ def test_average_calibration_of_uncertainty_toolbox(toolbox, case, kind):
 @pytest.mark.laws
 def test_scores_of_uncertainty_toolbox_and_netcal(toolbox, netcal, case):
     y, mu, s = case
-    equal(nll_loss(y, (mu, s)), toolbox.nll_gaussian(mu, s, y))
-    equal(crps_loss(y, (mu, s)), toolbox.crps_gaussian(mu, s, y))
-    equal(pinball_loss(y, (mu, s)), toolbox.check_score(mu, s, y))
-    equal(interval_score_loss(y, (mu, s), coverage=PERCENT), toolbox.interval_score(mu, s, y))
-    equal(sharpness(y, (mu, s), kind="rms"), toolbox.sharpness(s))
-    equal(nll_loss(y, (mu, s)), number(netcal.NLL().measure((mu, s), y)))
+    equal(nll_loss(y, Normal(mu, s)), toolbox.nll_gaussian(mu, s, y))
+    equal(crps_loss(y, Normal(mu, s)), toolbox.crps_gaussian(mu, s, y))
+    equal(pinball_loss(y, Normal(mu, s)), toolbox.check_score(mu, s, y))
+    equal(interval_score_loss(y, Normal(mu, s), coverage=PERCENT), toolbox.interval_score(mu, s, y))
+    equal(sharpness(y, Normal(mu, s), kind="rms"), toolbox.sharpness(s))
+    equal(nll_loss(y, Normal(mu, s)), number(netcal.NLL().measure((mu, s), y)))
     for coverage in (0.5, 0.95):
         result = netcal.PICP().measure((mu, s), y, np.array([coverage]), reduction="none")
-        equal(prediction_interval_coverage(y, (mu, s), coverage=coverage), number(result.picp))
-        equal(mean_interval_width(y, (mu, s), coverage=coverage), number(result.mpiw))
+        equal(prediction_interval_coverage(y, Normal(mu, s), coverage=coverage), number(result.picp))
+        equal(mean_interval_width(y, Normal(mu, s), coverage=coverage), number(result.mpiw))
 
 
 @pytest.mark.laws
@@ -228,7 +228,7 @@ def test_adversarial_groups_have_uncertainty_toolboxs_distribution(
     )
     options = {"fractions": np.linspace(0, 1, 4), "levels": UT_LEVELS, "kind": "interval", "n_groups": 5}
     options |= {"n_resamples": 150, "random_state": 0, "replace": replace, "error": error}
-    curve = adversarial_group_calibration_curve(y, (mu, s), **options)
+    curve = adversarial_group_calibration_curve(y, Normal(mu, s), **options)
     np.testing.assert_array_equal(curve.fractions, theirs.group_size)
     worst = curve.worst
     spread = np.sqrt((worst.var(axis=1, ddof=1) + theirs.score_stderr**2) / 150)
@@ -241,7 +241,7 @@ def test_the_quantile_curve_of_uncertainty_toolbox_is_mirrored(toolbox):
     """Targets one standard deviation above a forecast: 16 % lie below its median."""
     y, mu, s = np.random.default_rng(0).normal(size=4000), np.full(4000, -1.0), np.ones(4000)
     levels, theirs = toolbox.get_proportion_lists_vectorized(mu, s, y, prop_type="quantile")
-    ours = regression_calibration_curve(y, (mu, s), levels=levels).observed
+    ours = regression_calibration_curve(y, Normal(mu, s), levels=levels).observed
     truth = np.array([np.mean(y <= stats.norm.ppf(p, mu, s)) for p in levels])
     np.testing.assert_allclose(ours, truth, atol=1e-12)
     np.testing.assert_allclose(theirs, 1 - truth[::-1], atol=1e-12)  # of the quantile at 1 - p, from above
@@ -262,7 +262,7 @@ def test_levels_that_cannot_err_shrink_the_error(het100):
 
     Of the six levels in the code of Wibbeke et al. two cannot err, and its sum became a mean.
     """
-    y, dist, ecpe = het100.y, (het100.mu, het100.s), expected_coverage_probability_error
+    y, dist, ecpe = het100.y, Normal(het100.mu, het100.s), expected_coverage_probability_error
     mean = partial(calibration_score_loss, reduction="mean")
     for metric, n, shrinks in ((ecpe, 100, 0.98), (ecpe, 10, 0.8), (mean, 6, 4 / 6)):
         grid = np.linspace(0, 1, n)
@@ -283,24 +283,24 @@ def netcal():
 @pytest.mark.laws
 def test_binned_calibration_of_netcal(netcal, case):
     y, mu, s = case
-    ence = expected_normalized_calibration_error(y, (mu, s), strategy="uniform")
+    ence = expected_normalized_calibration_error(y, Normal(mu, s), strategy="uniform")
     equal(ence, number(netcal.ENCE().measure((mu, s), y)))
     for n_bins in (3, 10, 15):
         theirs = number(netcal.UCE(bins=n_bins).measure((mu, s), y))
-        equal(uncertainty_calibration_error(y, (mu, s), n_bins=n_bins), theirs)
+        equal(uncertainty_calibration_error(y, Normal(mu, s), n_bins=n_bins), theirs)
     for marginal in (False, True):
         theirs, options = netcal.QCE(marginal=marginal), {"strategy": "uniform", "marginal": marginal}
-        equal(qce(y, (mu, s), **options), theirs.measure((mu, s), y, TENTHS, reduction="mean"))
+        equal(qce(y, Normal(mu, s), **options), theirs.measure((mu, s), y, TENTHS, reduction="mean"))
         each = np.squeeze(theirs.measure((mu, s), y, TENTHS, reduction="none"))
         for level, expected in zip(TENTHS, each, strict=True):
-            equal(qce(y, (mu, s), levels=level, **options), expected)
+            equal(qce(y, Normal(mu, s), levels=level, **options), expected)
 
 
 def test_the_pinball_loss_is_that_of_its_definition(het100):
     """netcal's, .0704 and .1322 here, is the distance to the nearest bound of a central interval."""
-    y, dist = het100.y, (het100.mu, het100.s)
+    y, dist = het100.y, Normal(het100.mu, het100.s)
     for level, expected in ((0.1, 0.1466), (0.9, 0.1815)):
-        error = y - stats.norm.ppf(level, *dist)
+        error = y - stats.norm.ppf(level, dist.loc, dist.scale)
         truth = np.mean(np.maximum(level * error, (level - 1) * error))
         assert truth == pytest.approx(expected, abs=5e-5)
         assert pinball_loss(y, dist, levels=level) == pytest.approx(truth, rel=1e-12)
@@ -308,7 +308,7 @@ def test_the_pinball_loss_is_that_of_its_definition(het100):
 
 @pytest.mark.laws
 def test_the_defects_of_netcal(netcal, het100):
-    y, dist = het100.y, (het100.mu, het100.s)
+    y, dist = het100.y, Normal(het100.mu, het100.s)
     for level, wrong in ((0.1, 0.07045), (0.9, 0.1322)):
         theirs = number(netcal.PinballLoss().measure(dist, y, np.array([level])))
         assert theirs == pytest.approx(wrong, abs=5e-5)
@@ -328,7 +328,7 @@ def test_the_defects_of_netcal(netcal, het100):
         s = np.exp(rng.normal(size=200))
         y = s * rng.normal(size=200)
         theirs.append(number(netcal.ENCE().measure((0 * s, s), y)))
-        ours.append(expected_normalized_calibration_error(y, (0 * s, s)))
+        ours.append(expected_normalized_calibration_error(y, Normal(0 * s, s)))
     assert np.mean(ours) < 0.7 * np.mean(theirs)  # of a forecast that is the truth
     assert np.std(ours) < 0.7 * np.std(theirs)
     # A bin with too few rows is scored as if nothing were covered; skuq leaves empty bins out.
@@ -338,7 +338,7 @@ def test_the_defects_of_netcal(netcal, het100):
     peers = (netcal.QCE(marginal=False, sample_threshold=t) for t in (1, 5, 20))
     scores = [np.squeeze(peer.measure((0 * s, s), y, TENTHS)).mean() for peer in peers]
     assert scores[0] < scores[1] < scores[2]  # fewer bins, and a larger error each time
-    assert qce(y, (0 * s, s), strategy="uniform") == pytest.approx(scores[0], rel=1e-10)
+    assert qce(y, Normal(0 * s, s), strategy="uniform") == pytest.approx(scores[0], rel=1e-10)
 
 
 def test_quantile_calibration_detects_errors_that_balance_out_and_ignores_empty_bins():
@@ -346,11 +346,11 @@ def test_quantile_calibration_detects_errors_that_balance_out_and_ignores_empty_
     rng = np.random.default_rng(0)
     s = np.repeat([0.5, 2.0], 10_000) * np.exp(0.01 * rng.normal(size=20_000))
     y = rng.normal(size=20_000)
-    assert qce(y, (0 * y, s), levels=0.6) > 3 * qce(y, (0 * y, s), levels=0.6, marginal=True)
+    assert qce(y, Normal(0 * y, s), levels=0.6) > 3 * qce(y, Normal(0 * y, s), levels=0.6, marginal=True)
     s = np.repeat([1.0, 10.0], 500)
     y = np.tile(stats.norm.ppf((np.arange(500) + 0.5) / 500), 2) * s
-    assert qce(y, (0 * s, s), strategy="uniform") == pytest.approx(0, abs=1e-12)
-    assert expected_normalized_calibration_error(y, (0 * s, s), strategy="uniform") < 0.01
+    assert qce(y, Normal(0 * s, s), strategy="uniform") == pytest.approx(0, abs=1e-12)
+    assert expected_normalized_calibration_error(y, Normal(0 * s, s), strategy="uniform") < 0.01
 
 
 # --------------------------------------------------------------- scoringrules and properscoring
@@ -359,15 +359,15 @@ def test_quantile_calibration_detects_errors_that_balance_out_and_ignores_empty_
 def test_scores_of_scoringrules(case):
     peer = load("scoringrules")
     y, mu, s = case
-    equal(crps_loss(y, (mu, s)), peer.crps_normal(y, mu, s).mean())
+    equal(crps_loss(y, Normal(mu, s)), peer.crps_normal(y, mu, s).mean())
     equal(crps_loss(y, StudentT(mu, s, df=5.0)), peer.crps_t(y, 5.0, mu, s).mean())
-    equal(nll_loss(y, (mu, s)), peer.logs_normal(y, mu, s).mean())
+    equal(nll_loss(y, Normal(mu, s)), peer.logs_normal(y, mu, s).mean())
     quantiles = Normal(mu, s).quantile(PERCENT)
-    equal(2 * pinball_loss(y, (mu, s)), peer.crps_quantile(y, quantiles, PERCENT).mean())
+    equal(2 * pinball_loss(y, Normal(mu, s)), peer.crps_quantile(y, quantiles, PERCENT).mean())
     for coverage in (0.5, 0.8, 0.9):
         bounds = Normal(mu, s).interval(coverage)
         expected = peer.interval_score(y, bounds[:, 0], bounds[:, 1], 1 - coverage).mean()
-        equal(interval_score_loss(y, (mu, s), coverage=coverage), expected)
+        equal(interval_score_loss(y, Normal(mu, s), coverage=coverage), expected)
         equal(interval_score_loss(y, bounds, coverage=coverage), expected)
 
 
@@ -381,7 +381,9 @@ def test_weighted_interval_score_of_scoringrules():
     alpha = np.array([0.1, 0.2, 0.5])
     bounds = Normal(np.zeros(50), s).interval(1 - alpha)
     theirs = peer.weighted_interval_score(np.zeros(50), np.zeros(50), bounds[:, 0], bounds[:, 1], alpha)
-    equal(weighted_interval_score_loss(np.zeros(50), (np.zeros(50), s), coverage=1 - alpha), theirs.mean())
+    equal(
+        weighted_interval_score_loss(np.zeros(50), Normal(np.zeros(50), s), coverage=1 - alpha), theirs.mean()
+    )
     alpha = np.array([0.1, 0.5])
     bounds = Normal([1.0], [1.0]).interval(1 - alpha)
     theirs = peer.weighted_interval_score(
@@ -393,7 +395,9 @@ def test_weighted_interval_score_of_scoringrules():
         for a, lower, upper in zip(alpha, bounds[0, 0], bounds[0, 1], strict=True)
     ]
     truth = (0.5 * abs(3.0 - 1.0) + alpha / 2 @ interval) / 2.5
-    assert weighted_interval_score_loss([3.0], ([1.0], [1.0]), coverage=1 - alpha) == pytest.approx(truth)
+    assert weighted_interval_score_loss([3.0], Normal([1.0], [1.0]), coverage=1 - alpha) == pytest.approx(
+        truth
+    )
     assert truth == pytest.approx(1.273, abs=5e-4)
 
 
@@ -412,7 +416,7 @@ def test_ensembles_of_scoringrules(ours, theirs):
 def test_scores_of_properscoring(case):
     peer = load("properscoring")
     y, mu, s = case
-    equal(crps_loss(y, (mu, s)), peer.crps_gaussian(y, mu, s).mean())
+    equal(crps_loss(y, Normal(mu, s)), peer.crps_gaussian(y, mu, s).mean())
     rng = np.random.default_rng(0)
     members, weights = mu[:, np.newaxis] + rng.normal(size=(y.size, 11)), rng.random((y.size, 11))
     equal(crps_loss(y, Empirical(members)), peer.crps_ensemble(y, members).mean())
@@ -430,7 +434,7 @@ def test_bad_input_has_a_plausible_number_elsewhere(toolbox, netcal, het100):
     y, mu, s = np.array([1.0, 2.5]), np.array([1.0, 2.0]), np.zeros(2)
     assert np.isnan(peer.crps_normal(y, mu, s)).any()
     assert np.isnan(toolbox.crps_gaussian(mu, s, y))
-    assert crps_loss(y, (mu, s)) == pytest.approx(0.25)
+    assert crps_loss(y, Normal(mu, s)) == pytest.approx(0.25)
     y, dist = het100.y.copy(), (het100.mu, het100.s)
     y[3] = np.nan
     assert np.isfinite(toolbox.mean_absolute_calibration_error(*dist, y, vectorized=True))

@@ -80,11 +80,11 @@ def test_constant_sigma_is_one_bin_even_if_rounding_tells_rows_apart(strategy, n
     rng = np.random.default_rng(0)
     y, scale = rng.normal(size=400), 2.0 * (1 + noise * rng.normal(size=400))
     for metric in (uce, qce):
-        value = metric(y, (np.zeros(400), scale), strategy=strategy)
-        expected = metric(y, (np.zeros(400), np.full(400, 2.0)), n_bins=1)
+        value = metric(y, Normal(np.zeros(400), scale), strategy=strategy)
+        expected = metric(y, Normal(np.zeros(400), np.full(400, 2.0)), n_bins=1)
         assert value == pytest.approx(expected, rel=1e-9)
     expected = abs(2.0 - np.sqrt(np.mean(y**2))) / 2.0
-    assert ence(y, (np.zeros(400), scale), strategy=strategy) == pytest.approx(expected, rel=1e-9)
+    assert ence(y, Normal(np.zeros(400), scale), strategy=strategy) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("strategy", ["quantile", "uniform"])
@@ -101,7 +101,7 @@ def test_calibrated_forecast_scores_what_the_docstring_says():
     n, values = 1000, []
     for _ in range(200):
         scale = np.exp(0.2 * rng.normal(size=n))
-        y, dist = scale * rng.normal(size=n), (np.zeros(n), scale)
+        y, dist = scale * rng.normal(size=n), Normal(np.zeros(n), scale)
         values.append((qce(y, dist, levels=0.9), ence(y, dist)))
     expected = np.sqrt([2 * 0.09 * 10 / (np.pi * n), 10 / (np.pi * n)])
     np.testing.assert_allclose(np.mean(values, axis=0), expected, rtol=0.08)
@@ -223,12 +223,13 @@ def test_bins_do_not_depend_on_the_units_of_y(unit):
         y = scale * noise
         for n_bins in (3, 5, 10):
             plain, other = (
-                metric(u * y, (0 * y, u * scale), n_bins=n_bins, strategy="uniform") for u in (1.0, unit)
+                metric(u * y, Normal(0 * y, u * scale), n_bins=n_bins, strategy="uniform")
+                for u in (1.0, unit)
             )
             assert other == pytest.approx(plain * unit * unit if power else plain, rel=1e-9)
     for options in ({}, {"on": "variance", "strategy": "uniform"}, {"strategy": "uniform"}):
         plain, table = (
-            reliability_table(u * whole * noise, (0 * whole, u * whole), **options) for u in (1.0, unit)
+            reliability_table(u * whole * noise, Normal(0 * whole, u * whole), **options) for u in (1.0, unit)
         )
         plain[["lower", "upper", "rmv", "rmse"]] *= unit
         pd.testing.assert_frame_equal(table, plain, rtol=1e-12)
@@ -242,7 +243,7 @@ def test_equal_count_bins_by_hand_where_nothing_ties():
     for rows in np.array_split(np.argsort(scale), 6):
         rmv, rmse = np.sqrt(np.mean(scale[rows] ** 2)), np.sqrt(np.mean(y[rows] ** 2))
         gaps.append(abs(rmv - rmse) / rmv)
-    assert ence(y, (np.zeros(60), scale), n_bins=6) == pytest.approx(np.mean(gaps), rel=1e-12)
+    assert ence(y, Normal(np.zeros(60), scale), n_bins=6) == pytest.approx(np.mean(gaps), rel=1e-12)
 
 
 def test_sigmas_of_an_ensemble_that_differ_by_rounding_are_tied():
@@ -259,6 +260,6 @@ def test_sigmas_of_an_ensemble_that_differ_by_rounding_are_tied():
 def test_an_outlier_in_one_bin_does_not_leak_into_the_others():
     scale = np.repeat(np.arange(1.0, 11.0), 60)
     y = scale.copy()
-    assert ence(y, (0 * scale, scale)) == pytest.approx(0, abs=1e-12)
+    assert ence(y, Normal(0 * scale, scale)) == pytest.approx(0, abs=1e-12)
     y[0] = 1e12
-    assert ence(y, (0 * scale, scale)) == pytest.approx((np.sqrt((1e24 + 59) / 60) - 1) / 10, rel=1e-9)
+    assert ence(y, Normal(0 * scale, scale)) == pytest.approx((np.sqrt((1e24 + 59) / 60) - 1) / 10, rel=1e-9)

@@ -92,7 +92,7 @@ def test_value_is_the_signed_metric_of_the_distribution(subtests):
             for options in ({}, {"sample_weight": np.arange(90)}):
                 score = scorer(model, X, Y, **options)
                 assert type(score) is float
-                value = spec.compute(Y, (mean, std), *features, **required(spec), **options)
+                value = spec.compute(Y, Normal(mean, std), *features, **required(spec), **options)
                 assert score == pytest.approx(sign * value, rel=1e-12)
             assert check_scoring(model, scoring=scorer) is scorer
             few = scorer(model, X[:20], Y[:20])  # warnings are errors

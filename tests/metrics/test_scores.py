@@ -47,7 +47,7 @@ def test_fair_crps_by_brute_force_over_pairs():
 def test_fair_crps_is_unbiased_and_the_other_is_not():
     rng = np.random.default_rng(0)
     y = rng.normal(size=40_000)
-    truth = crps_loss(y, (np.zeros(y.size), np.ones(y.size)))
+    truth = crps_loss(y, Normal(np.zeros(y.size), np.ones(y.size)))
     for m in (2, 5):
         ensemble = Empirical(rng.normal(size=(y.size, m)))
         assert crps_loss(y, ensemble, crps_estimator="fair") == pytest.approx(truth, abs=0.01)
@@ -184,7 +184,9 @@ def test_coverage_and_its_error_by_hand():
 
 
 def test_width_and_score_of_intervals_by_hand():
-    assert mean_interval_width(None, ([0.0, 1.0], [1.0, 2.0])) == pytest.approx(1.5 * 2 * 1.6448536269514722)
+    assert mean_interval_width(None, Normal([0.0, 1.0], [1.0, 2.0])) == pytest.approx(
+        1.5 * 2 * 1.6448536269514722
+    )
     assert mean_interval_width(None, Empirical([[0.0, 1.0, 2.0, 10.0]]), coverage=0.5) == 2.0
     for y, coverage, penalty in ((1.0, 0.9, 0.0), (2.0, 0.9, 0.0), (3.0, 0.9, 20.0), (-3.0, 0.5, 12.0)):
         score = interval_score_loss([y], [[0.0, 2.0]], coverage=coverage)
@@ -214,23 +216,25 @@ def test_a_target_on_the_atom_that_bounds_an_interval_is_covered_within_single_p
         assert prediction_interval_coverage(y, dist.interval()) == inside
     # No bound of a continuous forecast is moved. Rounding of single precision is 100 here.
     y = 1.6e9 + np.arange(200.0)
-    assert prediction_interval_coverage(y, (y + 1.7, np.ones(200))) == 0
+    assert prediction_interval_coverage(y, Normal(y + 1.7, np.ones(200))) == 0
     assert prediction_interval_coverage(y, Empirical(y[:, np.newaxis] + 1.7 + np.linspace(-1, 1, 41))) == 0
 
 
 @pytest.mark.parametrize(("kind", "units"), [("std", 1), ("rms", 1), ("variance", 2)])
 def test_units_and_weights_of_every_kind_of_sharpness(kind, units, het100):
     scale, weight = np.array([1.0, 2.0, 5.0]), np.array([2, 0, 1])
-    value = sharpness(None, (np.zeros(3), scale), kind=kind, sample_weight=weight)
-    assert value == pytest.approx(sharpness(None, (np.zeros(3), [1.0, 1.0, 5.0]), kind=kind), rel=1e-14)
-    scaled = sharpness(None, (np.zeros(3), 4 * scale), kind=kind, sample_weight=weight)
+    value = sharpness(None, Normal(np.zeros(3), scale), kind=kind, sample_weight=weight)
+    assert value == pytest.approx(sharpness(None, Normal(np.zeros(3), [1.0, 1.0, 5.0]), kind=kind), rel=1e-14)
+    scaled = sharpness(None, Normal(np.zeros(3), 4 * scale), kind=kind, sample_weight=weight)
     assert scaled == pytest.approx(4**units * value, rel=1e-14)
     expected = {
         "std": het100.s.mean(),
         "rms": np.sqrt(np.mean(het100.s**2)),
         "variance": np.mean(het100.s**2),
     }
-    assert sharpness(het100.y, (het100.mu, het100.s), kind=kind) == pytest.approx(expected[kind], rel=1e-14)
+    assert sharpness(het100.y, Normal(het100.mu, het100.s), kind=kind) == pytest.approx(
+        expected[kind], rel=1e-14
+    )
 
 
 # ------------------------------------------------------------------------------------------ skill
@@ -283,7 +287,7 @@ def test_reference_is_required_once(metric, forecast, train):
         ({"y_train": train, "reference": forecast[1]}, TypeError, "got both"),
         ({"reference": forecast[1][:3]}, ValueError, "`reference` must have 600 rows or one row, got 3"),
         ({"y_train": [1.0, np.nan]}, ValueError, "`y_train` must be finite"),
-        ({"reference": np.zeros((600, 2))}, TypeError, r"\(loc, scale\)"),
+        ({"reference": np.zeros((600, 2))}, TypeError, r"Normal\(reference\[:, 0\], reference\[:, 1\]\)"),
     ):
         with pytest.raises(error, match=message):
             metric(*forecast, **options)
@@ -301,10 +305,10 @@ def test_constant_training_targets(forecast):
 
 def test_references_and_forecasts_without_error(train):
     y = np.array([1.0, 1.0])
-    assert crps_skill_score(y, (y, np.zeros(2)), y_train=[1.0]) == 0
-    assert crps_skill_score(y, (y, np.ones(2)), y_train=[1.0]) == -np.inf
+    assert crps_skill_score(y, Normal(y, np.zeros(2)), y_train=[1.0]) == 0
+    assert crps_skill_score(y, Normal(y, np.ones(2)), y_train=[1.0]) == -np.inf
     y = np.array([0.3, 4.0])
-    assert crps_skill_score(y, (y, np.zeros(2)), y_train=train) == 1
+    assert crps_skill_score(y, Normal(y, np.zeros(2)), y_train=train) == 1
     y, wide = [1e200, 0.0], Normal([0.0, 0.0], [1.0, 1.0])
     assert mean_standardized_log_loss(y, wide, reference=wide) == np.inf
 

@@ -123,7 +123,7 @@ def test_rows_of_several_families_and_point_masses():
         parts = [quantile_weighted_crps_loss(y[[i]], MIXED[i], weighting=weighting) for i in range(2)]
         assert_allclose(both, np.mean(parts), rtol=1e-9)
     # a point forecast has the same error at every level, so the score is a multiple of it
-    right = quantile_weighted_crps_loss([3.0, -3.0], ([0.0, 0.0], [0.0, 0.0]), weighting="right")
+    right = quantile_weighted_crps_loss([3.0, -3.0], Normal([0.0, 0.0], [0.0, 0.0]), weighting="right")
     assert_allclose(right, (3.0 * 2 / 4 + 3.0 * 2 * (1 / 3 - 1 / 4)) / 2, rtol=1e-9)
 
 

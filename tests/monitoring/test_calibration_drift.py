@@ -181,7 +181,7 @@ def test_weights_count_repetitions():
 
 def test_a_standard_deviation_of_zero_in_every_row():
     y = np.array([0.0, 1.0, 2.0])
-    degenerate = MetricAccumulator("crps", "mpiw", **PARTS).update(y, (y + 1, 0 * y))
+    degenerate = MetricAccumulator("crps", "mpiw", **PARTS).update(y, Normal(y + 1, 0 * y))
     labels = [(2025, 12), (2026, 1)]  # tuples stay tuples
     table = calibration_drift(dict.fromkeys(labels, degenerate))
     assert table.index.tolist() == labels

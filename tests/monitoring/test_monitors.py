@@ -133,10 +133,10 @@ def test_neither_blocks_nor_pickles_nor_later_rows_matter(kind):
 def test_bad_blocks_and_blocks_without_rows_change_nothing(kind):
     monitor, none = kind().update(*normal(np.random.default_rng(0), 1.0, 5)), np.empty(0)
     before = repr(monitor)
-    empty = [(none, none), ([], 1.0), stats.norm(none, 1.0), stats.norm(loc=[])]
-    bad = [([np.nan], ([0.0], [1.0])), ([1.0, 2.0], ([0.0], [1.0])), ([1.0], 3.0), ([], None), (None, [])]
+    empty, one = [none, [], stats.norm(none, 1.0), stats.norm(loc=[])], Normal([0.0], [1.0])
+    bad = [([np.nan], one), ([1.0, 2.0], one), ([1.0], 3.0), ([], None), (None, []), ([], (none, none))]
     if kind is CoverageMonitor:
-        empty += [np.empty((0, 2)), []]
+        empty += [np.empty((0, 2))]
         bad += [([], np.empty((0, 3))), ([], [[0.0, 1.0]]), ([1.0], np.empty((0, 2)))]
     for y_pred in empty:
         for y in ([], none):
@@ -384,7 +384,7 @@ def test_the_bets_are_those_of_the_pit_monitor():
     monitor = ExchangeabilityMonitor()
     for block in np.split(p, [1, 300]):
         monitor.update(block)
-    expected = PITMonitor().update(stats.norm.ppf(p), (np.zeros(700), np.ones(700)))
+    expected = PITMonitor().update(stats.norm.ppf(p), Normal(np.zeros(700), np.ones(700)))
     assert monitor.e_value_ == pytest.approx(expected.e_value_, rel=1e-6)
     assert monitor.n_rows_ == 700
     assert pickle.loads(pickle.dumps(monitor)).e_value_ == monitor.e_value_

@@ -498,7 +498,7 @@ def test_targets_may_hardly_vary_only_where_predictions_do_not_or_where_they_are
         with pytest.raises(ValueError, match=r"`y` must vary if the predictions.*StdScalingRecalibrator"):
             GPBetaRecalibrator().fit(Normal(loc, 1.0), y)
     fitted = GPBetaRecalibrator().fit(Normal(np.zeros(60), 1.0), 0.3 + 1e-9 * noise)
-    assert_allclose(fitted.transform([[0.0, 1.0]]).interval(0.9), 0.3, atol=3e-9)
+    assert_allclose(fitted.transform(Normal([0.0], 1.0)).interval(0.9), 0.3, atol=3e-9)
     exact = Quantiles([0.1, 0.5, 0.9], np.tile([3.0, 3.0, 4.0], (60, 1)))
     recalibrated = GPBetaRecalibrator().fit(exact, np.full(60, 3.0)).transform(exact)
     assert (recalibrated.crps(np.full(60, 3.0)) <= exact.crps(np.full(60, 3.0))).all()

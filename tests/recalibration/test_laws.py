@@ -313,7 +313,7 @@ def test_every_family_can_be_recalibrated(recalibrator, family):
 
 
 @every_recalibrator
-def test_transform_and_predict_agree_for_rows_and_for_two_columns(recalibrator, dist, y, fit_once):
+def test_transform_and_predict_agree(recalibrator, dist, y, fit_once):
     fitted = fit_once(recalibrator)
     after, prediction = fitted.predict_dist(dist), fitted.predict(dist)
     assert_allclose(prediction, after.mean() if can_be_gaussian(recalibrator) else after.median(), rtol=1e-12)
@@ -321,10 +321,7 @@ def test_transform_and_predict_agree_for_rows_and_for_two_columns(recalibrator, 
     quantiles = fitted.transform(dist).quantile(LEVELS)
     assert_allclose(quantiles[5:9], fitted.transform(dist[5:9]).quantile(LEVELS))
     assert_allclose(prediction[5:9], fitted.predict(dist[5:9]), rtol=1e-12)
-    columns = np.asarray(dist)  # loc and scale
-    by_columns = clone(recalibrator).fit(columns, y)
-    assert_allclose(by_columns.transform(columns).quantile(LEVELS), quantiles, rtol=1e-12)
-    assert by_columns.n_features_in_ == 2
+    assert fitted.n_features_in_ == 2
 
 
 @every_recalibrator
@@ -342,12 +339,12 @@ def test_clone_pickle_copy_and_fit_transform(recalibrator, dist, y, fit_once):
 @few_rows
 @every_recalibrator
 def test_fit_returns_self_and_leaves_the_input_alone(recalibrator):
-    columns, y = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 1.0]]), np.array([0.5, 0.0, 2.5])
-    before = columns.copy(), y.copy()
+    dist, y = Normal([0.0, 1.0, 2.0], [1.0, 2.0, 1.0]), np.array([0.5, 0.0, 2.5])
+    before = np.asarray(dist), y.copy()
     model = clone(recalibrator)
-    assert model.fit(columns, y) is model
-    model.transform(columns)
-    assert_array_equal(columns, before[0])
+    assert model.fit(dist, y) is model
+    model.transform(dist)
+    assert_array_equal(np.asarray(dist), before[0])
     assert_array_equal(y, before[1])
 
 

@@ -201,7 +201,7 @@ def test_the_row_that_is_just_reached_is_not_lost_to_rounding():
 
 @few_rows
 def test_new_rows_need_not_hold_their_mean_when_scaled():
-    fitted = OperatingPointRecalibrator(miss_rate=0.5).fit([[0.0, 1.0], [0.0, 1.0]], [0.5, 2.0])
+    fitted = OperatingPointRecalibrator(miss_rate=0.5).fit(Normal([0.0, 0.0], 1.0), [0.5, 2.0])
     skewed = ScipyDistribution(stats.lognorm(s=[2.0]))
     scaled = fitted.transform(skewed)
     factor = fitted.operating_point_.parameter
@@ -233,12 +233,12 @@ def test_bad_options(subtests):
         ({"cost": 0.1, "y_axis": "excess"}, ValueError, "`y_axis` must be one of 'miss_rate', 'deficit'"),
     ):
         with subtests.test(msg=str(options)), pytest.raises(error, match=match):
-            OperatingPointRecalibrator(**options).fit([[0.0, 1.0], [0.0, 2.0]], [1.0, 2.0])
+            OperatingPointRecalibrator(**options).fit(Normal([0.0, 0.0], [1.0, 2.0]), [1.0, 2.0])
 
 
 @few_rows
 def test_what_cannot_be_reached_or_has_no_width_is_refused():
-    rows, y = [[0.0, 1.0], [0.0, 2.0]], [1.0, 2.0]
+    rows, y = Normal([0.0, 0.0], [1.0, 2.0]), [1.0, 2.0]
     recalibrator = OperatingPointRecalibrator(cost=(1.0, 1e-6))
     with pytest.raises(
         ValueError, match=r"the cost is lowest for intervals of width 0\. Decrease the cost of width"
@@ -257,7 +257,7 @@ def test_what_cannot_be_reached_or_has_no_width_is_refused():
     reached = OperatingPointRecalibrator(miss_rate=0.4).fit(dist, [0.5, -0.5, 1.2])
     assert reached.operating_point_.miss_rate < 0.4
     # constant targets give a number of cost no unit
-    rows, y = [[0.0, 1.0], [0.5, 2.0], [1.5, 1.0]], [1.0, 1.0, 1.0]
+    rows, y = Normal([0.0, 0.5, 1.5], [1.0, 2.0, 1.0]), [1.0, 1.0, 1.0]
     with pytest.raises(ValueError, match="`y` must vary if `cost` is a number"):
         OperatingPointRecalibrator(cost=0.1).fit(rows, y)
     assert OperatingPointRecalibrator(cost=(0.1, 1.0)).fit(rows, y).operating_point_.bandwidth > 0

@@ -134,12 +134,12 @@ def test_means_and_families_stay(cls, dist, y):
 @few_rows
 @both
 def test_what_cannot_be_scaled_is_refused(cls):
-    heavy, rows = StudentT([0.0, 0.0], [1.0, 1.0], 2.0), [[0.0, 1.0], [0.0, 2.0]]
+    heavy, rows = StudentT([0.0, 0.0], [1.0, 1.0], 2.0), Normal([0.0, 0.0], [1.0, 2.0])
     message = "`dist` must have a finite standard deviation in every row, got inf at row 0"
     with pytest.raises(ValueError, match=message):
         cls().fit(rows, [1.0, 2.0]).transform(heavy)
     with pytest.raises(ValueError, match="too many standard deviations"):
-        cls().fit([[0.0, 1e-200], [0.0, 2.0]], [1.0, 2.0])
+        cls().fit(Normal([0.0, 0.0], [1e-200, 2.0]), [1.0, 2.0])
     for option, error, match in (
         (0, ValueError, "at least 1"),
         (2.5, TypeError, "integer"),

@@ -53,8 +53,8 @@ def test_means_families_and_parts_stay(dist, y):
     recalibrated = StdScalingRecalibrator().fit(members, y).transform(members)
     assert np.mean(((y - recalibrated.mean()) / recalibrated.std()) ** 2) == pytest.approx(1.0, rel=1e-10)
     assert_allclose(recalibrated.mean(), members.mean(), rtol=1e-12)
-    assert StdScalingRecalibrator().fit([[0.0, 1.0], [0.0, 1.0]], [3.0, 4.0]).factor_ == np.sqrt(12.5)
-    assert StdScalingRecalibrator().fit([[0.0, 1.0]], [3.0]).factor_ == 3.0
+    assert StdScalingRecalibrator().fit(Normal([0.0, 0.0], 1.0), [3.0, 4.0]).factor_ == np.sqrt(12.5)
+    assert StdScalingRecalibrator().fit(Normal([0.0], 1.0), [3.0]).factor_ == 3.0
 
 
 # ------------------------------------------------------------------------------------ other objectives
@@ -213,7 +213,7 @@ def test_bad_options():
         ({"objective": "coverage", "robust": True}, ValueError, "limited influence"),
     ):
         with pytest.raises(error, match=match):
-            StdScalingRecalibrator(**options).fit([[0.0, 1.0], [0.0, 2.0]], [1.0, 2.0])
+            StdScalingRecalibrator(**options).fit(Normal([0.0, 0.0], [1.0, 2.0]), [1.0, 2.0])
 
 
 @few_rows

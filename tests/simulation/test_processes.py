@@ -79,7 +79,7 @@ def test_a_known_process_is_the_best_forecast():
     process = linear_process(n_train=2000)
     X, y = process.training_set(0)
     truth = crps_loss(y, process.predict_dist(X))
-    assert truth < min(crps_loss(y, (X[:, 0], scale)) for scale in (0.07, 0.14))
+    assert truth < min(crps_loss(y, Normal(X[:, 0], scale)) for scale in (0.07, 0.14))
     assert get_scorer("neg_crps")(process, X, y) == -truth
     assert_array_equal(process.predict(X), X[:, 0])
 

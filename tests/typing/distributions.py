@@ -32,7 +32,7 @@ def check_one_target(dist: distributions.Distribution, y: FloatArray) -> None:
     assert_type(dist.epistemic(), distributions.Distribution)
     assert_type(distributions.concat([dist, dist]), distributions.Distribution)
     assert_type(distributions.affine(dist, 1.0, 2.0), distributions.Distribution)
-    assert_type(distributions.as_distribution((y, y)), distributions.Distribution)
+    assert_type(distributions.as_distribution(dist), distributions.Distribution)
 
 
 def check_several_targets(dist: distributions.JointDistribution, y: FloatArray) -> None:

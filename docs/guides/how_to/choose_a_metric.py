@@ -17,6 +17,7 @@ from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import train_test_split
 
 from skuq import predict_dist
+from skuq.distributions import Normal
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-2, 2, size=(3000, 2))
@@ -203,7 +204,7 @@ names = ["crps", "nll", "ence", "picp", "cwc"]
 reports = {
     factor: uncertainty_report(
         y_test,
-        (dist.mean(), factor * dist.std()),
+        Normal(dist.mean(), factor * dist.std()),
         metrics=names,
         n_resamples=0,
         n_draws=0,

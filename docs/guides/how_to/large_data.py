@@ -34,6 +34,7 @@ pq.write_table(table, path, row_group_size=50_000)
 # The code reads one row group at a time, loads only the necessary columns, and discards
 # the rows after the update:
 
+from skuq.distributions import Normal
 from skuq.monitoring import MetricAccumulator
 
 METRICS = ("crps", "picp", "mace", "ence")
@@ -43,7 +44,7 @@ def accumulate_group(path, number):
     file = pq.ParquetFile(path)
     group = file.read_row_group(number, columns=["y", "loc", "scale"])
     y, loc, scale = (column.to_numpy() for column in group.columns)
-    return MetricAccumulator(*METRICS).update(y, (loc, scale))
+    return MetricAccumulator(*METRICS).update(y, Normal(loc, scale))
 
 
 groups = range(pq.ParquetFile(path).num_row_groups)
@@ -150,7 +151,7 @@ import pandas as pd
 def accumulate_frames(frames):
     accumulator = MetricAccumulator(*METRICS)
     for frame in frames:
-        accumulator.update(frame["y"], (frame["loc"], frame["scale"]))
+        accumulator.update(frame["y"], Normal(frame["loc"], frame["scale"]))
     yield pd.DataFrame({"state": [pickle.dumps(accumulator)]})
 
 

@@ -14,15 +14,14 @@ from scipy.stats import beta
 from skuq._periods import as_times, period_starts, periods
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_array, check_sample_weight, effective_rows
-from skuq.distributions import Distribution, Quantiles, as_distribution
+from skuq.distributions import Distribution, Quantiles
+from skuq.distributions._convert import as_forecast
 from skuq.metrics import prediction_interval_coverage, reliability_table
 from skuq.metrics._internal import (
     check_class_forecast,
-    check_interval_bounds,
     check_labels,
     claimed_mass,
     covered,
-    is_bounds,
     is_in_set,
     sets_of,
 )
@@ -108,10 +107,7 @@ def checked_forecasts(
         arrays = {name: check_class_forecast(each) for name, each in models.items()}
         _, known = check_labels(y, labels, next(iter(arrays.values())).shape[1])
         return Forecasts(y, dict(arrays), weight, coverage, known)
-    checked = {
-        name: check_interval_bounds(each) if is_bounds(each) else as_distribution(each)
-        for name, each in models.items()
-    }
+    checked = {name: as_forecast(each) for name, each in models.items()}
     return Forecasts(y.astype(float), checked, weight, coverage, None)
 
 

@@ -121,11 +121,12 @@ class HTMLReport(Page):
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.displays import HTMLReport
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=500)
     >>> y = x + rng.normal(size=500)
-    >>> report = HTMLReport.from_predictions(y, (x, np.full(500, 0.6)), n_resamples=20, n_draws=20)
+    >>> report = HTMLReport.from_predictions(y, Normal(x, np.full(500, 0.6)), n_resamples=20, n_draws=20)
     >>> report.findings["model"][0].title
     'The intervals are too narrow'
     >>> [tool.name for tool in report.findings["model"][0].tools]
@@ -157,7 +158,7 @@ class HTMLReport(Page):
         ----------
         y_true : array-like of shape (n,)
             Observed targets. Numbers or class labels of rows on which the model was not trained.
-        y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like
+        y_pred : Distribution, frozen scipy distribution, or array-like
             Forecast of every target. Arrays are bounds of shape (n, 2), class probabilities of shape (n, K),
             or prediction sets as booleans. A mapping from names to forecasts reports several models.
         labels : array-like of shape (K,), default=None

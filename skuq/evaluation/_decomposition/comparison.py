@@ -40,7 +40,7 @@ def compare_score_decompositions(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred_a, y_pred_b : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like
+    y_pred_a, y_pred_b : Distribution, frozen scipy distribution, or array-like
         Forecasts of both models for the same rows. See `score_decomposition`.
     score : {"crps", "pinball", "squared_error", "brier", "log_loss"}, default="crps"
         Score to decompose.
@@ -89,11 +89,12 @@ def compare_score_decompositions(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.evaluation import compare_score_decompositions
     >>> rng = np.random.default_rng(0)
     >>> x, z = rng.normal(size=(2, 500))
     >>> y = x + z + rng.normal(size=500)
-    >>> biased, blind = (x + z + 0.8, np.ones(500)), (x, np.full(500, 2**0.5))  # blind ignores z
+    >>> biased, blind = Normal(x + z + 0.8, np.ones(500)), Normal(x, np.full(500, 2**0.5))  # blind ignores z
     >>> table = compare_score_decompositions(y, biased, blind, levels=9, random_state=0)
     >>> print(table[["a", "b", "low", "high"]].round(2).to_string())
                        a     b   low  high

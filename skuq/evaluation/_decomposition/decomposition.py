@@ -96,7 +96,7 @@ def score_decomposition(
     ----------
     y_true : array-like of shape (n,)
         Observed targets. Numbers, or class labels if `y_pred` holds class probabilities.
-    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like
+    y_pred : Distribution, frozen scipy distribution, or array-like
         Forecast of every target. For "squared_error", an array holds means of shape (n,). For "pinball" with
         one level, an array holds quantiles of shape (n,). For "brier" and "log_loss", an array holds class
         probabilities of shape (n, K), or the probability of the second of two classes of shape (n,).
@@ -195,13 +195,14 @@ def score_decomposition(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.evaluation import score_decomposition
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=1000)
     >>> y = x + rng.normal(size=1000)
-    >>> good = score_decomposition(y, (x, np.ones(1000)), random_state=0)
-    >>> biased = score_decomposition(y, (x + 0.5, np.ones(1000)), random_state=0)
-    >>> flat = score_decomposition(y, (np.zeros(1000), np.full(1000, 2**0.5)), random_state=0)
+    >>> good = score_decomposition(y, Normal(x, np.ones(1000)), random_state=0)
+    >>> biased = score_decomposition(y, Normal(x + 0.5, np.ones(1000)), random_state=0)
+    >>> flat = score_decomposition(y, Normal(np.zeros(1000), np.full(1000, 2**0.5)), random_state=0)
     >>> for each in (good, biased, flat):
     ...     print(f"{each.miscalibration:.3f} {each.miscalibration_limit:.3f} {each.discrimination:.3f}")
     0.028 0.028 0.269

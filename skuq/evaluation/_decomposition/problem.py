@@ -21,6 +21,7 @@ from skuq._validation import (
     check_probabilities,
 )
 from skuq.distributions import Distribution
+from skuq.distributions._convert import is_array
 from skuq.evaluation._resampling import Rows, RowsOfClasses, draw_targets, repeated_rows
 from skuq.metrics._internal import (
     DEFAULT_LEVELS,
@@ -31,7 +32,6 @@ from skuq.metrics._internal import (
     ThresholdSections,
     crps_levels,
     finite_mean,
-    is_bounds,
     level_grid,
 )
 
@@ -134,7 +134,7 @@ class Problem:
 def make_problem(
     y_true: ArrayLike, y_pred: Any, request: Request, sample_weight: ArrayLike | None
 ) -> Problem:
-    if request.score in PROBABILITY_SCORES and is_bounds(y_pred):
+    if request.score in PROBABILITY_SCORES and is_array(y_pred):
         return _of_classes(y_true, y_pred, request, sample_weight)
     rows = Rows(y_true, sample_weight)
     if request.score in PROBABILITY_SCORES:
@@ -148,12 +148,7 @@ def make_problem(
 
 def _of_quantiles(rows: Rows, y_pred: Any, request: Request) -> Problem:
     levels, share = _levels(request)
-    if is_bounds(y_pred):
-        if request.score != "pinball" or levels.size > 1:
-            raise TypeError(
-                "`y_pred` must be a Distribution unless `score` is 'pinball' with one level, got an array. "
-                "For quantiles at several levels, pass `skuq.distributions.Quantiles`."
-            )
+    if request.score == "pinball" and levels.size == 1 and _is_point(y_pred):
         quantiles, dist = _points(y_pred, rows)[np.newaxis], None
     else:
         dist = rows.of(y_pred)
@@ -172,7 +167,7 @@ def _levels(request: Request) -> tuple[FloatArray, FloatArray]:
 
 
 def _of_means(rows: Rows, y_pred: Any) -> Problem:
-    if is_bounds(y_pred):
+    if _is_point(y_pred):
         mean, dist = _points(y_pred, rows), None
     else:
         dist = rows.of(y_pred)
@@ -182,14 +177,15 @@ def _of_means(rows: Rows, y_pred: Any) -> Problem:
     return Problem(rows, sections, dist, unit, unit, power=2)
 
 
+def _is_point(y_pred: Any) -> bool:
+    """Return whether the forecast is one number per row, such as a mean."""
+    return is_array(y_pred) and as_array(y_pred, "y_pred").ndim == 1
+
+
 def _points(y_pred: Any, rows: Rows) -> FloatArray:
-    points = as_float_array(y_pred, "y_pred")
+    points = check_finite(as_float_array(y_pred, "y_pred"), "y_pred")
     if points.shape != (rows.given,):
-        raise ValueError(
-            f"`y_pred` must be a Distribution or points of shape ({rows.given},), got an array of shape "
-            f"{points.shape}."
-        )
-    check_finite(points, "y_pred")
+        raise ValueError(f"`y_pred` must have {rows.given} rows, one per sample, got {points.shape}.")
     return points if rows.keep is None else points[rows.keep]
 
 

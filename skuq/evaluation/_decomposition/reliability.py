@@ -18,9 +18,10 @@ from skuq._validation import (
     check_random_state,
     check_single_coverage,
 )
+from skuq.distributions._convert import is_array
 from skuq.evaluation._decomposition.problem import Problem, Request, make_problem
 from skuq.evaluation._resampling import Rows, RowsOfClasses, bootstrap_weights
-from skuq.metrics._internal import ClassSections, Sections, check_class, is_bounds
+from skuq.metrics._internal import ClassSections, Sections, check_class
 
 BANDS = ("consistency", "confidence", None)
 
@@ -50,7 +51,7 @@ def quantile_reliability_curve(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n,)
+    y_pred : Distribution, frozen scipy distribution, or array-like of shape (n,)
         Forecast of every target. An array holds quantiles at `levels`. A consistency band cannot be computed
         for an array.
     levels : float, default=0.5
@@ -101,11 +102,12 @@ def quantile_reliability_curve(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.evaluation import quantile_reliability_curve
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(0, 3, size=2000)
     >>> y = x * rng.normal(size=2000)
-    >>> constant = (np.zeros(2000), np.sqrt(3) * (0.8 + 0.1 * x))  # the noise grows faster with x
+    >>> constant = Normal(np.zeros(2000), np.sqrt(3) * (0.8 + 0.1 * x))  # the noise grows faster with x
     >>> curve = quantile_reliability_curve(y, constant, levels=0.9, random_state=0)
     >>> curve.drop(columns="n").iloc[[200, 1000, 1800]].round(1)
           forecast  recalibrated  consistency_low  consistency_high
@@ -147,7 +149,7 @@ def probability_reliability_curve(
     ----------
     y_true : array-like of shape (n,)
         Observed targets. Numbers if `y_pred` is a Distribution, otherwise class labels.
-    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like
+    y_pred : Distribution, frozen scipy distribution, or array-like
         Forecast of every target. An array holds class probabilities of shape (n, K), or the probability of
         the second of two classes of shape (n,).
     threshold : float, default=None
@@ -208,7 +210,7 @@ def probability_reliability_curve(
     4       0.5          1.00  1.0
     5       0.9          1.00  1.0
     """
-    if is_bounds(y_pred):
+    if is_array(y_pred):
         if threshold is not None:
             raise ValueError("`threshold` must be None if `y_pred` is an array, got a threshold.")
         problem = _problem_of_class(y_true, y_pred, labels, of_class, sample_weight)

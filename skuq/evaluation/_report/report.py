@@ -21,6 +21,7 @@ from skuq._validation import (
     check_single_coverage,
 )
 from skuq.distributions import Distribution
+from skuq.distributions._convert import as_forecast, is_array
 from skuq.distributions._unreachable_levels import warn_of_unreachable_level
 from skuq.evaluation._report.crps_parts import COLUMNS, CRPSParts
 from skuq.evaluation._report.records import assemble, record
@@ -30,6 +31,7 @@ from skuq.evaluation._resampling import (
     Evaluation,
     Rows,
     RowsOfClasses,
+    argument_name,
     bootstrap,
     draw_targets,
     fast_generator,
@@ -43,9 +45,7 @@ from skuq.metrics._internal import (
     MetricSpec,
     all_specs,
     check_class_forecast,
-    check_interval_bounds,
     check_options,
-    is_bounds,
     kind_of,
     require_spec,
     warn_of_small_report,
@@ -115,7 +115,7 @@ def uncertainty_report(
     ----------
     y_true : array-like of shape (n,)
         Observed targets. Numbers or class labels. Use rows on which no model was trained.
-    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+    y_pred : Distribution, frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target, or a mapping from names to the forecasts of several models. For bounds, the
         report contains only the metrics of intervals. Forecasts of classes are class probabilities of shape
         (n, K), or prediction sets as a boolean array.
@@ -187,11 +187,12 @@ def uncertainty_report(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.evaluation import uncertainty_report
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=1000)
     >>> y = x + rng.normal(size=1000)
-    >>> dist = (x, np.full(1000, 0.7))
+    >>> dist = Normal(x, np.full(1000, 0.7))
     >>> report = uncertainty_report(y, dist, metrics=["picp", "crps"], random_state=0)
     >>> print(report.loc["picp", "reading"])
     overconfident: the 90 % intervals contain 73 % of the targets
@@ -222,8 +223,11 @@ def uncertainty_report(
         spec.abbreviation: seed_of(settings.get(spec.abbreviation, {}), rng) for spec in chosen if spec.random
     }
     tables, headlines = {}, {}
-    for name, prediction in models.items():
-        rows, forecast = _by_uncertainty(unsorted, prediction, chosen)
+    forecasts = {
+        name: unsorted.of(each, argument_name(y_pred, name), as_forecast) for name, each in models.items()
+    }
+    for name, checked in forecasts.items():
+        rows, forecast = _by_uncertainty(unsorted, checked, chosen)
         if isinstance(forecast, Distribution):
             warn_of_unreachable_level(forecast._unreachable_level(np.asarray(nominal), "coverage"))
         with warnings.catch_warnings():
@@ -262,9 +266,10 @@ def _rows(
 ) -> Rows:
     """Return the checked rows.
 
-    Labels, sets or more than two columns mean that the task is a classification.
+    Labels, sets, targets that are not numbers, or more than two columns of numbers in [0, 1] mean that the
+    task is a classification.
     """
-    arrays = [as_array(forecast, "y_pred") for forecast in models.values() if is_bounds(forecast)]
+    arrays = [as_array(forecast, "y_pred") for forecast in models.values() if is_array(forecast)]
     tables = [each for each in arrays if each.ndim == 2]
     if labels is not None and not tables:
         raise ValueError(
@@ -272,7 +277,7 @@ def _rows(
             f"{type(next(iter(models.values()))).__name__}."
         )
     for each in tables:
-        if labels is not None or each.dtype == np.bool_ or each.shape[1] != 2:
+        if labels is not None or each.dtype == np.bool_ or _are_many_classes(y_true, each):
             n_classes = check_class_forecast(each).shape[1]
             return RowsOfClasses(y_true, labels, n_classes, sample_weight)
     if any(_are_two_classes(y_true, each) for each in tables):
@@ -281,6 +286,17 @@ def _rows(
             "intervals. Pass `labels=estimator.classes_`."
         )
     return Rows(y_true, sample_weight)
+
+
+def _are_many_classes(y_true: ArrayLike, table: np.ndarray) -> bool:
+    y, k = np.ravel(np.asarray(y_true)), table.shape[1]
+    if k == 2 or not table.size:
+        return False
+    if kind_of(y) in ("texts", "truth values"):
+        return True
+    # Samples in [0, 1] have continuous targets, so there are more different targets than columns.
+    may_be_shares = table.dtype.kind in "fiu" and table.min() >= 0 and table.max() <= 1
+    return bool(may_be_shares and len(pd.unique(y)) <= k)
 
 
 def _are_two_classes(y_true: ArrayLike, table: np.ndarray) -> bool:
@@ -378,14 +394,11 @@ def _values(
     return entries
 
 
-def _by_uncertainty(rows: Rows, prediction: Any, chosen: Sequence[MetricSpec]) -> tuple[Rows, Any]:
+def _by_uncertainty(rows: Rows, forecast: Any, chosen: Sequence[MetricSpec]) -> tuple[Rows, Any]:
     """Sort the rows and the forecast by standard deviation.
 
     They stay unsorted if no metric bins the standard deviations.
     """
-    if isinstance(rows, RowsOfClasses):
-        return rows, rows.of(prediction)
-    forecast = rows.of(check_interval_bounds(prediction) if is_bounds(prediction) else prediction)
     in_bins = any(spec.needs == "moments" and spec.fast.of_weights is not None for spec in chosen)
     if in_bins and isinstance(forecast, Distribution):
         try:
@@ -393,8 +406,8 @@ def _by_uncertainty(rows: Rows, prediction: Any, chosen: Sequence[MetricSpec]) -
         # Some distributions have no standard deviation, for example the Cauchy distribution.
         except ValueError:
             return rows, forecast
-        rows = rows.ordered_by(std)
-        forecast = rows.of(prediction)
+        order = np.argsort(std, kind="stable")
+        rows, forecast = rows.take(order), forecast[order]
     return rows, forecast
 
 

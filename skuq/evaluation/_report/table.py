@@ -38,8 +38,9 @@ class UncertaintyReport(pd.DataFrame):
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.evaluation import uncertainty_report
-    >>> y, dist = [-0.5, 0.5] * 27 + [-3.0, 3.0] * 3, ([0.0] * 60, [1.0] * 60)
+    >>> y, dist = [-0.5, 0.5] * 27 + [-3.0, 3.0] * 3, Normal([0.0] * 60, [1.0] * 60)
     >>> report = uncertainty_report(y, dist, metrics=["picp"], n_resamples=0, n_draws=0)
     >>> print(report)
     Uncertainty report, 60 rows

@@ -12,7 +12,7 @@ import pandas as pd
 
 from skuq._typing import FloatArray
 from skuq._validation import check_integer
-from skuq.distributions import Quantiles
+from skuq.distributions import Normal, Quantiles
 from skuq.integrations.dask._partitions import check_dask, partitions_of
 from skuq.monitoring import MetricAccumulator
 
@@ -148,7 +148,7 @@ def _forecast(part: Any, y_pred: Forecast) -> Any:
     if isinstance(y_pred, Mapping):
         levels = sorted(y_pred)
         return Quantiles(levels, np.column_stack([_column(part, y_pred[level]) for level in levels]))
-    return tuple(_column(part, name) for name in y_pred)
+    return Normal(*(_column(part, name) for name in y_pred))
 
 
 def _column(part: Any, name: Column) -> FloatArray:

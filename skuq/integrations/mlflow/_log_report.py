@@ -44,9 +44,10 @@ def log_report(report: UncertaintyReport, *, figures: Mapping[str, Any] | None =
     Examples
     --------
     >>> import mlflow
+    >>> from skuq.distributions import Normal
     >>> from skuq.integrations.mlflow import log_report
     >>> from skuq.evaluation import uncertainty_report
-    >>> y, dist = [0.5, -0.2, 1.1], ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
+    >>> y, dist = [0.5, -0.2, 1.1], Normal([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
     >>> report = uncertainty_report(y, dist, metrics=["picp", "crps"], n_resamples=0, n_draws=0)
     >>> with mlflow.start_run():  # doctest: +SKIP
     ...     log_report(report)

@@ -114,7 +114,7 @@ def crps_miscalibration_error(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -160,13 +160,14 @@ def crps_miscalibration_error(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import crps_miscalibration_error
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=1000)
     >>> y = x + rng.normal(size=1000)
     >>> forecasts = {"true": (x, 1.0), "biased": (x + 0.5, 1.0), "marginal": (0.0, 2**0.5)}
     >>> for name, (loc, scale) in forecasts.items():
-    ...     dist = (np.broadcast_to(loc, 1000), np.full(1000, scale))
+    ...     dist = Normal(np.broadcast_to(loc, 1000), np.full(1000, scale))
     ...     print(name, round(crps_miscalibration_error(y, dist), 3))
     true 0.028
     biased 0.097
@@ -208,7 +209,7 @@ def crps_discrimination_score(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -246,13 +247,14 @@ def crps_discrimination_score(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import crps_discrimination_score
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=1000)
     >>> y = x + rng.normal(size=1000)
     >>> forecasts = {"true": (x, 1.0), "biased": (x + 0.5, 1.0), "marginal": (0.0, 2**0.5)}
     >>> for name, (loc, scale) in forecasts.items():
-    ...     dist = (np.broadcast_to(loc, 1000), np.full(1000, scale))
+    ...     dist = Normal(np.broadcast_to(loc, 1000), np.full(1000, scale))
     ...     print(name, round(crps_discrimination_score(y, dist), 3))
     true 0.269
     biased 0.269
@@ -294,7 +296,7 @@ def crps_uncertainty(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target. The forecast does not change the result.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -325,8 +327,9 @@ def crps_uncertainty(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import crps_uncertainty
-    >>> dist = ([1.0, 2.0, 2.0, 5.0], [1.0, 1.0, 1.0, 1.0])
+    >>> dist = Normal([1.0, 2.0, 2.0, 5.0], [1.0, 1.0, 1.0, 1.0])
     >>> round(crps_uncertainty([1.0, 2.0, 3.0, 6.0], dist, levels=100), 6)
     1.0
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,15 +11,13 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._units import standard_deviation
 from skuq._validation import (
     as_float_array,
-    check_bounds,
     check_finite,
     check_option,
     check_rows,
-    check_sample_weight,
     check_single_coverage,
-    check_target,
 )
-from skuq.metrics._inputs import check_forecast, finite_mean, finite_std
+from skuq.distributions import Distribution
+from skuq.metrics._inputs import check_forecast_or_bounds, finite_mean, finite_std
 
 ZERO_BANDS = ("keep", "min")
 
@@ -53,36 +52,28 @@ def read_bands(
     point: ArrayLike | None,
     sample_weight: ArrayLike | None,
 ) -> Bands:
-    bands = check_bands(bands)
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    if isinstance(bands, float):
-        bounds = dist.interval(bands)
-        center = _point_of_rows(point, y_true, sample_weight, default=dist.median)
+    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    if isinstance(forecast, Distribution):
+        bands = check_bands(bands)
+        middle = forecast.median if isinstance(bands, float) else partial(finite_mean, forecast)
+        bounds = forecast.interval(bands) if isinstance(bands, float) else None
+    elif bands in ("std", "constant"):
+        bounds = check_finite(forecast, "y_pred")
+        middle = partial(_middle_of, bounds)
+    else:
+        raise ValueError(f"`bands` must be omitted or 'constant' if `y_pred` holds bounds, got {bands!r}.")
+    center = _point_of_rows(point, y_true, sample_weight, default=middle)
+    if bands == "constant":
+        band = np.ones_like(y)
+    elif bounds is None:
+        band = finite_std(forecast)  # type: ignore[arg-type]  # Only a distribution has no bounds.
+    else:
         return _between(y, bounds, center, weight)
-    center = _point_of_rows(point, y_true, sample_weight, default=lambda: finite_mean(dist))
-    band = np.ones_like(y) if bands == "constant" else finite_std(dist)
     return Bands(y - center, band, band, weight, y)
 
 
-def read_bounds(
-    y_true: ArrayLike,
-    y_pred: Any,
-    bands: str | float,
-    point: ArrayLike | None,
-    sample_weight: ArrayLike | None,
-) -> Bands:
-    if bands not in ("std", "constant"):
-        raise ValueError(f"`bands` must be omitted or 'constant' if `y_pred` holds bounds, got {bands!r}.")
-    bounds = check_finite(check_bounds(y_pred), "y_pred")
-    n = bounds.shape[0]
-    y, weight = check_target(y_true, n=n), check_sample_weight(sample_weight, n)
-    keep = np.ones(n, dtype=bool) if weight is None else weight > 0
-    y, bounds, weight = y[keep], bounds[keep], None if weight is None else weight[keep]
-    center = _point_of_rows(point, y_true, sample_weight, default=lambda: bounds.mean(axis=1))
-    if bands == "constant":
-        band = np.ones_like(y)
-        return Bands(y - center, band, band, weight, y)
-    return _between(y, bounds, center, weight)
+def _middle_of(bounds: FloatArray) -> FloatArray:
+    return np.asarray(bounds.mean(axis=1))
 
 
 def replace_zero_bands(bands: Bands, zero_band: str) -> Bands:

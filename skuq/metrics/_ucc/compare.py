@@ -37,9 +37,11 @@ class CharacteristicsComparison:
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import compare_characteristics_curves, uncertainty_characteristics_curve
     >>> first, second = (
-    ...     uncertainty_characteristics_curve([1.0, -2.0], ([0.0, 0.0], scale)) for scale in ([1, 2], [2, 1])
+    ...     uncertainty_characteristics_curve([1.0, -2.0], Normal([0.0, 0.0], scale))
+    ...     for scale in ([1, 2], [2, 1])
     ... )
     >>> compare_characteristics_curves({"first": first, "second": second}).models["best_share"].to_dict()
     {'first': 0.5, 'second': 0.5}
@@ -82,9 +84,10 @@ def compare_characteristics_curves(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import compare_characteristics_curves, uncertainty_characteristics_curve
-    >>> y, zero = [1.0, -4.0, 0.5], [0.0, 0.0, 0.0]
-    >>> forecasts = {"model": (zero, [1.0, 2.0, 3.0]), "constant": (zero, [1.0, 1.0, 1.0])}
+    >>> y = [1.0, -4.0, 0.5]
+    >>> forecasts = {"model": Normal(0.0, [1.0, 2.0, 3.0]), "constant": Normal(0.0, [1.0, 1.0, 1.0])}
     >>> curves = {name: uncertainty_characteristics_curve(y, dist) for name, dist in forecasts.items()}
     >>> comparison = compare_characteristics_curves(curves)
     >>> comparison.models[["area", "best_share"]].round(2)

@@ -18,9 +18,8 @@ from skuq._validation import (
     check_option,
     check_rows,
 )
-from skuq.metrics._inputs import is_bounds
 from skuq.metrics._ucc.area import RULES, Range, area, check_range
-from skuq.metrics._ucc.bands import Bands, read_bands, read_bounds, replace_zero_bands
+from skuq.metrics._ucc.bands import read_bands, replace_zero_bands
 from skuq.metrics._ucc.kernels import SIDES, Path, bias_path, scale_path
 
 WIDTH_AXES = ("bandwidth", "excess")
@@ -47,8 +46,9 @@ class OperatingPoint:
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import uncertainty_characteristics_curve
-    >>> curve = uncertainty_characteristics_curve([1.0, -3.0], ([0.0, 0.0], [1.0, 2.0]))
+    >>> curve = uncertainty_characteristics_curve([1.0, -3.0], Normal([0.0, 0.0], [1.0, 2.0]))
     >>> curve.at(1.0)
     OperatingPoint(parameter=1.0, bandwidth=1.5, miss_rate=0.5, excess=0.0, deficit=0.5)
     """
@@ -83,8 +83,9 @@ class UncertaintyCharacteristicsCurve:
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import uncertainty_characteristics_curve
-    >>> curve = uncertainty_characteristics_curve([1.0, -3.0], ([0.0, 0.0], [1.0, 2.0]))
+    >>> curve = uncertainty_characteristics_curve([1.0, -3.0], Normal([0.0, 0.0], [1.0, 2.0]))
     >>> curve
     UncertaintyCharacteristicsCurve(vary='scale', 3 corners)
     >>> curve.bandwidth, curve.miss_rate
@@ -300,7 +301,7 @@ def uncertainty_characteristics_curve(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+    y_pred : Distribution, frozen scipy distribution, or array-like of shape (n, 2)
         Forecast of every target. An array holds finite lower and upper bounds.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -355,9 +356,10 @@ def uncertainty_characteristics_curve(
 
     Examples
     --------
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import uncertainty_characteristics_curve
     >>> y = [1.0, -3.0, 0.5]
-    >>> curve = uncertainty_characteristics_curve(y, ([0.0, 0.0, 0.0], [1.0, 2.0, 3.0]))
+    >>> curve = uncertainty_characteristics_curve(y, Normal([0.0, 0.0, 0.0], [1.0, 2.0, 3.0]))
     >>> curve.parameter.round(3), curve.miss_rate.round(3)
     (array([0. , 0.167, 1. , 1.5 ]), array([1. , 0.667, 0.333, 0. ]))
     >>> round(curve.area(), 4), round(curve.operating_point(miss_rate=0.4).bandwidth, 4)
@@ -368,9 +370,7 @@ def uncertainty_characteristics_curve(
     """
     check_option(vary, "vary", VARY)
     check_option(side, "side", SIDES)
-    read = read_bounds if is_bounds(y_pred) else read_bands
-    found: Bands = read(y_true, y_pred, bands, point, sample_weight)
-    found = replace_zero_bands(found, zero_band)
+    found = replace_zero_bands(read_bands(y_true, y_pred, bands, point, sample_weight), zero_band)
     trace = scale_path if vary == "scale" else bias_path
     path: Path = trace(found.error, found.lower, found.upper, found.weight, side)
     return UncertaintyCharacteristicsCurve(

@@ -158,7 +158,7 @@ def auucc_loss(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target. Mean and standard deviation must be finite. For bounds with point
         predictions, use ``uncertainty_characteristics_curve(...).area()``.
     sample_weight : array-like of shape (n,), default=None
@@ -214,13 +214,14 @@ def auucc_loss(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import auucc_loss
-    >>> auucc_loss([1.0, -3.0], ([0.0, 0.0], [1.0, 2.0]))
+    >>> auucc_loss([1.0, -3.0], Normal([0.0, 0.0], [1.0, 2.0]))
     1.875
     >>> rng = np.random.default_rng(0)
     >>> sigma = np.exp(rng.normal(size=20_000))
     >>> y = sigma * rng.normal(size=20_000)
-    >>> truth, wrong = (0 * sigma, sigma), (0 * sigma, np.sqrt(sigma))
+    >>> truth, wrong = Normal(0 * sigma, sigma), Normal(0 * sigma, np.sqrt(sigma))
     >>> [round(auucc_loss(y, dist), 2) for dist in (truth, wrong)]
     [1.32, 1.03]
     >>> [round(auucc_loss(y, dist, x_axis="excess", y_axis="deficit"), 2) for dist in (truth, wrong)]
@@ -300,7 +301,7 @@ def auucc_gain_score(
     ----------
     y_true : array-like of shape (n,)
         Observed targets.
-    y_pred : Distribution, tuple (loc, scale) or frozen scipy distribution
+    y_pred : Distribution or frozen scipy distribution
         Forecast of every target. Mean and standard deviation must be finite.
     sample_weight : array-like of shape (n,), default=None
         Number of repetitions of each row.
@@ -338,11 +339,12 @@ def auucc_gain_score(
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.metrics import auucc_gain_score, crps_loss
     >>> rng = np.random.default_rng(0)
     >>> sigma = np.exp(rng.normal(size=20_000))
     >>> y = sigma * rng.normal(size=20_000)
-    >>> truth, wrong = (0 * sigma, sigma), (0 * sigma, np.sqrt(sigma))
+    >>> truth, wrong = Normal(0 * sigma, sigma), Normal(0 * sigma, np.sqrt(sigma))
     >>> [round(auucc_gain_score(y, dist), 2) for dist in (truth, wrong)]
     [0.0, 0.22]
     >>> crps_loss(y, truth) < crps_loss(y, wrong)

@@ -18,8 +18,9 @@ from skuq._validation import (
     check_probabilities,
     check_single_coverage,
 )
+from skuq.distributions import Distribution
 from skuq.metrics._average_calibration import CalibrationCurve
-from skuq.metrics._internal import MetricFunction, has_no_rows, is_bounds, level_grid
+from skuq.metrics._internal import MetricFunction, has_no_rows, level_grid
 from skuq.metrics._ucc.curve import UncertaintyCharacteristicsCurve
 from skuq.monitoring._accumulator.arguments import (
     CURVES,
@@ -123,11 +124,12 @@ class MetricAccumulator(BaseAccumulator):
     Examples
     --------
     >>> import numpy as np
+    >>> from skuq.distributions import Normal
     >>> from skuq.monitoring import MetricAccumulator
     >>> def block(seed):
     ...     rng = np.random.default_rng(seed)
     ...     scale = rng.uniform(1, 3, size=5000)
-    ...     return rng.normal(scale=scale), (np.zeros(5000), scale)
+    ...     return rng.normal(scale=scale), Normal(np.zeros(5000), scale)
     >>> monday, tuesday = (MetricAccumulator("crps", "picp", "ence") for _ in range(2))
     >>> monday.update(*block(0))
     MetricAccumulator('crps', 'picp', 'ence', 5000 rows)
@@ -182,7 +184,7 @@ class MetricAccumulator(BaseAccumulator):
         ----------
         y : array-like of shape (n,)
             Observed targets. A block without rows has no effect, like a block whose weights are all 0.
-        y_pred : Distribution, tuple (loc, scale), frozen scipy distribution, or array-like of shape (n, 2)
+        y_pred : Distribution, frozen scipy distribution, or array-like of shape (n, 2)
             Forecast of every target. An array holds lower and upper bounds. In this case, all metrics must be
             metrics of intervals, and `curves` must be empty.
         sample_weight : array-like of shape (n,), default=None
@@ -201,10 +203,10 @@ class MetricAccumulator(BaseAccumulator):
         """
         only_intervals = all(spec.needs == "interval" for spec in self._specs.values())
         takes_bounds = only_intervals and not self._arguments["curves"]
-        if (takes_bounds or not is_bounds(y_pred)) and has_no_rows(y, y_pred, sample_weight):
+        if has_no_rows(y, y_pred, sample_weight, takes_bounds=takes_bounds):
             return self
         block = Block.checked(y, y_pred, sample_weight, takes_bounds=takes_bounds)
-        if is_bounds(block.forecast):
+        if not isinstance(block.forecast, Distribution):
             # An array of bounds has a fixed nominal coverage, so metrics with another coverage raise an
             # error.
             for options in self._options.values():

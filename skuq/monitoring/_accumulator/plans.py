@@ -90,7 +90,7 @@ def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Pl
 
 def _check_reference(spec: MetricSpec, options: Mapping[str, Any]) -> None:
     reference = options.get("reference") if "reference" in spec.one_of else None
-    rows = 1 if reference is None else len(as_distribution(reference))
+    rows = 1 if reference is None else len(as_distribution(reference, "reference"))
     if rows != 1:
         raise ValueError(
             f"`options` of {spec.abbreviation!r} must contain a `reference` with one row, got {rows} rows. "

@@ -70,18 +70,22 @@ def test_probabilities_have_the_parts_of_model_diagnostics(score, expected):
 
 
 def test_quantiles_of_normals():
-    parts = score_decomposition(Y, (MEAN, STD), score="pinball", levels=[0.1, 0.5, 0.9], **CONSTANT).parts
+    parts = score_decomposition(
+        Y, Normal(MEAN, STD), score="pinball", levels=[0.1, 0.5, 0.9], **CONSTANT
+    ).parts
     expected = [[0.31875, 0.2875, 0.35], [0.28125, 0.625, 1], [0.2136530, 0.275, 0.35]]
     assert_allclose(parts[["miscalibration", "discrimination", "uncertainty"]], expected, atol=1e-7)
     assert_allclose(parts["share"], 1 / 3)
 
 
 def test_crps_by_quantile():
-    parts = score_decomposition(Y, (MEAN, STD), levels=99, **CONSTANT)
+    parts = score_decomposition(Y, Normal(MEAN, STD), levels=99, **CONSTANT)
     assert_allclose(numbers(parts)[:3], [0.58151, 0.94761, 1.31257], atol=5e-6)
     centers = (np.arange(99) + 0.5) / 99
     assert_allclose(
-        numbers(score_decomposition(Y, (MEAN, STD), levels=centers, **CONSTANT)), numbers(parts), rtol=1e-12
+        numbers(score_decomposition(Y, Normal(MEAN, STD), levels=centers, **CONSTANT)),
+        numbers(parts),
+        rtol=1e-12,
     )
 
 
@@ -91,11 +95,11 @@ def test_crps_by_threshold():
     cells = [np.linspace(low, high, 4001) for low, high in pairwise(edges)]
     grid = np.concatenate([(each[1:] + each[:-1]) / 2 for each in cells])
     width = np.concatenate([np.diff(each) for each in cells])
-    parts = score_decomposition(Y, (MEAN, STD), score="brier", threshold=grid, **CONSTANT).parts
+    parts = score_decomposition(Y, Normal(MEAN, STD), score="brier", threshold=grid, **CONSTANT).parts
     found = width @ parts[["miscalibration", "discrimination", "uncertainty", "score"]].to_numpy()
     assert_allclose(found, [0.56082948, 0.92708333, 1.3125, 0.94624615], atol=1e-7)
-    assert found[3] == pytest.approx(crps_loss(Y, (MEAN, STD)), abs=2e-7)
-    given = score_decomposition(Y, (MEAN, STD), method="threshold", threshold=grid, **CONSTANT)
+    assert found[3] == pytest.approx(crps_loss(Y, Normal(MEAN, STD)), abs=2e-7)
+    given = score_decomposition(Y, Normal(MEAN, STD), method="threshold", threshold=grid, **CONSTANT)
     assert_allclose(numbers(given), found, atol=1e-3)  # the trapezoid rule errs at the targets
 
 
@@ -127,7 +131,7 @@ REQUESTS = [
 def test_parts_sum_to_the_score_and_are_not_negative(options):
     for seed in range(60):  # Each combination of ties, weights and constants.
         y, loc, scale, weight = random_forecast(seed)
-        parts = score_decomposition(y, (loc, scale), sample_weight=weight, **options, **CONSTANT)
+        parts = score_decomposition(y, Normal(loc, scale), sample_weight=weight, **options, **CONSTANT)
         total = parts.miscalibration - parts.discrimination + parts.uncertainty
         assert total == pytest.approx(parts.score, rel=1e-10, abs=1e-10)
         assert min(numbers(parts)) >= -1e-12
@@ -139,8 +143,8 @@ def test_parts_sum_to_the_score_and_are_not_negative(options):
 @pytest.mark.parametrize("options", REQUESTS, ids=str)
 def test_a_weight_is_a_number_of_rows(options):
     rows = np.repeat(np.arange(8), WEIGHT.astype(int))
-    weighted = score_decomposition(Y, (MEAN, STD), sample_weight=WEIGHT, random_state=0, **options)
-    repeated = score_decomposition(Y[rows], (MEAN[rows], STD[rows]), random_state=0, **options)
+    weighted = score_decomposition(Y, Normal(MEAN, STD), sample_weight=WEIGHT, random_state=0, **options)
+    repeated = score_decomposition(Y[rows], Normal(MEAN[rows], STD[rows]), random_state=0, **options)
     assert_allclose(numbers(weighted), numbers(repeated), rtol=1e-10)
     assert weighted.miscalibration_limit == pytest.approx(repeated.miscalibration_limit, rel=1e-10)
     assert weighted.p_value == repeated.p_value
@@ -188,8 +192,8 @@ def test_the_thresholds_of_a_transformed_target_are_the_transformed_thresholds()
 @pytest.mark.parametrize("unit", [1e-150, 1e150])
 def test_units_of_the_target(unit):
     for options, power in (({}, 1), ({"score": "squared_error"}, 2), ({"method": "threshold"}, 1)):
-        plain = score_decomposition(Y, (MEAN, STD), random_state=0, **options)
-        scaled = score_decomposition(unit * Y, (unit * MEAN, unit * STD), random_state=0, **options)
+        plain = score_decomposition(Y, Normal(MEAN, STD), random_state=0, **options)
+        scaled = score_decomposition(unit * Y, Normal(unit * MEAN, unit * STD), random_state=0, **options)
         factor = unit**power
         assert_allclose(numbers(scaled), np.array(numbers(plain)) * factor, rtol=1e-6, atol=1e-13 * factor)
         assert scaled.miscalibration_limit == pytest.approx(plain.miscalibration_limit * factor, rel=1e-6)
@@ -197,10 +201,10 @@ def test_units_of_the_target(unit):
 
 def test_parts_that_are_zero():
     for options in REQUESTS:  # a constant forecast
-        parts = score_decomposition(Y, (np.full(8, 4.0), np.full(8, 2.0)), **options, **CONSTANT)
+        parts = score_decomposition(Y, Normal(np.full(8, 4.0), np.full(8, 2.0)), **options, **CONSTANT)
         assert parts.discrimination == pytest.approx(0, abs=1e-12)
-    constant_target = score_decomposition(np.full(5, 2.0), (np.arange(5.0), np.ones(5)), random_state=0)
-    one_row = score_decomposition([1.0], ([2.0], [1.0]), random_state=0)
+    constant_target = score_decomposition(np.full(5, 2.0), Normal(np.arange(5.0), np.ones(5)), random_state=0)
+    one_row = score_decomposition([1.0], Normal([2.0], [1.0]), random_state=0)
     for parts in (constant_target, one_row):
         assert_allclose(numbers(parts), [parts.score, 0, 0, parts.score], atol=1e-12)
     right = score_decomposition(Y, Empirical(Y[:, np.newaxis]), levels=9, **CONSTANT)
@@ -209,17 +213,18 @@ def test_parts_that_are_zero():
     assert huge.score == huge.miscalibration == huge.uncertainty == math.inf
     assert score_decomposition(1e200 * Y, 1e200 * Y, score="squared_error").miscalibration == 0
     table = compare_score_decompositions(
-        Y, (MEAN, STD), (MEAN, STD), sample_weight=WEIGHT, n_resamples=20, random_state=0
+        Y, Normal(MEAN, STD), Normal(MEAN, STD), sample_weight=WEIGHT, n_resamples=20, random_state=0
     )
     assert (table[["difference", "low", "high", "standard_error"]] == 0).all(axis=None)
 
 
 def test_limits_are_reproducible_and_exist_for_fractional_weights():
     first, second, other = (
-        score_decomposition(Y, (MEAN, STD), random_state=seed).miscalibration_limit for seed in (0, 0, 1)
+        score_decomposition(Y, Normal(MEAN, STD), random_state=seed).miscalibration_limit
+        for seed in (0, 0, 1)
     )
     assert first == second != other
-    parts = score_decomposition(Y, (MEAN, STD), sample_weight=WEIGHT + 0.5, random_state=0)
+    parts = score_decomposition(Y, Normal(MEAN, STD), sample_weight=WEIGHT + 0.5, random_state=0)
     assert 0 < parts.miscalibration_limit < parts.score * 2
 
 
@@ -260,7 +265,7 @@ def test_half_the_standard_deviation_is_miscalibrated_and_the_right_one_is_not()
     rng = np.random.default_rng(0)
     x = rng.normal(size=500)
     y = x + rng.normal(size=500)
-    right, narrow = (score_decomposition(y, (x, np.full(500, s)), random_state=0) for s in (1.0, 0.5))
+    right, narrow = (score_decomposition(y, Normal(x, np.full(500, s)), random_state=0) for s in (1.0, 0.5))
     assert right.miscalibration < right.miscalibration_limit
     assert right.p_value > 0.05
     assert narrow.miscalibration > 2 * narrow.miscalibration_limit
@@ -275,7 +280,7 @@ def test_calibrated_forecasts_exceed_the_limit_in_five_percent():
         x = rng.normal(size=60)
         y = x + rng.normal(size=60)
         p_values.append(
-            score_decomposition(y, (x, np.ones(60)), levels=3, n_draws=99, random_state=seed).p_value
+            score_decomposition(y, Normal(x, np.ones(60)), levels=3, n_draws=99, random_state=seed).p_value
         )
     assert stats.kstest(p_values, "uniform").pvalue > 1e-3
     assert np.mean(np.array(p_values) <= 0.05) < 0.1
@@ -308,7 +313,7 @@ def test_differences_of_two_models():
     rng = np.random.default_rng(0)
     x, z = rng.normal(size=(2, 400))
     y = x + z + rng.normal(size=400)
-    biased, blind = (x + z + 0.8, np.ones(400)), (x, np.full(400, 2**0.5))
+    biased, blind = Normal(x + z + 0.8, 1.0), Normal(x, 2**0.5)
     table = compare_score_decompositions(y, biased, blind, levels=5, n_resamples=200, random_state=0)
     assert table.index.tolist() == ["score", "miscalibration", "discrimination"]
     for column, forecast in (("a", biased), ("b", blind)):
@@ -325,7 +330,7 @@ def test_compared_thresholds_and_classes():
     thresholds = np.linspace(-3, 12, 30)
     options = {"n_resamples": 20, "random_state": 0}
     table = compare_score_decompositions(
-        Y, (MEAN, STD), (MEAN + 2, STD), method="threshold", threshold=thresholds, **options
+        Y, Normal(MEAN, STD), Normal(MEAN + 2, STD), method="threshold", threshold=thresholds, **options
     )
     assert table.loc["score", "difference"] < 0
     proba = rng.random(100)

@@ -318,7 +318,7 @@ def test_a_gain_of_a_hundredth_of_a_percent_stands_beside_percents():
     rng = np.random.default_rng(0)
     scale = np.exp(0.4 * rng.normal(size=2000))
     y = scale * rng.normal(size=2000)
-    report = report_of(y, (0 * y, scale), metrics=["auucc_gain", "ence"], n_draws=20)
+    report = report_of(y, Normal(0 * y, scale), metrics=["auucc_gain", "ence"], n_draws=20)
     for line in report.to_text().splitlines()[4:6]:
         assert line.count(" %") == 5  # value, interval, mean, range and best
     assert "0.0" not in report.loc["ence", "reading"].partition(" to ")[2]
@@ -349,7 +349,7 @@ def test_a_row_is_written_in_one_way(values, bounds, in_percent, text):
 
 def test_weights_that_stand_for_too_many_rows_to_simulate():
     y = np.linspace(-1.0, 1.0, 30)
-    weight, forecast = np.full(30, 1e9), (0 * y, 0 * y + 1)
+    weight, forecast = np.full(30, 1e9), Normal(0 * y, 0 * y + 1)
     options = {"metrics": ["picp"], "n_resamples": 5, "sample_weight": weight}
     with pytest.raises(ValueError, match="n_draws=0"):
         report_of(y, forecast, n_draws=2, **options)
@@ -397,7 +397,7 @@ def test_few_rows_are_reported_with_one_warning():
 
 
 def test_a_metric_named_twice_is_reported_once(few_rows):
-    forecast = [0.0, 0.0], [1.0, 1.0]
+    forecast = Normal([0.0, 0.0], [1.0, 1.0])
     report = report_of([1.0, 2.0], {"a": forecast, "b": forecast}, metrics=["picp", "picp"], **QUICK)
     assert list(report.index) == [("picp", "a"), ("picp", "b")]
     assert "PICP" in str(report)
@@ -407,7 +407,7 @@ def test_rounding_makes_no_winner():
     rng = np.random.default_rng(0)
     y, scale = rng.normal(size=600), 0.5 + rng.random(600)
     sizes = {"a": 1.0, "b": 3.3, "c": 0.7}
-    models = {name: (0 * y, size * scale) for name, size in sizes.items()}
+    models = {name: Normal(0 * y, size * scale) for name, size in sizes.items()}
     text = report_of(y, models, metrics=["auucc_gain"], **QUICK).to_text()
     (line,) = (line for line in text.splitlines() if line.startswith("AUUCC gain "))
     assert "*" not in line

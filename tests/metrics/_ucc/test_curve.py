@@ -118,19 +118,25 @@ def test_weights_equal_repetition(bands, vary):
 
 
 def test_ties_are_one_corner_with_all_of_them_inside():
-    curve = uncertainty_characteristics_curve([1.0, -1.0, 2.0, 4.0], (np.zeros(4), [1.0, 1.0, 2.0, 1.0]))
+    curve = uncertainty_characteristics_curve(
+        [1.0, -1.0, 2.0, 4.0], Normal(np.zeros(4), [1.0, 1.0, 2.0, 1.0])
+    )
     np.testing.assert_array_equal(curve.parameter, [0, 1, 4])
     np.testing.assert_array_equal(curve.miss_rate, [1, 0.25, 0])
     # Targets on the prediction are inside from the start.
-    curve = uncertainty_characteristics_curve([0.0, 0.0, 3.0], (np.zeros(3), [0.0, 1.0, 1.0]))
+    curve = uncertainty_characteristics_curve([0.0, 0.0, 3.0], Normal(np.zeros(3), [0.0, 1.0, 1.0]))
     np.testing.assert_allclose(curve.miss_rate, [1 / 3, 0])
-    only = uncertainty_characteristics_curve([0.0, 0.0], (np.zeros(2), np.ones(2)))
+    only = uncertainty_characteristics_curve([0.0, 0.0], Normal(np.zeros(2), np.ones(2)))
     assert len(only) == 1
     assert only.area() == 0
 
 
 def test_bands_of_zero_are_never_reached():
-    y, dist, curve_at = [1.0, 1.0, 2.0], (np.zeros(3), [0.0, 1.0, 1.0]), uncertainty_characteristics_curve
+    y, dist, curve_at = (
+        [1.0, 1.0, 2.0],
+        Normal(np.zeros(3), [0.0, 1.0, 1.0]),
+        uncertainty_characteristics_curve,
+    )
     curve = curve_at(y, dist)
     np.testing.assert_allclose(curve.miss_rate, [1, 2 / 3, 1 / 3])
     assert curve.at(100.0).deficit == curve.deficit[-1] == pytest.approx(1 / 3)
@@ -139,7 +145,7 @@ def test_bands_of_zero_are_never_reached():
     assert curve.area(y_range=(0.5, 1)) == pytest.approx(2 / 3 * 1 + 2 / 3 * 2 / 3)
     with pytest.raises(ValueError, match=r"`miss_rate` must be at least 0\.333333, got 0\.1"):
         curve.operating_point(miss_rate=0.1)
-    ones, zeros = (np.zeros(3), np.ones(3)), (np.zeros(3), np.zeros(3))
+    ones, zeros = Normal(np.zeros(3), 1.0), Normal(np.zeros(3), 0.0)
     assert curve_at(y, dist, zero_band="min").area() == curve_at(y, ones).area()
     assert curve_at(y, dist, vary="bias").miss_rate[-1] == 0
     assert curve_at(y, zeros).area() == np.inf
@@ -241,7 +247,7 @@ def test_a_miss_rate_that_equals_a_limit_is_inside(n, weight, unit):
     """Rounding puts 1 - 19 / 20 above 0.05, and a sum of weights on either side."""
     y = unit * np.arange(1.0, n + 1)
     weights = None if weight is None else np.full(n, weight)
-    curve = uncertainty_characteristics_curve(y, (0 * y, 0 * y + unit), sample_weight=weights)
+    curve = uncertainty_characteristics_curve(y, Normal(0 * y, 0 * y + unit), sample_weight=weights)
     for i in range(1, 100):
         low, high = Fraction(i - 1, 100), Fraction(i, 100)
         assert curve.area(y_range=(0, i / 100)) == pytest.approx(unit * stairs(n, 0, high), abs=1e-9 * n)
@@ -278,7 +284,7 @@ def test_areas_do_not_depend_on_the_units_of_y(vary, side, unit):
 def test_a_deficit_that_equals_a_limit_is_inside(unit):
     """The last row is out of reach and leaves a deficit of its share, below which the area is infinite."""
     y = unit * np.array([0.3, 0.6, 0.9, 3.0])
-    curve = uncertainty_characteristics_curve(y, (0 * y, unit * np.array([1.0, 1.0, 1.0, 0.0])))
+    curve = uncertainty_characteristics_curve(y, Normal(0 * y, unit * np.array([1.0, 1.0, 1.0, 0.0])))
     left = float(curve.deficit[-1])
     for limit in (0.75 * unit, left, np.nextafter(left, 0), np.nextafter(left, np.inf)):
         assert curve.area(y_axis="deficit", y_range=(limit, unit)) == np.inf
@@ -298,9 +304,9 @@ def test_rules_differ_by_the_last_bandwidth():
     ):
         assert curve.area(rule=rule) == pytest.approx(exact - less, rel=1e-12)
     # The rule of UQ360 needs no two points.
-    assert auucc_loss([1.0], ([0.0], [1.0]), rule="uq360") == 0.0
-    assert auucc_loss([1.0, 2.0], ([1.0, 2.0], [1.0, 1.0]), rule="uq360") == 0.0
-    unreachable = [1.0, 2.0, 3.0], ([0.0, 0.0, 0.0], [0.0, 1.0, 2.0])
+    assert auucc_loss([1.0], Normal([0.0], [1.0]), rule="uq360") == 0.0
+    assert auucc_loss([1.0, 2.0], Normal([1.0, 2.0], [1.0, 1.0]), rule="uq360") == 0.0
+    unreachable = [1.0, 2.0, 3.0], Normal([0.0, 0.0, 0.0], [0.0, 1.0, 2.0])
     assert auucc_loss(*unreachable, rule="uq360") == np.inf
 
 
@@ -339,10 +345,10 @@ def uq360(curve, **options):
 
 def test_operating_points_of_uq360(mock):
     y, point, band = mock
-    curve = uncertainty_characteristics_curve(y, (point, band))
+    curve = uncertainty_characteristics_curve(y, Normal(point, band))
     got = [getattr(curve.at(1.0), axis) for axis in ("miss_rate", "bandwidth", "excess", "deficit")]
     np.testing.assert_allclose(got, [0.333333, 1.506601, 0.451471, 1.406418], rtol=1e-5)
-    biased = uncertainty_characteristics_curve(y, (point, band), vary="bias")
+    biased = uncertainty_characteristics_curve(y, Normal(point, band), vary="bias")
     for each, expected, atol in (
         (curve, (8.313450079681967, 0, 12.525053001149491, 10.06350492529685, 0), 1e-14),
         (biased, (18.65545466276944, 0, 20.162055758716438, 17.70050768286379, 0), 1e-13),
@@ -353,27 +359,27 @@ def test_operating_points_of_uq360(mock):
     assert unit == pytest.approx(5.2779216043654325, rel=1e-12)
     assert curve.at(1.0).excess / unit == pytest.approx(0.08553963270429753, rel=1e-12)
     assert curve.at(1.0).deficit / unit == pytest.approx(0.26647202456017466, rel=1e-12)
-    both = uncertainty_characteristics_curve(y, (point, band + 0.5)).at(2.0)  # scale 2, bias 0.5
+    both = uncertainty_characteristics_curve(y, Normal(point, band + 0.5)).at(2.0)  # scale 2, bias 0.5
     assert both.excess / unit == pytest.approx(0.4847795200753158, rel=1e-12)
     assert both.miss_rate == pytest.approx(0.06666666666666665, rel=1e-12)
 
 
 def test_areas_of_uq360(mock):
     y, point, band = mock
-    scale = uncertainty_characteristics_curve(y, (point, band))
-    bias = uncertainty_characteristics_curve(y, (point, band), vary="bias")
+    scale = uncertainty_characteristics_curve(y, Normal(point, band))
+    bias = uncertainty_characteristics_curve(y, Normal(point, band), vary="bias")
     assert uq360(bias) == pytest.approx(0.1818591455455332, rel=1e-10)
     assert uq360(scale, x_axis="bandwidth", y_range=(0, 0.1)) == pytest.approx(0.07003588145613951, rel=1e-10)
     whole = uq360(scale, x_axis="bandwidth")
     assert uq360(scale, x_axis="bandwidth", y_range=(0, 1)) == whole
     assert uq360(scale, x_axis="bandwidth", x_range=(0, 1e6)) == whole
-    assert auucc_loss(y, (point, band), x_axis="excess", rule="uq360", normalize="std") == uq360(scale)
+    assert auucc_loss(y, Normal(point, band), x_axis="excess", rule="uq360", normalize="std") == uq360(scale)
 
 
 def test_areas_of_uq360_with_its_rounding(mock):
     """It tests |e| <= (|e| / z) z row by row, and so misses some rows that are just reached."""
     y, point, band = mock
-    curve = uncertainty_characteristics_curve(y, (point, band))
+    curve = uncertainty_characteristics_curve(y, Normal(point, band))
     misses = np.array([np.mean(np.abs(y - point) > k * band) for k in curve.parameter])
     assert np.sum(misses > curve.miss_rate + 1e-9) == 1
     x = curve.excess / curve.target_std
@@ -386,7 +392,7 @@ def test_areas_of_uq360_with_its_rounding(mock):
 
 def test_least_cost_and_gain_of_uq360(mock):
     y, point, band = mock
-    biased = uncertainty_characteristics_curve(y, (point, band), vary="bias")
+    biased = uncertainty_characteristics_curve(y, Normal(point, band), vary="bias")
 
     def cost(point):
         return point.excess + 10 * point.miss_rate
@@ -394,32 +400,32 @@ def test_least_cost_and_gain_of_uq360(mock):
     best = biased.optimum(cost=(1.0, 10.0), x_axis="excess")
     assert cost(best) == pytest.approx(1.7761220370565665, rel=1e-12)
     assert best.parameter == pytest.approx(0.8793271851188393, rel=1e-12)
-    scaled = uncertainty_characteristics_curve(y, (point, band))
+    scaled = uncertainty_characteristics_curve(y, Normal(point, band))
     assert cost(scaled.optimum(cost=(1.0, 10.0), x_axis="excess")) > cost(best)
-    there = uncertainty_characteristics_curve(y, (point, band + best.parameter))
+    there = uncertainty_characteristics_curve(y, Normal(point, band + best.parameter))
     assert cost(there.at(1.0)) == pytest.approx(cost(best))
-    constant = uq360(uncertainty_characteristics_curve(y, (point, band), bands="constant"))
-    gain = auucc_gain_score(y, (point, band), x_axis="excess", rule="uq360", denominator="model")
+    constant = uq360(uncertainty_characteristics_curve(y, Normal(point, band), bands="constant"))
+    gain = auucc_gain_score(y, Normal(point, band), x_axis="excess", rule="uq360", denominator="model")
     assert gain == pytest.approx(constant / uq360(scaled) - 1, rel=1e-12)
-    paper = auucc_gain_score(y, (point, band), x_axis="excess", rule="uq360")
+    paper = auucc_gain_score(y, Normal(point, band), x_axis="excess", rule="uq360")
     assert gain == pytest.approx(paper / (1 - paper), rel=1e-9)
 
 
 def test_several_models_of_uq360(mock):
     y, point, band = mock
     expected = [
-        ((point, band), 0.45147147547949584, 1.406418455385142),
-        ((point, 2 * band), 1.6309119733785584, 1.0792578573372087),
-        ((point, band + 10), 9.62208333094565, 0.577030310851296),
-        ((2 * point, band), 0.0, 96.56118140575806),
+        (Normal(point, band), 0.45147147547949584, 1.406418455385142),
+        (Normal(point, 2 * band), 1.6309119733785584, 1.0792578573372087),
+        (Normal(point, band + 10), 9.62208333094565, 0.577030310851296),
+        (Normal(2 * point, band), 0.0, 96.56118140575806),
     ]
     for dist, excess, deficit in expected:
         at = uncertainty_characteristics_curve(y, dist).at(1.0)
         assert at.excess == pytest.approx(excess, rel=1e-12, abs=1e-14)
         assert at.deficit == pytest.approx(deficit, rel=1e-12)
-    scale, doubled = (auucc_loss(y, (point, width)) for width in (band, 2 * band))
+    scale, doubled = (auucc_loss(y, Normal(point, width)) for width in (band, 2 * band))
     assert scale == pytest.approx(doubled, rel=1e-12)
-    bias, shifted = (auucc_loss(y, (point, width), vary="bias") for width in (band, band + 10))
+    bias, shifted = (auucc_loss(y, Normal(point, width), vary="bias") for width in (band, band + 10))
     assert bias == pytest.approx(shifted, rel=1e-12)
 
 
@@ -442,7 +448,7 @@ def test_a_target_that_is_just_reached_is_inside_in_all_units(vary):
     """Rounding puts the corners of 0.7 * 3 / 0.7 and 0.1 * 3 - 0.1 above 3 and 0.2."""
     y = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     for unit in (1.0, 0.1, 0.3, 0.7, 1e-3, 1e6 / 3):
-        curve = uncertainty_characteristics_curve(unit * y, (0 * y, 0 * y + unit), vary=vary)
+        curve = uncertainty_characteristics_curve(unit * y, Normal(0 * y, 0 * y + unit), vary=vary)
         for k, target in enumerate(y):
             parameter = target if vary == "scale" else unit * (target - 1)
             point = curve.at(parameter)
@@ -454,13 +460,13 @@ def test_a_target_that_is_just_reached_is_inside_in_all_units(vary):
 
 def test_round_miss_rates_and_equally_good_points():
     y = np.arange(1.0, 11.0)
-    curve = uncertainty_characteristics_curve(y, (np.zeros(10), np.ones(10)))
+    curve = uncertainty_characteristics_curve(y, Normal(np.zeros(10), np.ones(10)))
     for i in range(11):
         assert curve.operating_point(miss_rate=1 - i / 10).parameter == i
         assert curve.operating_point(miss_rate=(10 - i) / 10).parameter == i
     # From each corner to the next, a miss rate less by 1/10 costs a bandwidth more by one unit.
     for unit in (1.0, 0.1, 0.7, 1e-3):
-        curve = uncertainty_characteristics_curve(unit * y, (np.zeros(10), np.full(10, unit)))
+        curve = uncertainty_characteristics_curve(unit * y, Normal(np.zeros(10), np.full(10, unit)))
         assert curve.optimum(cost=(0.1 / unit, 1.0)).parameter == 0
 
 
@@ -545,17 +551,17 @@ def test_the_front_holds_the_narrowest_at_every_miss_rate(x):
 
 def test_miss_rates_out_of_reach():
     y = np.array([1.0, 1.0, 2.0])
-    stuck = uncertainty_characteristics_curve(y, (np.zeros(3), [0.0, 0.1, 0.1]))
-    free = uncertainty_characteristics_curve(y, (np.zeros(3), np.full(3, 1.0)))
+    stuck = uncertainty_characteristics_curve(y, Normal(np.zeros(3), [0.0, 0.1, 0.1]))
+    free = uncertainty_characteristics_curve(y, Normal(np.zeros(3), np.full(3, 1.0)))
     front = compare_characteristics_curves({"stuck": stuck, "free": free}).front
     assert front.iloc[-1]["model"] == "free"
-    curve = uncertainty_characteristics_curve([1.0, 2.0], ([0.0, 0.0], [1.0, 0.0]))
+    curve = uncertainty_characteristics_curve([1.0, 2.0], Normal([0.0, 0.0], [1.0, 0.0]))
     comparison = compare_characteristics_curves({"a": curve, "b": curve})
     assert comparison.models["best_share"].tolist() == [0.5, 0.0]  # no model reaches the others
     assert comparison.front.to_numpy().tolist() == [["a", 0.5, 1.0]]
 
 
-NORMAL = (np.zeros(3), np.ones(3))
+NORMAL = Normal(np.zeros(3), np.ones(3))
 UNIT = [[0.0, 1.0], [0.0, 1.0]]
 
 
@@ -600,13 +606,13 @@ def test_bad_questions_to_the_curve():
         ("optimum", {"cost": (1.0, -1.0)}, "`cost` must be non-negative"),
         ("optimum", {"cost": (1.0, 1.0, 1.0)}, "`cost` must have 2 rows"),
     ):
-        curve = uncertainty_characteristics_curve([0.5, 1.0, 2.0], (np.zeros(3), np.ones(3)))
+        curve = uncertainty_characteristics_curve([0.5, 1.0, 2.0], Normal(np.zeros(3), np.ones(3)))
         with pytest.raises(ValueError, match=message):
             getattr(curve, method)(**arguments)
 
 
 def test_only_curves_are_compared():
-    curve = uncertainty_characteristics_curve([1.0, 2.0], ([0.0, 0.0], [1.0, 1.0]))
+    curve = uncertainty_characteristics_curve([1.0, 2.0], Normal([0.0, 0.0], [1.0, 1.0]))
     for curves, error, message in (
         ({"a": curve}, ValueError, "`curves` must hold at least two curves, got 1"),
         ([curve, curve], TypeError, r"`curves` must be a mapping"),
@@ -618,7 +624,7 @@ def test_only_curves_are_compared():
 
 @pytest.mark.parametrize("value", [1.0, 0.1])
 def test_targets_that_do_not_vary_have_no_unit(value):
-    y, forecast = np.full(10, value), (np.linspace(0, 1, 10), np.ones(10))
+    y, forecast = np.full(10, value), Normal(np.linspace(0, 1, 10), np.ones(10))
     for sample_weight in (None, np.arange(10.0)):
         curve = uncertainty_characteristics_curve(y, forecast, sample_weight=sample_weight)
         assert curve.target_std == 0
@@ -642,7 +648,7 @@ def test_gain_is_the_covariance_over_the_mean_absolute_error(forecast):
 
 def test_gain_ignores_a_common_factor_of_the_scales(forecast):
     y, dist = forecast
-    assert auucc_gain_score(y, (dist.loc, 7.0 * dist.scale)) == pytest.approx(
+    assert auucc_gain_score(y, Normal(dist.loc, 7.0 * dist.scale)) == pytest.approx(
         auucc_gain_score(y, dist), rel=1e-9
     )
     student = StudentT(dist.loc, dist.scale, df=5.0)
@@ -654,8 +660,8 @@ def test_truth_gains_nothing_and_the_square_root_gains_much():
     rng = np.random.default_rng(0)
     sigma = np.exp(rng.normal(size=50_000))
     y = sigma * rng.normal(size=50_000)
-    gains = {power: auucc_gain_score(y, (0 * y, sigma**power)) for power in (0.0, 0.5, 1.0)}
+    gains = {power: auucc_gain_score(y, Normal(0 * y, sigma**power)) for power in (0.0, 0.5, 1.0)}
     assert gains[1.0] == pytest.approx(0, abs=0.02)
     assert gains[0.0] == pytest.approx(0, abs=1e-12)
     assert gains[0.5] > 0.2
-    assert crps_loss(y, (0 * y, sigma)) < crps_loss(y, (0 * y, sigma**0.5))
+    assert crps_loss(y, Normal(0 * y, sigma)) < crps_loss(y, Normal(0 * y, sigma**0.5))

@@ -189,7 +189,7 @@ def test_options_reach_exact_metrics(forecast):
         ("interval_score", {"coverage": [0.5, 0.9]}),
         ("cals", {"levels": [0.5, 0.1], "reduction": "mean", "level_weights": [1.0, 2.0]}),
         ("mace", {"kind": "interval", "levels": 19}),
-        ("crpss", {"reference": ([0.0], [3.0])}),
+        ("crpss", {"reference": Normal([0.0], [3.0])}),
         ("auucc_gain", {"denominator": "model"}),
         ("sharpness", {"kind": "rms"}),
         ("twcrps", {"lower": 0.5, "upper": 2.0}),
@@ -319,9 +319,8 @@ def test_a_failed_update_leaves_the_state_as_it_was(forecast, monkeypatch):
     before, table, two = acc.result(), acc.reliability_table(), [0.0, 1.0]
     finite, moment = "must be finite, got nan at row 1", "a finite standard deviation"
     for y, dist, error, message in (
-        ([0.0, np.nan], (two, [1.0, 1.0]), ValueError, f"`y_true` {finite}"),
-        (two, ([0.0, np.nan], [1.0, 1.0]), ValueError, finite),
-        (two, ([0.0], [1.0]), ValueError, "must have 1 rows"),
+        ([0.0, np.nan], Normal(two, [1.0, 1.0]), ValueError, f"`y_true` {finite}"),
+        (two, Normal([0.0], [1.0]), ValueError, "must have 1 rows"),
         (two, Empirical([two, two]), NoDensityError, "density"),
         (two, StudentT([0.0, 0.0], 1.0, df=1.5), ValueError, moment),
         (two, [two, two], TypeError, "must be a Distribution"),
@@ -339,12 +338,12 @@ def test_a_failed_update_leaves_the_state_as_it_was(forecast, monkeypatch):
 
 
 def test_an_infinite_score_stays_infinite():
-    acc = MetricAccumulator("auucc", "crps").update([0.0, 1.0], ([0.0, 0.0], [1.0, 1.0]))
-    acc.update([1.0], ([0.0], [0.0])).update([0.0], ([0.0], [1.0]))
+    acc = MetricAccumulator("auucc", "crps").update([0.0, 1.0], Normal([0.0, 0.0], [1.0, 1.0]))
+    acc.update([1.0], Normal([0.0], [0.0])).update([0.0], Normal([0.0], [1.0]))
     assert acc.result()["auucc"] == np.inf
     assert np.isfinite(acc.result()["crps"])
     curve = acc.characteristics_curve()
-    whole_curve = uncertainty_characteristics_curve([0, 1, 1, 0], ([0, 0, 0, 0], [1.0, 1, 0, 1]))
+    whole_curve = uncertainty_characteristics_curve([0, 1, 1, 0], Normal([0, 0, 0, 0], [1.0, 1, 0, 1]))
     assert curve.area() == whole_curve.area() == np.inf
     np.testing.assert_allclose(curve.miss_rate, whole_curve.miss_rate)
     np.testing.assert_allclose(curve.deficit, whole_curve.deficit)
@@ -354,7 +353,7 @@ def test_standard_deviations_that_are_zero_or_constant(forecast):
     y, scale = np.array([0.0, 0.0, 1.0, 2.0]), np.array([0.0, 0.0, 1.0, 1.0])
     acc = in_chunks(MetricAccumulator("ence", "uce", n_bins=2), y, Normal(0 * y, scale), [1])
     for name, value in acc.result().items():
-        assert value == pytest.approx(all_specs()[name].compute(y, (0 * y, scale), n_bins=2), rel=1e-12)
+        assert value == pytest.approx(all_specs()[name].compute(y, Normal(0 * y, scale), n_bins=2), rel=1e-12)
     np.testing.assert_array_equal(acc.std_quantile([0.0, 0.5, 0.6, 1.0]), [0.0, 0.0, 1.0, 1.0])
     y, dist = forecast
     constant = Normal(dist.loc, np.full(y.size, 1.3))
@@ -460,14 +459,14 @@ def test_blocks_without_rows_change_nothing(forecast):
     none = np.empty(0)
     acc = MetricAccumulator("crps", "ence").update(y, dist)
     before = acc.result()
-    for loc, scale in ((none, none), ([], []), ([], 1.0), (pd.Series(dtype=float), none)):
+    for empty in (none, [], pd.Series(dtype=float), stats.norm([], 1.0)):
         for weight in (None, [], none):
-            assert acc.update([], (loc, scale), weight) is acc
+            assert acc.update([], empty, weight) is acc
     acc.update(none, stats.norm(none, 1.0)).update(none, stats.norm(loc=[], scale=none))
     assert (acc.result(), acc.n_rows, acc.total_weight) == (before, y.size, y.size)
     bounds = MetricAccumulator("picp", curves=[]).update([], np.empty((0, 2))).update(y, dist)
     assert bounds.update([], []).update([], pd.DataFrame({"low": [], "high": []})).n_rows == y.size
-    fresh = MetricAccumulator().update([], (none, none))
+    fresh = MetricAccumulator().update([], none)
     assert fresh.n_rows == 0
     assert fresh.merge(MetricAccumulator()).update(y, dist).n_rows == y.size
 
@@ -496,13 +495,14 @@ def test_blocks_whose_rows_do_not_count_change_nothing(forecast):
 def test_blocks_that_are_only_partly_empty_raise():
     for arguments, error, message in (
         (([], np.empty((0, 2))), TypeError, "`y_pred` must be a Distribution"),
-        (([], ([1.0], [1.0])), ValueError, "`y_true` must have at least one row"),
-        (([1.0], ([], [])), ValueError, "must have at least one row"),
-        (([], ([], []), [1.0]), ValueError, "at least one row"),
-        (([1.0], ([1.0], [1.0]), []), ValueError, "`sample_weight` must have 1 rows"),
-        (([], (1.0, 1.0)), ValueError, "`y_true` must have at least one row"),
+        (([], Normal([1.0], [1.0])), ValueError, "`y_true` must have at least one row"),
+        (([1.0], stats.norm([], [])), ValueError, "parameters that are numbers or have shape"),
+        (([], [], [1.0]), TypeError, "`y_pred` must be a Distribution"),
+        (([], ([], [])), TypeError, "`y_pred` must be a Distribution"),
+        (([1.0], Normal([1.0], [1.0]), []), ValueError, "`sample_weight` must have 1 rows"),
+        (([], stats.norm(1.0, 1.0)), ValueError, "`y_true` must have at least one row"),
         (([], None), TypeError, "`y_pred` must be a Distribution"),
-        ((None, ([], [])), ValueError, "at least one row"),
+        ((None, []), TypeError, "`y_pred` must be a Distribution"),
         (([], Empirical([[1.0, 2.0]])), ValueError, "`y_true` must have at least one row"),
     ):
         with pytest.raises(error, match=message):

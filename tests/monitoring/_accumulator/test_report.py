@@ -48,9 +48,11 @@ def test_intervals_are_those_of_resampled_rows(data, name):
 def test_infinite_values_and_metrics_that_need_the_rows_have_no_interval(data, few_rows):
     report = MetricAccumulator("ence", "nmpiw", "mace").update(*data).report(n_resamples=0)
     assert report[["low", "high"]].isna().all(axis=None)
-    acc = MetricAccumulator("auucc", "nll").update([0.0, 1.0], ([0.0, 0.0], [1.0, 1.0]))
+    acc = MetricAccumulator("auucc", "nll").update([0.0, 1.0], Normal([0.0, 0.0], [1.0, 1.0]))
     assert np.isfinite(acc.report(random_state=0)["low"].astype(float)).all()
-    broken = MetricAccumulator("auucc").update([0.0, 1.0], ([0.0, 0.0], [1.0, 0.0])).report(random_state=0)
+    broken = (
+        MetricAccumulator("auucc").update([0.0, 1.0], Normal([0.0, 0.0], [1.0, 0.0])).report(random_state=0)
+    )
     assert broken.loc["auucc", "value"] == np.inf
     assert np.isnan(broken.loc["auucc", "low"])
 
