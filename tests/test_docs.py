@@ -222,11 +222,11 @@ CLAIMS = {
         "table['interval score'].idxmin() == table['width'].idxmin() == 'normalized'",
     ],
     "docs/guides/how_to/compare_two_models.py": [
-        "[round(v, 3) for v in test.values] == [0.227, 0.238] and round(test.difference, 3) == -0.011",
-        "by_second == {'spline': [1.0, 0.96, 0.87, 0.84], 'trees': [1.0, 0.96, 0.92, 0.88]}",
-        "round(test.p_value, 3) == 0.001 and 'difference -0.011' in sentence",
-        "round(skill['spline'].low, 2) == 0.46 and round(skill['trees'].high, 2) == 0.48",
-        "[round(v, 3) for v in report.loc['ence', 'value']] == [0.153, 0.119]",
+        "[round(v, 3) for v in test.values] == [0.227, 0.236] and round(test.difference, 3) == -0.009",
+        "by_second == {'spline': [1.0, 0.96, 0.87, 0.84], 'trees': [1.0, 0.95, 0.88, 0.85]}",
+        "round(test.p_value, 3) == 0.001 and 'difference -0.009' in sentence",
+        "round(skill['spline'].low, 2) == 0.46 and round(skill['trees'].high, 2) == 0.49",
+        "[round(v, 3) for v in report.loc['ence', 'value']] == [0.153, 0.073]",
         "(report.loc[['crps', 'nll']].xs('spline', level=1)['value']"
         " < report.loc[['crps', 'nll']].xs('trees', level=1)['value']).all()",
     ],
@@ -338,7 +338,7 @@ CLAIMS = {
     ],
     "docs/guides/how_to/select_by_crps.py": [
         "search.best_params_['estimator__selectkbest__k'] == 2",
-        "str(search.best_params_['estimator__linearregression']) == 'LinearRegression()'",
+        "abs(results.loc[1, 'mean_test_score'] - results.loc[6, 'mean_test_score']) < 0.003",
     ],
     "docs/guides/how_to/your_data.py": ["covered['rows'] < 0.86 and 0.87 < covered['patients'] < 0.93"],
     "docs/guides/how_to/kind_of_target.py": [

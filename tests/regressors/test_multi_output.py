@@ -229,8 +229,8 @@ def test_weights_reach_the_regressors_and_the_template(estimator):
 
 
 def test_metadata_is_routed():
-    X, y = world(60, d=2)
-    weight, groups = np.arange(60) % 3 + 1.0, np.arange(60) // 5
+    X, y = world(36, d=2)
+    weight, groups = np.arange(36) % 3 + 1.0, np.arange(36) // 3
     expected = model(BayesianRidge(), cv=GroupKFold(3)).fit(X, y, sample_weight=weight, groups=groups)
     with sklearn.config_context(enable_metadata_routing=True):
         ridge = BayesianRidge().set_fit_request(sample_weight=True)
@@ -242,7 +242,7 @@ def test_metadata_is_routed():
         unweighted = model(ridge).set_score_request(sample_weight=False)
         search = GridSearchCV(unweighted, {"dependence": ["gaussian"]}, cv=2)
         search.fit(X, y, sample_weight=weight)
-        assert predict_dist(search, X).shape == (60, 2)
+        assert predict_dist(search, X).shape == (36, 2)
 
 
 def test_containers_of_scikit_learn():

@@ -150,8 +150,7 @@ by_second
 
 # %%
 # Where the noise is small, the coverage of both models is too high. Where the noise is
-# large, the coverage of the spline model is too low. Marginal coverage does not show
-# this.
+# large, their coverage is too low. Marginal coverage does not show this.
 #
 # If the model with the better CRPS is miscalibrated, you can :doc:`recalibrate
 # </how-to/recalibrate>` it. Use out-of-fold forecasts of the training rows, and
