@@ -132,7 +132,9 @@ forecast = Normal(mean, std)
 report = uncertainty_report(y, forecast, n_resamples=0, n_draws=0)
 recalibrator = StdScalingRecalibrator().fit(forecast[old], y[old])
 bounds_of_moments = recalibrator.transform(forecast[new]).interval(0.9)
-table = pd.DataFrame(bounds_of_moments, columns=["lower", "upper"])  # table.to_csv(...)
+table = pd.DataFrame(
+    bounds_of_moments, columns=["lower", "upper"]
+)  # table.to_csv(...)
 report.loc["picp", "reading"]
 
 # %%
