@@ -6,7 +6,8 @@ confirmation`` were not used for any choice. Each result is appended to the csv 
 in the file are not computed again, so you can stop the script and continue later. ``--method`` is the name of
 the results in the table. To compare two versions of skuq, run this script with the package of each version on
 the path, with a different name. The methods "split" and "MAPIE CV+" are conformal intervals around the same
-regressor. The data are read from the folder in ``SKUQ_DATA``.
+regressor. ``--doors`` compares bootstrap and models with a distribution of their own with
+`ResidualRegressor` around the same model. The data are read from the folder in ``SKUQ_DATA``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,9 @@ from sklearn.ensemble import (
     HistGradientBoostingRegressor,
     RandomForestRegressor,
 )
-from sklearn.linear_model import LinearRegression, Ridge, RidgeCV
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.linear_model import ARDRegression, BayesianRidge, LinearRegression, Ridge, RidgeCV
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
@@ -64,7 +69,27 @@ CONFIRMATION = (
     "gal/gal_boston",
     "gal/gal_protein",
 )
-SETS = {"development": DEVELOPMENT, "confirmation": CONFIRMATION, "all": DEVELOPMENT + CONFIRMATION}
+OF_DOORS = (
+    "paper001/abalone",
+    "paper001/airfoil_self_noise",
+    "paper001/concrete_strength",
+    "paper001/energy_efficiency",
+    "paper001/wine_quality",
+    "gal/gal_kin8nm",
+)
+SETS = {
+    "development": DEVELOPMENT,
+    "confirmation": CONFIRMATION,
+    "all": DEVELOPMENT + CONFIRMATION,
+    "doors": OF_DOORS,
+}
+DOORS = {
+    "native": ("BayesianRidge", "ARDRegression", "Gaussian process", "sparse Gaussian process", "Laplace"),
+    "bootstrap": ("linear", "tree", "boosting", "forest"),
+    "heteroscedastic bootstrap": ("linear", "tree", "boosting", "forest"),
+}
+"""Methods, and the regressors whose forecasts by the method are compared with `ResidualRegressor`."""
+ROWS_OF_DOORS = 600
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 MOST_TEST_ROWS = 1000
 
@@ -84,6 +109,27 @@ def words() -> Any:
     return make_pipeline(encoder, Ridge())
 
 
+def gaussian_process(seed: int) -> Any:
+    kernel = ConstantKernel() * RBF() + WhiteKernel()
+    return GaussianProcessRegressor(kernel, normalize_y=True, random_state=seed)
+
+
+def sparse_gaussian_process(seed: int) -> Any:
+    from skuq.regressors import SparseGaussianProcessRegressor
+
+    return SparseGaussianProcessRegressor(random_state=seed)
+
+
+def laplace(seed: int) -> Any:
+    from skuq.neural import LastLayerLaplaceRegressor
+
+    return LastLayerLaplaceRegressor(random_state=seed)
+
+
+def scaled(make: Callable[[int], Any]) -> Callable[[int], Any]:
+    return lambda seed: make_pipeline(StandardScaler(), make(seed))
+
+
 BASES = {
     "linear": lambda seed: LinearRegression(),
     "ridge": lambda seed: make_pipeline(StandardScaler(), RidgeCV()),
@@ -100,6 +146,14 @@ BASES = {
     "unscaled MLP": lambda seed: MLPRegressor(hidden_layer_sizes=(64,), random_state=seed),
     "LightGBM": lightgbm,
     "words": lambda seed: words(),
+}
+MODELS = {
+    **BASES,
+    "BayesianRidge": scaled(lambda seed: BayesianRidge()),
+    "ARDRegression": scaled(lambda seed: ARDRegression()),
+    "Gaussian process": scaled(gaussian_process),
+    "sparse Gaussian process": scaled(sparse_gaussian_process),
+    "Laplace": scaled(laplace),
 }
 
 
@@ -137,7 +191,9 @@ def by_mapie(base: Any, X: Any, y: np.ndarray, X_test: Any, seed: int) -> tuple[
 
 METHODS = {
     "auto": partial(by_skuq, method="auto"),
+    "native": partial(by_skuq, method="native"),
     "bootstrap": partial(by_skuq, method="bootstrap"),
+    "heteroscedastic bootstrap": partial(by_skuq, method="bootstrap", noise="heteroscedastic"),
     "center model": partial(by_skuq, center="model"),
     "split": by_split,
     "MAPIE CV+": by_mapie,
@@ -156,7 +212,7 @@ def evaluate(method: str, base: str, name: str, seed: int, most: int) -> dict[st
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        interval, dist = METHODS.get(method, by_skuq)(BASES[base](seed), X, y, X_test, seed)
+        interval, dist = METHODS.get(method, by_skuq)(MODELS[base](seed), X, y, X_test, seed)
     seconds = time.process_time() - start
     covered = (interval[:, 0] <= y_test[:, np.newaxis]) & (y_test[:, np.newaxis] <= interval[:, 1])
     return {
@@ -225,27 +281,29 @@ def main() -> None:
     parser.add_argument("--reference", help="method of the same file with which the CRPS is compared")
     parser.add_argument("--results", type=Path, default=Path("any_regressor.csv"))
     parser.add_argument("--only-table", action="store_true")
+    parser.add_argument("--doors", action="store_true", help=f"{ROWS_OF_DOORS} rows of the sets of doors")
     chosen = parser.parse_args()
+    methods = {chosen.method: tuple(chosen.bases.split(","))}
+    if chosen.doors:
+        chosen.sets, chosen.rows, chosen.reference = "doors", ROWS_OF_DOORS, "skuq"
+        methods = {"skuq": tuple(dict.fromkeys(sum(DOORS.values(), ()))), **DOORS}
     names = SETS.get(chosen.sets) or [
         f for f in SETS["all"] if any(part in f for part in chosen.sets.split(","))
     ]
-    bases, splits = chosen.bases.split(","), 10 if chosen.full else chosen.splits
     key = ["method", "set", "base", "seed", "rows"]
     done = set()
     if chosen.results.is_file():
         done = set(pd.read_csv(chosen.results)[key].itertuples(index=False, name=None))
-    for seed in range(splits):
-        for name in names:
-            for base in bases:
-                if chosen.only_table or (chosen.method, name, base, seed, chosen.rows) in done:
-                    continue
-                line = pd.DataFrame([evaluate(chosen.method, base, name, seed, chosen.rows)])
+    for seed, name in product(range(10 if chosen.full else chosen.splits), names):
+        for method, base in ((method, base) for method, bases in methods.items() for base in bases):
+            if not chosen.only_table and (method, name, base, seed, chosen.rows) not in done:
+                line = pd.DataFrame([evaluate(method, base, name, seed, chosen.rows)])
                 line.to_csv(chosen.results, mode="a", header=not chosen.results.is_file(), index=False)
     results = pd.read_csv(chosen.results)
-    results = results[
-        results["set"].isin(names) & results["base"].isin(bases) & (results["rows"] == chosen.rows)
-    ]
-    print(table(results, chosen.method, chosen.reference).to_string(float_format="{:.3f}".format))
+    results = results[results["set"].isin(names) & (results["rows"] == chosen.rows)]
+    for method, bases in methods.items():
+        of_method = table(results[results["base"].isin(bases)], method, chosen.reference)
+        print(method, of_method.to_string(float_format="{:.3f}".format), sep="\n")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ import cheat_sheet
 import conformal_pictures
 import llms
 import mathml
-import method_table
 import metric_tables
 import no_break
 import peer_tables
@@ -152,7 +151,6 @@ def setup(app):
     app.connect("builder-inited", changelog.write_changelog)
     app.connect("builder-inited", cheat_sheet.write_cheat_sheet)
     app.connect("builder-inited", metric_tables.write_tables)
-    app.connect("builder-inited", method_table.write_table)
     app.connect("builder-inited", peer_tables.write_tables)
     app.connect("builder-inited", published_tables.write_tables)
     app.connect("builder-inited", recalibration_pictures.write_pictures)

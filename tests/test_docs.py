@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import io
-import itertools
 import json
 import re
 import runpy
@@ -18,9 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skuq import recalibration, regressors
+from skuq import recalibration
 from skuq.metrics._spec import all_specs
-from skuq.regressors._method_rules import METHOD_RULES
 
 pytestmark = pytest.mark.docs
 
@@ -531,21 +528,6 @@ def test_the_readme_names_every_package_and_counts():
     assert f"{len(all_specs())} metrics" in readme
     plots = [name for name in names_in("skuq/displays/__init__.py") if name.endswith("Display")]
     assert f"{len(plots)} plots" in readme
-
-
-def test_the_guide_on_methods_prints_all_rules(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "docs")
-    text = runpy.run_path(str(ROOT / "docs" / "method_table.py"))["method_rules"]()
-    for rule in METHOD_RULES:
-        assert text.count(f"{rule.estimators} | {rule.method} | {rule.fits} | {rule.evidence}") == 1
-    guide = (ROOT / "docs" / "guides" / "how_to" / "choose_a_method.py").read_text("utf-8")
-    assert ".. include:: /reference/generated/method-rules.inc" in guide
-
-
-def test_the_docstring_lists_the_methods_of_the_rules_in_their_order():
-    listed = re.findall(r'^"(\w+)"  +\S', inspect.getdoc(regressors.UncertaintyRegressor), re.MULTILINE)
-    each_once = [method for method, _ in itertools.groupby(rule.method for rule in METHOD_RULES)]
-    assert [method for method, _ in itertools.groupby(listed)] == each_once
 
 
 def test_references_name_the_papers_that_exist():

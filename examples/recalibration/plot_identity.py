@@ -23,7 +23,7 @@ from skuq.recalibration import (
 
 X, y = load_abalone(return_X_y=True)
 pipeline = make_pipeline(
-    UncertaintyRegressor(BayesianRidge(), random_state=0), IdentityRecalibrator()
+    UncertaintyRegressor(BayesianRidge(), "native", random_state=0), IdentityRecalibrator()
 )
 recalibrators = [
     IdentityRecalibrator(),

@@ -22,7 +22,7 @@ from skuq.recalibration import IsotonicDistributionalRecalibrator
 
 X, y = load_abalone(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=600, random_state=0)
-model = UncertaintyRegressor(BayesianRidge(), random_state=0).fit(X_train, y_train)
+model = UncertaintyRegressor(BayesianRidge(), "native", random_state=0).fit(X_train, y_train)
 out_of_fold = cross_val_predict_dist(model, X_train, y_train, cv=5)
 recalibrator = IsotonicDistributionalRecalibrator().fit(out_of_fold, y_train)
 

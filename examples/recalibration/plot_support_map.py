@@ -20,7 +20,7 @@ from skuq.recalibration import IsotonicRecalibrator, SupportMap
 
 X, y = load_abalone(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
-regressor = UncertaintyRegressor(BayesianRidge(), random_state=0)
+regressor = UncertaintyRegressor(BayesianRidge(), "native", random_state=0)
 models = {
     "real numbers": make_pipeline(regressor, IsotonicRecalibrator()),
     "counts": make_pipeline(regressor, IsotonicRecalibrator(), SupportMap("count")),

@@ -9,10 +9,9 @@ predict the fuel economy of 392 cars from their weight.
 
 import matplotlib.pyplot as plt
 from sklearn.ensemble import GradientBoostingRegressor
-from sklearn.linear_model import BayesianRidge
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.neighbors import KNeighborsRegressor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import SplineTransformer
 
 from skuq import UncertaintyRegressor
 from skuq.datasets import load_auto_mpg
@@ -25,7 +24,9 @@ regressors = {
     "quantile boosting": GradientBoostingRegressor(
         loss="quantile", n_estimators=20, max_depth=2, random_state=0
     ),
-    "Bayesian spline": make_pipeline(SplineTransformer(), BayesianRidge()),
+    "Gaussian process": GaussianProcessRegressor(
+        ConstantKernel() * RBF() + WhiteKernel(), normalize_y=True, random_state=0
+    ),
 }
 _, axes = plt.subplots(1, 3, figsize=(7.2, 3.6), sharey=True, layout="constrained")
 for ax, (name, regressor) in zip(axes, regressors.items(), strict=True):
@@ -40,5 +41,5 @@ plt.show()
 # %%
 # Nearest neighbors do not predict a distribution, so the wrapper models their errors ("residual"). The
 # wrapper fits quantile boosting at several levels and recalibrates the quantiles on out-of-fold rows
-# ("recalibrated"). For a Bayesian model, the wrapper uses the posterior without changes ("native"). In this
-# example, the intervals of the posterior have the same width for all cars.
+# ("recalibrated"). For a Gaussian process, the wrapper uses the posterior without changes ("native"). In this
+# example, the intervals of the posterior have nearly the same width for all cars.

@@ -152,7 +152,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         """Return point predictions and distributions. Override this method if both share computations."""
         point = self._point(X)
         dist = self._predict_dist(X)
-        return (dist.mean() if point is None else point), dist
+        return (_points_of(dist) if point is None else point), dist
 
     def _support(self) -> Support | None:
         """Return the checked parameter ``support``, or None if the regressor has no such parameter."""
@@ -172,7 +172,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         support = self._support()
         if support is not None:
             point, dist = support.clip(point), self._on_support(dist)
-        return (point if self._has_point() else dist.mean()), dist
+        return (point if self._has_point() else _points_of(dist)), dist
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
@@ -340,8 +340,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         Returns
         -------
         y_pred : ndarray of shape (n,)
-            Mean of the predictive distribution, in the units of y. Conformal regressors return the prediction
-            of the wrapped model.
+            Mean of the predictive distribution, in the units of y, or the medians if a row has no mean.
+            Conformal regressors return the prediction of the wrapped model.
         y_std : ndarray of shape (n,)
             Standard deviation, in the units of y. Only returned if `return_std` is True.
         """
@@ -351,7 +351,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
             return points, dist.std()
         point = self._point(X) if self._has_point() else None
         if point is None:
-            return self._on_support(self._predict_dist(X)).mean()
+            return _points_of(self._on_support(self._predict_dist(X)))
         support = self._support()
         return point if support is None else support.clip(point)
 
@@ -444,6 +444,13 @@ def _with_names(regressor: BaseUncertaintyRegressor, X: Any) -> Any:
     """Return X with the column names of `fit`, also if X is an array."""
     names = getattr(regressor, "feature_names_in_", None)
     return pd.DataFrame(X, columns=names) if names is not None and isinstance(X, np.ndarray) else X
+
+
+def _points_of(dist: Distribution) -> FloatArray:
+    try:
+        return dist.mean()
+    except ValueError:  # for example a Student t distribution with one degree of freedom
+        return dist.median()
 
 
 def _quartiles(regressor: BaseUncertaintyRegressor, X: Any) -> FloatArray:

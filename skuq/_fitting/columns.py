@@ -81,9 +81,10 @@ def categories_of(column: pd.Series) -> pd.Index | None:
 
 
 def numbers_of(column: pd.Series, categories: pd.Index | None) -> FloatArray:
-    """Return the numbers of a column, or the index of each value in the categories (-1 if unknown)."""
+    """Return the numbers of a column, or the index of each value in the categories (NaN if unknown)."""
     if categories is not None:
-        return categories.get_indexer(pd.Index(column)).astype(np.float64)
+        index = categories.get_indexer(pd.Index(column))
+        return np.where(index < 0, np.nan, index)
     if pd.api.types.is_numeric_dtype(column.dtype):
         numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
     else:

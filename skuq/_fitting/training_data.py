@@ -71,6 +71,18 @@ class TrainingData:
     classes: Any = None
     target_names: tuple[str, ...] | None = None
 
+    def __post_init__(self) -> None:
+        if self.groups is None:
+            return
+        try:
+            np.unique(np.asarray(self.groups))
+        except TypeError as error:
+            types = sorted({type(label).__name__ for label in np.asarray(self.groups).ravel()})
+            raise TypeError(
+                f"`groups` must have labels that can be compared, got labels of the types {types}. Convert "
+                "the labels to strings."
+            ) from error
+
     def __len__(self) -> int:
         return len(self.y)
 

@@ -321,7 +321,7 @@ def sampling_band(
 ) -> tuple[FloatArray, FloatArray]:
     # For any calibrated model, the number of rows below a level is binomial, and the largest distance from
     # the diagonal has the Kolmogorov-Smirnov distribution.
-    rows = max(int(n_rows), 1)
+    rows = max(round(n_rows), 1)
     if band == "pointwise":
         tail = (1 - probability) / 2
         lower, upper = (np.asarray(binom.ppf(p, rows, levels) / rows) for p in (tail, 1 - tail))

@@ -203,12 +203,12 @@ class ScipyDistribution(Distribution):
             sf[upper] = self.frozen.dist.sf(x[upper], **parameters)
         return cdf, sf
 
-    def _integration_error(self, row: int) -> ValueError:
+    def _integration_error(self, row: int, number: int) -> ValueError:
         given = ", ".join(f"{name}={value[row]}" for name, value in self._parameters.items())
         return ValueError(
-            f"the CRPS of {self.frozen.dist.name}({given}) at row {row} cannot be integrated, because a tail "
-            "is too heavy, or because scipy's cdf or quantiles are not accurate enough. With a heavy tail, "
-            "the CRPS may be infinite: use `pinball_loss` or `nll_loss`. Else, use a sample: "
+            f"the CRPS of {self.frozen.dist.name}({given}) at row {number} cannot be integrated, because a "
+            "tail is too heavy, or because scipy's cdf or quantiles are not accurate enough. With a heavy "
+            "tail, the CRPS may be infinite: use `pinball_loss` or `nll_loss`. Else, use a sample: "
             "`Empirical(frozen.rvs((1000, n)).T)`."
         )
 

@@ -3,6 +3,8 @@
 from skuq.evaluation._report.records import assemble, record
 from skuq.evaluation._report.table import won_by
 from skuq.evaluation._report.wording import (
+    CERTAIN,
+    PERHAPS,
     Headline,
     RowFormat,
     bias_words,
@@ -12,6 +14,8 @@ from skuq.evaluation._report.wording import (
 from skuq.evaluation._significance import interval_of_draws
 
 __all__ = [
+    "CERTAIN",
+    "PERHAPS",
     "Headline",
     "RowFormat",
     "assemble",

@@ -119,7 +119,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
         after calibration. If the support contains only integers, forecasts are also rounded. Point
-        predictions are clipped but not rounded.
+        predictions are the means of the clipped forecasts.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.

@@ -59,7 +59,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
         after calibration. If the support contains only integers, forecasts are also rounded. Point
-        predictions are clipped but not rounded.
+        predictions are the means of the clipped forecasts.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job fits one member. The results do not depend on
         ``n_jobs``.
@@ -363,6 +363,9 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         else:
             values = predict_members(self.estimators_, X, self.n_jobs)
         return MemberPredictions(values, np.ones(values.shape, dtype=bool))
+
+    def _has_point(self) -> bool:
+        return self.support is None  # the mean of the members is then the mean of the distribution
 
     def _point(self, X: Any) -> FloatArray:
         return self._members(X).mean_and_std()[0]

@@ -21,7 +21,7 @@ from skuq._warnings import warn_user
 from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
 from skuq.prediction import predict_dist, supports_dist
-from skuq.regressors._method_rules import is_calibrated
+from skuq.regressors._methods import is_calibrated
 
 _LEAST_REPRESENTED = 0.8
 """Smallest share of the rows that the weighted observed rows represent without a warning."""

@@ -159,7 +159,11 @@ class ErrorForest:
         """
         m = len(sample.error)
         self.edges = [bin_edges(column[~np.isnan(column)]) for column in sample.table.T]
+        self.bin_of_missing = np.zeros(len(self.edges))
         codes = self._codes(np.concatenate([sample.table, second.table]))
+        # Only new rows have missing values or new words: they get the most frequent bin.
+        modes = [np.bincount(column.astype(int)).argmax() for column in codes.T]
+        self.bin_of_missing = np.where((codes == 0).any(axis=0), 0, modes)
         score = ndtri(level[:m])
         below = self._symmetric((level[:m, np.newaxis] <= THRESHOLDS).astype(np.float64))
         spread, centers, contrasts = [], [], []
@@ -232,12 +236,14 @@ class ErrorForest:
         return np.asarray(ndtr(np.round(np.interp(error / self.unit, self.standard, _TABLE_SCORES), 9)))
 
     def _codes(self, table: FloatArray) -> Codes:
-        """Return the numbers of the bins, so that trees do not depend on units. Missing values have bin 0."""
+        """Return the numbers of the bins, so that trees do not depend on units.
+
+        Missing values have bin 0, or the most frequent bin if no row of the sample has a missing value.
+        """
         codes = np.empty(table.shape, dtype=np.float32)
         for j, edges in enumerate(self.edges):
             codes[:, j] = np.searchsorted(edges, table[:, j]) + 1
-        codes[np.isnan(table)] = 0
-        return codes
+        return np.where(np.isnan(table), self.bin_of_missing.astype(np.float32), codes)
 
     def _both_signs(self, values: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
         if not self.symmetric:

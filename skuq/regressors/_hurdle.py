@@ -26,7 +26,7 @@ from skuq._warnings import warn_user
 from skuq.distributions import Distribution, Hurdle, Truncated
 from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
 from skuq.prediction import predict_dist, supports_dist
-from skuq.regressors._method_rules import is_calibrated
+from skuq.regressors._methods import is_calibrated
 
 
 class HurdleRegressor(BaseUncertaintyRegressor):
@@ -58,7 +58,7 @@ class HurdleRegressor(BaseUncertaintyRegressor):
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
         after calibration. If the support contains only integers, forecasts are also rounded. Point
-        predictions are clipped but not rounded.
+        predictions are the means of the clipped forecasts.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job fits one fold. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None

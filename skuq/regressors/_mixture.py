@@ -24,7 +24,7 @@ from skuq._fitting.metadata import routed_groups, router_for, weight_params_for
 from skuq._fitting.progress import Progress
 from skuq._fitting.recalibrators import check_recalibrator, fit_recalibrator
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
-from skuq._fitting.training_data import TrainingData, read_training
+from skuq._fitting.training_data import TrainingData, check_wrapped, read_training
 from skuq._sklearn_compat import BaseComposition, routing_enabled
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray, SupportLike
 from skuq._validation import (
@@ -38,6 +38,7 @@ from skuq._validation import (
 from skuq._warnings import warn_user
 from skuq.distributions import Distribution, concat
 from skuq.prediction import predict_dist
+from skuq.prediction._failures import note_fold
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors._default_estimators import default_estimators, has_networks
 from skuq.regressors._pool.criterion import COMBINATIONS, Pool, mean_and_error
@@ -93,7 +94,7 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
         after calibration. If the support contains only integers, forecasts are also rounded. Point
-        predictions are clipped but not rounded.
+        predictions are the means of the clipped forecasts.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job fits one member. The results do not depend on
         ``n_jobs``.
@@ -316,6 +317,9 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
         The attribute ``params`` holds the fit parameters of each member.
         """
         members = self._members()
+        for name, member in members.items():
+            with note_fold(f"member {name!r}"):
+                check_wrapped(member)
         if not routing_enabled():
             data = read_training(self, X, y, sample_weight, fit_params, caller, route_weight=False)
             weight = data.sample_weight

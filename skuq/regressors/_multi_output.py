@@ -137,9 +137,9 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
     ranks of the row itself, with the weight 1/K.
 
     Cost: one call of `fit_transform` for each regressor. For forests, "residual" and "recalibrated",
-    `fit_transform` costs as much as ``fit``. A regressor with a posterior, such as BayesianRidge, is refitted
-    on folds. Several targets are not fitted by one forest, because forests with joint splits predict each
-    target worse: the median increase of the energy score over 13 data sets is 4 %.
+    `fit_transform` costs as much as ``fit``. A GaussianProcessRegressor is refitted on folds. Several targets
+    are not fitted by one forest, because forests with joint splits predict each target worse: the median
+    increase of the energy score over 13 data sets is 4 %.
 
     References
     ----------

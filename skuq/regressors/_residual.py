@@ -59,11 +59,11 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         - "mean": each model's prediction is corrected by the errors of similar rows, and the corrected
           forecasts of the models of all folds are averaged. `predict` returns the mean of the distribution.
         - "model": one model, fitted to all rows. The distributions are symmetric around its prediction, which
-          `predict` returns. A prediction calls one model instead of one model per fold. On 15 data sets, the
-          CRPS is 1.2 times the CRPS of "mean" around boosting. Around linear models, which are biased, it is
-          2.2 times the CRPS of "mean". If this model differs from the folds' models far more than they differ
-          from each other, for example after early stopping, its errors are unknown. The center is then the
-          mean of the folds' models, and a FoldMismatchWarning is issued.
+          `predict` returns if there is no ``support``. A prediction calls one model instead of one model per
+          fold. On 15 data sets, the CRPS is 1.2 times the CRPS of "mean" around boosting. Around linear
+          models, which are biased, it is 2.2 times the CRPS of "mean". If this model differs from the folds'
+          models far more than they differ from each other, for example after early stopping, its errors are
+          unknown. The center is then the mean of the folds' models, and a FoldMismatchWarning is issued.
     effort : {"low", "standard", "high"}, default="standard"
         Amount of computation: 3, 5 or 10 folds if ``cv`` is None.
     cv : int, splitter, iterable of (train, test) or None, default=None
@@ -127,7 +127,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     have similar errors.
 
     `fit_transform` returns the out-of-bag forecasts. Weights count as repetitions. Cost: a little less than
-    one fit per fold; a forest on at most 10 000 rows. A prediction calls the models of all folds.
+    one fit per fold, and one fit on all rows with ``center="model"``; a forest on at most 10 000 rows. A
+    prediction calls the models of all folds, or one model with ``center="model"``.
 
     References
     ----------

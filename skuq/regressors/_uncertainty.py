@@ -5,28 +5,28 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import numpy as np
+from sklearn.utils import indexable
 
+from skuq._censoring import refuse_censoring
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import has_random_folds
-from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.point_predict import point_and_dist, point_predict
 from skuq._fitting.progress import Progress
 from skuq._fitting.support import rows_for_warning, warn_of_negative_counts
-from skuq._fitting.training_data import TrainingData
+from skuq._fitting.training_data import TrainingData, check_wrapped, check_y
 from skuq._sklearn_compat import safe_indexing
 from skuq._typing import ArrayLike, FloatArray, IntArray, SupportLike
-from skuq._validation import DEFAULT_COVERAGE, check_option, looks_like_counts
+from skuq._validation import DEFAULT_COVERAGE, as_float_array, check_option, looks_like_counts
 from skuq.distributions import Distribution
 from skuq.prediction import predict_dist
-from skuq.regressors._method_rules import is_calibrated, method_of
-from skuq.regressors._methods import EFFORTS, METHODS, Effort, MethodName, MethodOptions
+from skuq.regressors._methods import EFFORTS, Effort, MethodName, NativeRegressor, build, methods_for
 
 
 class UncertaintyRegressor(BaseUncertaintyRegressor):
     """Predictive distribution for any regressor, with a method that suits the estimator.
 
-    The distribution is the posterior of the model, or it is calibrated on rows that the model was not fitted
-    to. Each method is also available as a separate class with more options.
+    The distribution is calibrated on rows that the model was not fitted to, or it is the posterior of a
+    Gaussian process. Each method is also available as a separate class with more options.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
         after calibration. If the support contains only integers, forecasts are also rounded. Point
-        predictions are clipped but not rounded.
+        predictions are the means of the clipped forecasts.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -98,8 +98,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     ==============  ===============================================================================
     method          estimator
     ==============  ===============================================================================
-    "native"        with a posterior (BayesianRidge, ARDRegression, GaussianProcessRegressor,
-                    `LeastSquaresRegressor`)
+    "native"        GaussianProcessRegressor
     "native"        calibrated on held-out rows (skuq's other regressors, networks with a
                     ``calibration``, recalibrators, TabPFN with ``calibrate_temperature``)
     "recalibrated"  with another distribution (NGBoost, CatBoost, quantile forests, TabPFN, TabICL,
@@ -108,7 +107,8 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     "recalibrated"  with a quantile loss, or a Pipeline that ends in such an estimator
     "forest"        forest or BaggingRegressor with at least 50 trees on bootstrap rows, unless
                     ``cv`` is a splitter, which may keep groups together or respect time order
-    "residual"      all others. Also a forest in a Pipeline, because the other steps may use the
+    "residual"      all others. Also BayesianRidge and ARDRegression, whose posteriors ignore the
+                    bias of the linear model. Also a forest in a Pipeline, because the other steps may use the
                     target (`ForestDistributionRegressor` can replace the forest), or in a search
                     (``GridSearchCV(UncertaintyRegressor(forest), {"estimator__max_features": ...})``
                     is better). Also a quantile loss inside a search, BaggingRegressor or
@@ -118,10 +118,13 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     The support is never guessed from y. If y contains integers from 0 or 1, and more than 1 % of the
     predicted probability is below 0, a `SupportWarning` recommends ``support="count"``.
 
-    A posterior is exact if the assumptions of its model hold. Bayesian linear models and Gaussian processes
-    also assume that their estimated variances are the true variances. If an assumption does not hold, for
-    example a constant noise variance, the posterior is miscalibrated. Use ``method="recalibrated"`` or
-    "residual" in this case.
+    A posterior is exact if the assumptions of its model hold. If an assumption does not hold, for example
+    linearity or a constant noise variance, the posterior is miscalibrated. Use ``method="recalibrated"`` or
+    "residual" in this case. On 6 data sets with 600 rows or fewer, 50 and 90 % intervals of the posteriors of
+    BayesianRidge, ARDRegression and GaussianProcessRegressor cover 55 and 90 % of the test rows (up to 69 %
+    of 50 %). The CRPS of the linear posteriors is 1.9 times the CRPS of "residual" (between 1.1 and 5.8), and
+    the CRPS of the Gaussian process is 1.1 times (between 0.95 and 1.4). "auto" therefore uses the posterior
+    of the Gaussian process only, which also depends on the distance to the training rows.
 
     A distribution that is fitted to the training rows is too narrow on new rows. "recalibrated" corrects the
     distribution with out-of-fold predictions. For quantiles, `~skuq.recalibration.QuantileShiftRecalibrator`
@@ -142,8 +145,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     "residual" if there are few rows. For models that predict all levels with one fit (CatBoost, XGBoost,
     quantile-forest), there are eleven levels, and 3, 5 or 10 folds.
 
-    `predict` returns the mean of the distribution, except with "conformal", which keeps the prediction of the
-    model. For a quantile loss, `predict` therefore ignores the level of the loss.
+    `predict` returns the mean of the distribution. "conformal" and "native" keep the prediction of the model,
+    and "recalibrated" moves it by as much as the recalibrator moves the mean. For a quantile loss, `predict`
+    therefore ignores the level of the loss.
     ``predict_quantiles(X, 0.9)`` returns the 90 % quantile.
 
     With 12 or more rows, the coverage of 90 % intervals of "forest" and "residual" is 90 to 94 %,
@@ -194,78 +198,61 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------------------- method
-
     def _resolve(self) -> str:
         method: str = check_option(self.method, "method", get_args(MethodName))
         check_option(self.effort, "effort", tuple(EFFORTS))
         if method != "auto":
             return method
-        return method_of(self.estimator, random_folds=has_random_folds(self.cv))
+        return methods_for(self.estimator, random_folds=has_random_folds(self.cv))[0]
 
-    def _build(self, method: str) -> Any:
-        options = MethodOptions(
-            self.estimator,
-            self.effort,
-            dict(self.method_params or {}),
-            self.cv,
-            self.n_jobs,
-            self.random_state,
-            self.verbose,
-        )
-        return METHODS[method](options)
+    def _build(self, method: str) -> BaseUncertaintyRegressor:
+        common = {"n_jobs": self.n_jobs, "random_state": self.random_state, "verbose": self.verbose}
+        return build(method, self.estimator, self.effort, dict(self.method_params or {}), self.cv, common)
 
     def _is_calibrated(self) -> bool:
-        method = self._resolve()
-        return is_calibrated(self.estimator if method == "native" else self._build(method))
+        return self._build(self._resolve())._is_calibrated()
 
     def _is_out_of_bag(self) -> bool:
-        method = self._resolve()
-        inner = self.estimator if method == "native" else self._build(method)
-        return isinstance(inner, BaseUncertaintyRegressor) and inner._is_out_of_bag()
+        return self._build(self._resolve())._is_out_of_bag()
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
-        method = self._resolve()
-        self._unfitted = method, self._build(method)
-        return super()._read(X, y, sample_weight, fit_params, caller)
-
-    def _routes_weight(self) -> bool:
-        method, estimator = self._unfitted
-        return method == "native" or estimator._routes_weight()
-
-    def _take_unfitted(self, data: TrainingData) -> tuple[Any, dict[str, Any]]:
-        self.method_, estimator = self._unfitted
-        del self._unfitted
-        return estimator, data.fit_params if self.method_ == "native" else data.metadata
+        """Return the arguments as they are, because the regressor of the method reads them."""
+        check_wrapped(self.estimator)
+        if fit_params:
+            refuse_censoring(type(self).__name__, check_y(y, self), fit_params)
+        metadata = fit_params if sample_weight is None else {**fit_params, "sample_weight": sample_weight}
+        return TrainingData(X, y if self.support is None else check_y(y, self), metadata=metadata)
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
-        estimator, params = self._take_unfitted(data)
-        with progress.task("fit", estimator):
-            self.estimator_ = fit_wrapped(estimator, data.X, data.target, **params)
-        if self.support is None and looks_like_counts(data.y):
-            warn_of_negative_counts(self._predict_dist(safe_indexing(data.X, rows_for_warning(len(data)))))
+        self._delegate("fit", data, progress)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        if not isinstance(self._unfitted[1], BaseUncertaintyRegressor):
-            return super()._fit_transform(data, progress)
-        dist: Distribution = self._fit_by("fit_transform", data, progress)
+        dist: Distribution = self._delegate("fit_transform", data, progress)
         return dist
 
     def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
-        if not isinstance(self._unfitted[1], BaseUncertaintyRegressor):
-            return super()._fit_and_test(data, progress)
-        tested: tuple[IntArray, Distribution] = self._fit_by("_fit_tested", data, progress)
+        tested: tuple[IntArray, Distribution] = self._delegate("_fit_tested", data, progress)
         return tested
 
-    def _fit_by(self, method: str, data: TrainingData, progress: Progress) -> Any:
-        estimator, params = self._take_unfitted(data)
-        with progress.task("fit", estimator):
-            result = getattr(estimator, method)(data.X, data.target, **params)
-        self.estimator_ = estimator
-        if self.support is None and looks_like_counts(data.y):
-            warn_of_negative_counts(result[1] if isinstance(result, tuple) else result)
+    def _delegate(self, caller: str, data: TrainingData, progress: Progress) -> Any:
+        """Call ``fit`` or a similar method of the regressor of the method, and store the fitted regressor."""
+        method = self._resolve()
+        regressor = self._build(method)
+        with progress.task("fit", regressor):
+            result = getattr(regressor, caller)(data.X, data.y, **data.metadata)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                delattr(self, name)
+            if hasattr(regressor, name):
+                setattr(self, name, getattr(regressor, name))
+        self.method_ = method
+        self.estimator_ = regressor.estimator_ if isinstance(regressor, NativeRegressor) else regressor
+        y = as_float_array(data.y, "y")
+        if self.support is None and looks_like_counts(y):
+            X = safe_indexing(*indexable(data.X), rows_for_warning(len(y)))
+            warn_of_negative_counts(self._predict_dist(X))
         return result
 
     def predict_interval(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:

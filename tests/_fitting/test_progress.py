@@ -46,7 +46,7 @@ CASES = [
         UncertaintyRegressor(LinearRegression(), "bootstrap", method_params={"n_estimators": 30}),
         ["fit", "fit", *["member"] * 30],
     ),
-    (UncertaintyRegressor(BayesianRidge(), cv=FREE), ["fit", "fit"]),
+    (UncertaintyRegressor(BayesianRidge(), "native", cv=FREE), ["fit", "fit", "fit"]),
     (MixtureRegressor(POOL, n_jobs=2, cv=3), ["fit", "member", "member"]),
     (MultiOutputUncertaintyRegressor(LeastSquaresRegressor()), ["fit", "target", "target"]),
     (ConformalRegionRegressor(LeastSquaresRegressor()), ["fit", "model"]),
@@ -99,7 +99,8 @@ def test_every_task_is_reported(model, tasks, caller):
     if caller == "fit_transform" and isinstance(model, ConformalRegressor | CrossConformalRegressor):
         tasks = [tasks[0], *["fold"] * (model.cv or 5), *tasks[1:]]
     if caller == "fit_transform" and getattr(model, "cv", 5) == FREE:
-        tasks = [tasks[0], *["fold"] * FREE, *tasks[1:]]
+        before = 2 if isinstance(model, UncertaintyRegressor) else 1
+        tasks = [*tasks[:before], *["fold"] * FREE, *tasks[before:]]
     with parallel_config("threading"):
         assert begun_tasks(model, X, y, caller)[1] == tasks
 

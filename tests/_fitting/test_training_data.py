@@ -222,3 +222,11 @@ def test_a_regressor_whose_predict_exists_after_fit_only_can_be_wrapped(wrap):
         assert not hasattr(estimator, "predict")
         bounds = wrap(estimator).fit(X, y).predict_interval(X)
         assert np.mean((y >= bounds[:, 0]) & (y <= bounds[:, 1])) > 0.7
+
+
+def test_groups_of_several_types_raise_a_clear_error():
+    X, y = linear_world(20)
+    groups = np.array(["a", 1, 2.5, "b"] * 5, dtype=object)
+    for model in (ResidualRegressor(LinearRegression()), RecalibratedRegressor(LeastSquaresRegressor())):
+        with pytest.raises(TypeError, match=r"`groups` must have labels that can be compared.*'int', 'str'"):
+            model.set_params(cv=GroupKFold(2)).fit(X, y, groups=groups)

@@ -41,6 +41,16 @@ def test_a_calibrated_model_lies_in_the_band_and_a_narrow_one_does_not(loc, scal
         assert bool(np.all((lower <= display.proportions) & (display.proportions <= upper))) is inside
 
 
+def test_a_number_of_rows_just_below_an_integer_is_this_integer():
+    levels = np.arange(1, 10) / 10
+    for below, whole in zip(
+        sampling_band(levels, 3 - 1e-12, "pointwise", 0.9),
+        sampling_band(levels, 3, "pointwise", 0.9),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(below, whole)
+
+
 @pytest.mark.parametrize(("band", "whole"), [("simultaneous", True), ("pointwise", False)])
 def test_bands_hold_with_the_probability_they_state(band, whole):
     rng = np.random.default_rng(0)

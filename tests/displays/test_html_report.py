@@ -11,16 +11,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn.calibration
 from scipy.stats import cauchy
 from sklearn.datasets import load_iris
-from sklearn.linear_model import BayesianRidge
+from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import cross_validate
 from sklearn.naive_bayes import GaussianNB
 
+import skuq
 from skuq.displays import HTMLReport
-from skuq.distributions import Empirical, Normal
+from skuq.distributions import Empirical, Normal, Quantiles, as_distribution
 from skuq.evaluation import uncertainty_report
 from skuq.monitoring import ClassMetricAccumulator, MetricAccumulator
+from skuq.recalibration import StdScalingRecalibrator
 
 pytest.importorskip("jinja2")
 
@@ -73,11 +76,11 @@ def of_normals(y, loc, scale, **kwargs) -> HTMLReport:
 @pytest.mark.parametrize(
     ("change", "title", "tool"),
     [
-        (lambda y, loc, s: (y, loc, 0.6 * s), "The intervals are too narrow", "skuq.RecalibratedRegressor"),
+        (lambda y, loc, s: (y, loc, 0.6 * s), "The intervals are too narrow", "skuq.UncertaintyRegressor"),
         (lambda y, loc, s: (y, loc, 2 * s), "The intervals are too wide", "StdScalingRecalibrator"),
         (lambda y, loc, s: (y, loc + 0.4, s), "The forecasts are too high", "IsotonicRecalibrator"),
         (lambda y, loc, s: (y, loc - 0.4, s), "The forecasts are too low", "IsotonicRecalibrator"),
-        (lambda y, loc, s: (y[::-1], 3 * loc, s), "worse than one forecast", "skuq.UncertaintyRegressor"),
+        (lambda y, loc, s: (y[::-1], 3 * loc, s), "worse than one forecast", "AutoUncertaintyRegressor"),
         # a fault of many rows may be small
         (lambda y, loc, s: (y, loc, 0.98 * s), "The intervals are too narrow, by a small amount", None),
         (lambda y, loc, s: (y, loc, 1.03 * s), "The intervals are too wide, by a small amount", None),
@@ -114,6 +117,11 @@ def of_classes(proba, sharpness=1.0, **options) -> HTMLReport:
     return HTMLReport.from_predictions(labels, sharper, labels=[0, 1, 2], **options)
 
 
+def of_sets(proba) -> HTMLReport:
+    labels = np.arange(len(proba)) % 3
+    return HTMLReport.from_predictions(labels, proba > 0.4, labels=[0, 1, 2], **FEW)
+
+
 def test_faults_of_classifiers():
     proba = np.random.default_rng(0).dirichlet(np.ones(3), size=60_000)
     report = of_classes(proba, 1.04, n_resamples=0, n_draws=0)
@@ -122,6 +130,7 @@ def test_faults_of_classifiers():
     report = of_classes(proba[:3000], groups=np.arange(3000) % 4, **FEW)
     (found,) = (each for each in report.findings["model"] if each.title == "The coverage depends on group")
     assert [tool.name for tool in found.tools] == ["skuq.classifiers.ConformalClassifier"]
+    assert not re.search(r"\d\.\d\d", found.words)  # no percentage with four decimals
 
 
 def test_many_parts_with_a_fault_are_counted_and_rare_groups_are_one_part():
@@ -186,17 +195,15 @@ def test_a_fault_of_one_group_is_the_first_finding():
 
 def test_a_bias_comes_first_has_its_size_and_one_call_repairs_bias_and_width():
     y, loc, scale = rows(2000, seed=1)
-    bias, width, *_ = of_normals(y, loc + 0.5, scale).findings["model"]
-    assert (bias.title, width.title) == ("The forecasts are too high", "The intervals are too narrow")
-    assert "also corrects the width" in width.remedy
-    assert width.tools == ()
+    first, *_ = of_normals(y, loc + 0.5, scale).findings["model"]
+    assert first.title == "The forecasts are too high, and the intervals are too narrow"
     found = {each.title: each for each in of_normals(y, loc - 0.4, 0.6 * scale).findings["model"]}
-    low = found["The forecasts are too low"]
+    low = found["The intervals are too narrow, and the forecasts are too low"]
     size = np.mean(y - loc + 0.4)
     assert f"too low on average by {size:.2f} (in the units of the observed values): " in low.words
     assert "lie below the middle of their forecast; 50 % should." in low.words
-    assert "one call repairs both" in low.remedy
-    assert "IsotonicRecalibrator()" in low.tools[0].code
+    assert "The model is overconfident." in low.words
+    assert "IsotonicRecalibrator()" in low.tools[1].code
 
 
 def test_heavy_tails_are_named():
@@ -205,11 +212,118 @@ def test_heavy_tails_are_named():
         loc, scale = 3 * rng.normal(size=5000), rng.uniform(0.5, 2.0, size=5000)
         noise = rng.standard_t(df, size=5000) * np.sqrt((df - 2) / df)
         report = of_normals(loc + scale * noise, loc, scale)
-        assert ("Large errors are more frequent than predicted" in titles(report)) == (df == 3)
-        if df == 3:
-            tails, width = report.findings["model"][:2]
-            assert "No single factor corrects both." in tails.words
-            assert (width.title, width.tools) == ("The intervals are too wide", ())
+        title = "Large errors are more frequent than predicted, and the intervals are too wide"
+        assert (title in titles(report)) == (df == 3)
+        assert ("No single factor corrects both." in report.findings["model"][0].words) == (df == 3)
+
+
+def kinds_of(loc, scale) -> dict[str, object]:
+    """Return forecasts of all kinds with the same means and standard deviations."""
+    normal, levels = Normal(loc, scale), np.linspace(0.05, 0.95, 19)
+    return {
+        "normal": normal,
+        "without moments": as_distribution(cauchy(loc, 0.4 * scale)),
+        "quantiles": Quantiles(levels, normal.quantile(levels)),
+        "two quantiles": Quantiles([0.05, 0.95], normal.interval(0.9)),
+        "members": Empirical(normal.quantile((np.arange(30) + 0.5) / 30)),
+        "bounds": normal.interval(0.9),
+    }
+
+
+def codes_of(report: HTMLReport) -> list[str]:
+    return [tool.code for found in report.findings["model"] for tool in found.tools if tool.code]
+
+
+FAULTS = {
+    "narrow": lambda y, loc, s: (loc, 0.6 * s),
+    "wide": lambda y, loc, s: (loc, 1.8 * s),
+    "high": lambda y, loc, s: (loc + 0.5, s),
+    "high and narrow": lambda y, loc, s: (loc + 0.5, 0.6 * s),
+    "uneven": lambda y, loc, s: (loc, s**2.5),
+    "opposite": lambda y, loc, s: (loc, 3 - s),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_code_for_forecasts_runs_and_repairs_each_kind_of_forecast(fault):
+    y, loc, scale = rows(1600)
+    old, new = slice(800), slice(800, 1600)
+    for kind, forecast in kinds_of(*FAULTS[fault](y, loc, scale)).items():
+        options = {"n_resamples": 0, "n_draws": 0}
+        report = HTMLReport.from_predictions(y[new], forecast[new], **options)
+        variables = {"old_forecasts": forecast[old], "old_y": y[old], "forecasts": forecast[new]}
+        codes = [code for code in codes_of(report) if "old_forecasts" in code]
+        assert len(codes) == len(set(codes)) == sum("Recalibrator" in code for code in codes)
+        # Bounds do not show a bias, and few quantiles do not show the uncertainty of individual rows.
+        hidden = {"bounds": ("high", "uneven", "opposite"), "two quantiles": ("uneven", "opposite")}
+        assert codes or fault in hidden[kind]
+        for code in codes[-1:]:
+            after = HTMLReport.from_predictions(y[new], eval(code, {"skuq": skuq, **variables}), **options)
+            assert "wrong" not in [each.severity for each in after.findings["model"]], (
+                kind,
+                code,
+                titles(after),
+            )
+
+
+def test_the_code_for_groups_and_for_models_runs():
+    y, loc, scale = rows(600)
+    group = np.arange(600) % 3
+    X = pd.DataFrame({"x": loc, "group": group})
+    variables = {"X": X, "y": y, "column": "group", "model": LinearRegression()}
+    variables |= {"old_y": y, "rows": group == 1, "old_rows": group == 1}
+    codes = set()
+    for forecast in kinds_of(loc, np.where(group == 1, 0.3, 1.0) * scale).values():
+        report = HTMLReport.from_predictions(y, forecast, groups=group, n_resamples=0, n_draws=0)
+        found = [code for code in codes_of(report) if "rows]" in code]
+        assert found
+        variables |= {"old_forecasts": forecast, "forecasts": forecast}
+        assert len(eval(found[0], {"skuq": skuq, **variables})) == 200
+        codes |= {code for code in codes_of(report) if "(model" in code}
+    codes |= {code for change in FAULTS.values() for code in codes_of(of_normals(y, *change(y, loc, scale)))}
+    codes |= set(codes_of(of_normals(y[::-1], 3 * loc, scale)))
+    ran = [code.replace("time_budget=60", "n_trials=1") for code in codes if "old_y" not in code]
+    assert len(ran) == 4
+    for code in ran:
+        model = eval(code, {"skuq": skuq, **variables})
+        assert np.isfinite(model.predict_dist(X[:5]).interval(0.9)).all()
+
+
+def test_the_code_for_classifiers_runs(figures):
+    X, y = load_iris(return_X_y=True)
+    proba = np.random.default_rng(0).dirichlet(np.ones(3), size=900)
+    reports = of_classes(proba, 3.0, groups=np.arange(900) % 2, **FEW), of_sets(proba)
+    variables = {"skuq": skuq, "sklearn": sklearn, "model": GaussianNB(), "X": X, "y": y}
+    variables |= {"column": lambda X: X[:, 0] > 5.8}
+    codes = {code for report in reports for code in codes_of(report)}
+    assert len(codes) == 3
+    for code in codes:
+        assert set(eval(code, variables).predict(X)) == {0, 1, 2}
+
+
+def test_a_difference_that_the_number_of_rows_explains_is_no_fault():
+    y, loc, scale = rows(400)
+    report = of_normals(y, loc, 0.8 * scale)
+    found = report.findings["model"]
+    assert report.summaries["model"].startswith("Perhaps overconfident: ")
+    assert [each.severity for each in found] == ["good", "note"]
+    assert found[1].title == "The intervals are too narrow, perhaps by chance"
+    assert found[1].words.endswith("The number of rows, 400, may explain this difference.")
+
+
+@pytest.mark.laws
+def test_a_repaired_forecast_is_rarely_called_wrong():
+    """The recalibrators are fitted to as many rows as the page has, which adds to the chance of the page."""
+    wrong = 0
+    for seed in range(200):
+        y, loc, scale = rows(1000, seed=seed)
+        old, new, dist = slice(500), slice(500, 1000), Normal(loc, 0.6 * scale)
+        recalibrator = StdScalingRecalibrator(objective="coverage").fit(dist[old], y[old])
+        report = HTMLReport.from_predictions(
+            y[new], recalibrator.transform(dist[new]), n_resamples=0, n_draws=0, created="2024"
+        )
+        wrong += any(each.severity == "wrong" for each in report.findings["model"])
+    assert wrong <= 12  # 6; with the limits of the 95 % intervals, 32
 
 
 def test_only_errors_that_do_not_grow_with_the_uncertainty_are_named():

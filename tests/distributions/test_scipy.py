@@ -155,6 +155,10 @@ def test_what_cannot_be_integrated_names_itself():
     ):
         with pytest.raises(ValueError, match=match):
             as_distribution(frozen).crps(0.5)
+    # rows are integrated in blocks of 1000; the number is that of the row among all
+    many = as_distribution(stats.t(np.r_[np.full(1200, 5.0), 0.3, 5.0]))
+    with pytest.raises(ValueError, match=r"df=0.3\) at row 1200 cannot be integrated"):
+        many.crps(np.zeros(1202))
 
 
 # ---------------------------------------------------------------------- other scores of one family

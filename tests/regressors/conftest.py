@@ -75,7 +75,7 @@ REGRESSORS = {
         [("line", LeastSquaresRegressor()), ("dummy", DummyRegressor())], cv=3, random_state=0
     ),
     "uncertainty": UncertaintyRegressor(LinearRegression(), cv=3, random_state=0),
-    "uncertainty, native": UncertaintyRegressor(BayesianRidge(), cv=3, random_state=0),
+    "uncertainty, native": UncertaintyRegressor(BayesianRidge(), "native", cv=3, random_state=0),
 }
 if find_spec("gpytorch"):
     REGRESSORS["sparse Gaussian process"] = SparseGaussianProcessRegressor(

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
-from skuq.distributions import Distribution, Normal
+from skuq.distributions import Distribution, Normal, StudentT
 from skuq.prediction import predict_dist, supports_dist
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors import (
@@ -272,6 +272,17 @@ def test_a_subclass_gets_out_of_sample_folds_and_search(small):
         MarginalRegressor(folds[:1]).fit_transform(X, y)
     with pytest.raises(TypeError, match="nonsense"):
         MarginalRegressor().fit(X, y, nonsense=1)
+
+
+def test_without_a_mean_predict_returns_the_median(small):
+    class HeavyTails(MarginalRegressor):
+        def _predict_dist(self, X):
+            return StudentT(np.full(len(X), self.loc_), self.scale_, 1.0)
+
+    X, y = small
+    model = HeavyTails().fit(X, y)
+    for point in (model.predict(X), model.predict(X, return_std=True)[0]):
+        np.testing.assert_array_equal(point, model.loc_)
 
 
 def test_score_stays_r2(small):

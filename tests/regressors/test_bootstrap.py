@@ -318,3 +318,12 @@ def test_units_of_any_size(noise, unit):
         for number in ("mean", "std", "interval"):
             expected = getattr(before, number)()
             np.testing.assert_allclose(getattr(after, number)() / unit, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_predict_is_the_mean_of_the_supported_distribution():
+    X, y = linear_world(60)
+    for support in (None, (float(y.min()), None)):
+        model = BootstrapRegressor(LinearRegression(), 10, support=support, random_state=0).fit(X, y)
+        dist = model.predict_dist(X)
+        for point in (model.predict(X), model.predict(X, return_std=True)[0]):
+            np.testing.assert_allclose(point, dist.mean())

@@ -93,7 +93,7 @@ CASES = [
         ),
         OUT_OF_SAMPLE,
     ),
-    (MultiOutputUncertaintyRegressor(BayesianRidge(), random_state=0), {}),
+    (MultiOutputUncertaintyRegressor(UncertaintyRegressor(BayesianRidge(), "native"), random_state=0), {}),
     (ConformalRegionRegressor(BayesianRidge(), random_state=0), HELD_OUT),
     (ConformalRegressor(LinearRegression(), random_state=0), OUT_OF_SAMPLE | HELD_OUT | OBSERVED),
     (CrossConformalRegressor(LinearRegression(), cv=3, random_state=0), OUT_OF_SAMPLE),

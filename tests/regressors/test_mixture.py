@@ -552,3 +552,17 @@ def test_a_pipeline_as_member_equals_its_last_step_where_the_first_changes_nothi
     chained.fit(X, y)
     np.testing.assert_array_equal(plain.weights_, chained.weights_)
     np.testing.assert_array_equal(plain.predict_interval(X), chained.predict_interval(X))
+
+
+def test_members_that_cannot_be_cloned_raise_with_their_name():
+    class Copies(BayesianRidge):
+        def __init__(self, columns=()):
+            super().__init__()
+            self.columns = columns
+
+        def get_params(self, deep=True):
+            return {"columns": list(self.columns)}
+
+    with pytest.raises(TypeError, match=r"`columns` of Copies must be a tuple, got a list") as caught:
+        MixtureRegressor([("first", BayesianRidge()), ("second", Copies([0]))]).fit(*linear_world(40))
+    assert caught.value.__notes__ == ["Raised in member 'second'."]

@@ -446,6 +446,18 @@ def test_relative_weights_raise():
 # --------------------------------------------------------------------------------------------- kinds of data
 
 
+def test_values_that_only_new_rows_have_count_as_the_most_frequent_value():
+    rng = np.random.default_rng(0)
+    words = rng.choice(["a", "b", "c"], 300, p=[0.2, 0.6, 0.2])
+    X = pd.DataFrame({"word": words, "number": np.where(words == "b", 1.0, rng.uniform(size=300))})
+    y = rng.normal(size=300) * np.where(words == "b", 0.1, 2.0)
+    model = ResidualRegressor(DummyRegressor(), random_state=0).fit(X, y)
+    new = pd.DataFrame({"word": ["b", "zebra", None, "b"], "number": [1.0, 1.0, 1.0, np.nan]})
+    std = model.predict_dist(new).std()
+    np.testing.assert_array_equal(std, std[0])
+    assert std[0] < 0.5 * model.predict_dist(X[words != "b"]).std().mean()
+
+
 def test_words_missing_values_and_dates_are_features():
     rng = np.random.default_rng(0)
     word = rng.choice(["calm", "wild"], size=300)

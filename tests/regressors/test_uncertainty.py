@@ -71,13 +71,13 @@ PIPELINE = make_pipeline(StandardScaler(), BOOSTED)
         (LinearRegression(), "residual"),
         (make_pipeline(StandardScaler(), RandomForestRegressor(10)), "residual"),
         (HistGradientBoostingRegressor(max_iter=5), "residual"),
-        (BayesianRidge(), "native"),
+        (BayesianRidge(), "residual"),
         (DummyRegressor(), "residual"),
         (make_pipeline(StandardScaler(), GaussianProcessRegressor(optimizer=None, alpha=0.5)), "native"),
         (LeastSquaresRegressor(), "native"),
-        (ARDRegression(), "native"),
-        (TransformedTargetRegressor(BayesianRidge(), func=np.sinh, inverse_func=np.arcsinh), "native"),
-        (GridSearchCV(BayesianRidge(), {"alpha_1": [1e-6]}, cv=2), "native"),
+        (ARDRegression(), "residual"),
+        (TransformedTargetRegressor(BayesianRidge(), func=np.sinh, inverse_func=np.arcsinh), "residual"),
+        (GridSearchCV(BayesianRidge(), {"alpha_1": [1e-6]}, cv=2), "residual"),
         (ResidualRegressor(Ridge()), "native"),
         (BootstrapRegressor(Ridge(), 5), "native"),
         (ConformalRegressor(Ridge()), "native"),
@@ -89,8 +89,9 @@ PIPELINE = make_pipeline(StandardScaler(), BOOSTED)
         (MultiQuantileRegressor(QuantileRegressor(alpha=0), [0.1, 0.9]), "recalibrated"),
         (UncertaintyRegressor(QuantileRegressor(), "quantile"), "recalibrated"),
         (BootstrapRegressor(Ridge(), 20, noise=None), "recalibrated"),
-        (BaggingRegressor(BayesianRidge(), 3), "recalibrated"),
-        (VotingRegressor([("a", BayesianRidge()), ("b", LeastSquaresRegressor())]), "recalibrated"),
+        (BaggingRegressor(BayesianRidge(), 3), "residual"),
+        (BaggingRegressor(LeastSquaresRegressor(), 3), "recalibrated"),
+        (VotingRegressor([("a", LeastSquaresRegressor()), ("b", LeastSquaresRegressor())]), "recalibrated"),
         (ReportsStd(), "recalibrated"),
         (make_pipeline(StandardScaler(), GridSearchCV(ReportsStd(), {"alpha": [1.0]}, cv=2)), "recalibrated"),
         (TransformedTargetRegressor(DummyRegressor()), "residual"),
@@ -135,7 +136,7 @@ def test_each_method_is_its_class(method):
 def test_native_is_the_model_itself_with_folds_for_fit_transform():
     X, y = linear_world(60)
     folds = KFold(3)
-    model = UncertaintyRegressor(BayesianRidge(), cv=folds)
+    model = UncertaintyRegressor(BayesianRidge(), "native", cv=folds)
     out_of_sample = model.fit_transform(X, y)
     assert np.allclose(out_of_sample.std(), cross_fit(BayesianRidge(), X, y, cv=folds).in_row_order(60).std())
     plain = BayesianRidge().fit(X, y)
@@ -362,7 +363,7 @@ def test_bad_methods():
     with pytest.raises(NotProbabilisticError, match=r"LinearRegression has none.*method='auto'"):
         UncertaintyRegressor(LinearRegression(), "native").fit(X, y)
     with pytest.raises(ValueError, match="`method_params` must be empty"):
-        UncertaintyRegressor(BayesianRidge(), method_params={"levels": [0.1]}).fit(X, y)
+        UncertaintyRegressor(BayesianRidge(), "native", method_params={"levels": [0.1]}).fit(X, y)
     with pytest.raises(TypeError, match="nonsense"):
         UncertaintyRegressor(LinearRegression(), method_params={"nonsense": 1}).fit(X, y)
     with pytest.raises(ValueError, match="but LinearRegression has none"):

@@ -53,11 +53,8 @@ print(f"CRPS {-search.best_score_:.3f}", search.best_params_, sep="\n")
 # (:ref:`progress-of-a-fit`).
 #
 # The plot shows the CRPS of all candidates. The CRPS is smallest with the two
-# relevant features. With two features, ``LinearRegression`` is better than
-# ``BayesianRidge``, because ``UncertaintyRegressor`` treats the two models
-# differently. For ``LinearRegression``, it models the noise as a function of X. For
-# ``BayesianRidge``, it uses the posterior of the model, which assumes constant
-# noise.
+# relevant features. The two models have about the same CRPS. For both,
+# ``UncertaintyRegressor`` learns the distribution of the errors as a function of X.
 
 import matplotlib.pyplot as plt
 import pandas as pd

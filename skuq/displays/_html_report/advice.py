@@ -9,7 +9,8 @@ from typing import Literal
 
 import pandas as pd
 
-from skuq.displays._html_report.evidence import Evidence
+from skuq._validation import DEFAULT_COVERAGE
+from skuq.displays._html_report.evidence import SMALL_GAP, Evidence
 from skuq.displays._html_report.measure import (
     INNER,
     OUTER,
@@ -23,10 +24,6 @@ from skuq.evaluation._internal import bias_words
 
 Severity = Literal["wrong", "note", "good"]
 
-SMALL_GAP = 0.01
-"""A significant difference between two shares is called small below this value."""
-
-LARGE_RELATIVE_ERROR = 0.05
 FEW_ROWS = 200
 
 
@@ -51,20 +48,19 @@ class Finding:
 
 
 MODEL, FORECASTS = "If you can train the model again", "With the forecasts alone"
-RECALIBRATED = Tool(MODEL, "skuq.RecalibratedRegressor", "RecalibratedRegressor(model).fit(X, y)")
-ISOTONIC = Tool(
-    MODEL, "skuq.RecalibratedRegressor", "RecalibratedRegressor(model, IsotonicRecalibrator()).fit(X, y)"
+RECALIBRATED = Tool(MODEL, "skuq.UncertaintyRegressor", "skuq.UncertaintyRegressor(model).fit(X, y)")
+RESIDUAL = Tool(
+    MODEL, "skuq.regressors.ResidualRegressor", "skuq.regressors.ResidualRegressor(model).fit(X, y)"
 )
-RESIDUAL = Tool(MODEL, "skuq.regressors.ResidualRegressor", "ResidualRegressor(model).fit(X, y)")
 CALIBRATED_CLASSIFIER = Tool(
     "For correct probabilities",
     "sklearn.calibration.CalibratedClassifierCV",
-    "CalibratedClassifierCV(model, method='isotonic').fit(X, y)",
+    "sklearn.calibration.CalibratedClassifierCV(model, method='isotonic').fit(X, y)",
 )
 CONFORMAL_CLASSIFIER = Tool(
     "For sets with a guaranteed coverage",
     "skuq.classifiers.ConformalClassifier",
-    "ConformalClassifier(model).fit(X, y)",
+    "skuq.classifiers.ConformalClassifier(model).fit(X, y)",
 )
 ONE_CALL = RESIDUAL, CALIBRATED_CLASSIFIER
 """Calls that repair all faults for which they are recommended."""
@@ -78,19 +74,61 @@ MOST_NAMED = 5
 """Maximum number of parts that a sentence names."""
 
 
-def of_forecasts(name: str) -> Tool:
-    return Tool(
-        FORECASTS, f"skuq.recalibration.{name}", f"{name}().fit(old_forecasts, old_y).transform(forecasts)"
-    )
+def _recalibrator(evidence: Evidence, fault: str) -> str:
+    """Return the call of the recalibrator that corrects a fault of the width, the shape or the spread."""
+    kind = evidence.kind
+    if kind in ("bounds", "few quantiles") or (kind == "quantiles" and fault != "spread"):
+        return "QuantileShiftRecalibrator()"
+    if evidence.diagnostics.bins is None:  # The other recalibrators need standard deviations.
+        return "IsotonicRecalibrator()"
+    if fault == "spread":
+        return "BinnedScalingRecalibrator()"
+    if fault == "width":
+        coverage = evidence.headline["claimed"]
+        level = "" if coverage == DEFAULT_COVERAGE else f", coverage={coverage:.12g}"
+        return f"StdScalingRecalibrator(objective='coverage'{level})"
+    # No map of the levels extends an ensemble beyond its outermost members.
+    return "EmpiricalRecalibrator()" if kind == "ensemble" else "IsotonicRecalibrator()"
+
+
+def _of_forecasts(evidence: Evidence, fault: str, part: str = "") -> Tool:
+    """Return the tool that corrects forecasts, or the rows of one part, with past forecasts."""
+    call = _recalibrator(evidence, fault)
+    old, new, y = "old_forecasts", "forecasts", "old_y"
+    if part:
+        old, new, y = (
+            f"{name}[{rows}]" for name, rows in ((old, "old_rows"), (new, "rows"), (y, "old_rows"))
+        )
+    if evidence.kind == "bounds":
+        coverage = evidence.headline["claimed"]
+        levels = ", ".join(f"{(1 + sign * coverage) / 2:.12g}" for sign in (-1, 1))
+        old, new = (f"skuq.distributions.Quantiles([{levels}], {bounds})" for bounds in (old, new))
+    code = f"skuq.recalibration.{call}.fit({old}, {y}).transform({new})"
+    name = f"skuq.recalibration.{call.partition('(')[0]}"
+    return Tool(f"{FORECASTS}{part}", name, code)
 
 
 def findings(evidence: Evidence) -> list[Finding]:
     """Return the faults of a forecast, or the statement that no fault was found."""
     rules = CLASS_RULES if evidence.of_classes else REGRESSION_RULES
-    found = _with_shared_calls([finding for rule in rules for finding in rule(evidence)])
+    found = _with_shared_calls(_merged([finding for rule in rules for finding in rule(evidence)]))
     if not any(finding.severity == "wrong" for finding in found):
         found.insert(0, _no_fault(evidence))
     return sorted(found, key=lambda finding: ("wrong", "good", "note").index(finding.severity))
+
+
+def _merged(found: list[Finding]) -> list[Finding]:
+    """Join the faults that have the same remedy."""
+    merged: dict[object, Finding] = {}
+    for number, finding in enumerate(found):
+        key = finding.tools or finding.remedy or number
+        first = merged.get(key)
+        if first is None:
+            merged[key] = finding
+            continue
+        title = f"{first.title}, and {finding.title[0].lower()}{finding.title[1:]}"
+        merged[key] = replace(first, title=title, words=f"{first.words} {finding.words}")
+    return list(merged.values())
 
 
 def _with_shared_calls(found: list[Finding]) -> list[Finding]:
@@ -136,7 +174,7 @@ def _no_fault(evidence: Evidence) -> Finding:
 
 
 def _coverage(evidence: Evidence) -> Iterator[Finding]:
-    verdict = evidence.headline["verdict"]
+    verdict = evidence.verdict
     if verdict in ("", "calibrated"):
         return
     inside, claimed = in_hundred(evidence.headline["inside"], evidence.headline["claimed"])
@@ -154,16 +192,29 @@ def _coverage(evidence: Evidence) -> Iterator[Finding]:
     if small:
         yield Finding("note", f"{title}, by a small amount", words)
         return
+    if evidence.may_be_chance:
+        words = words.removesuffix(effect) + _by_chance(evidence)
+        yield Finding("note", f"{title}, perhaps by chance", words)
+        return
     if evidence.local:
         yield Finding("wrong", title, words, PARTS_FIRST)
         return
-    if evidence.has_heavy_tails:
-        repaired = "The correction of the large errors above also corrects the width of the intervals."
-        yield Finding("wrong", title, words, repaired)
+    if evidence.has_heavy_tails or evidence.has_bias:
+        yield Finding("wrong", title, words, *_of_shape(evidence))
         return
     verb = "Widen" if narrow else "Narrow"
     remedy = f"{verb} the intervals by a factor that is learned from past errors. {HELD_OUT}"
-    yield Finding("wrong", title, words, remedy, (RECALIBRATED, of_forecasts("StdScalingRecalibrator")))
+    yield Finding("wrong", title, words, remedy, (RECALIBRATED, _of_forecasts(evidence, "width")))
+
+
+def _by_chance(evidence: Evidence) -> str:
+    return f"The number of rows, {evidence.rows:g}, may explain this difference."
+
+
+def _of_shape(evidence: Evidence) -> tuple[str, tuple[Tool, ...]]:
+    """Return the remedy that corrects the middle, the width and the shape of the forecasts at once."""
+    remedy = f"Correct all predicted probabilities with past errors. {HELD_OUT}"
+    return remedy, (RESIDUAL, _of_forecasts(evidence, "shape"))
 
 
 def _bias(evidence: Evidence) -> Iterator[Finding]:
@@ -175,13 +226,13 @@ def _bias(evidence: Evidence) -> Iterator[Finding]:
     if abs(evidence.headline["below"] - 0.5) < SMALL_GAP:
         yield Finding("note", f"The forecasts are slightly too {side}", words)
         return
-    remedy = f"Shift the forecasts by a correction that is learned from past errors. {HELD_OUT}"
+    if evidence.bias_may_be_chance:
+        words = f"{words} {_by_chance(evidence)}"
+        yield Finding("note", f"The forecasts are too {side}, perhaps by chance", words)
+        return
+    remedy, tools = _of_shape(evidence)
     if evidence.local:
         remedy = f"Correct the first fault first. {remedy}"
-    wrong_width = evidence.headline["verdict"] != "calibrated" and abs(evidence.gap) >= SMALL_GAP
-    if wrong_width and not evidence.local:
-        remedy += " This also corrects the width of the intervals: one call repairs both."
-    tools = ISOTONIC, of_forecasts("IsotonicRecalibrator")
     yield Finding("wrong", f"The forecasts are too {side}", words, remedy, tools)
 
 
@@ -189,9 +240,6 @@ def _location_and_width(evidence: Evidence) -> Iterator[Finding]:
     """Yield bias and wrong coverage, the larger fault first. A bias also reduces the coverage."""
     bias, width = list(_bias(evidence)), list(_coverage(evidence))
     is_larger = bool(bias) and abs(evidence.headline["below"] - 0.5) > abs(evidence.gap)
-    if is_larger and not evidence.local:
-        words = "The shift of the forecasts also corrects the width of the intervals."
-        width = [replace(each, remedy=words, tools=()) if each.remedy else each for each in width]
     yield from [*bias, *width] if is_larger else [*width, *bias]
 
 
@@ -204,33 +252,23 @@ def _tails(evidence: Evidence) -> Iterator[Finding]:
         f"intervals are too wide. But {100 * outer:.1f} lie outside the {100 * OUTER:g} % intervals, and "
         f"{100 * (1 - OUTER):.1f} should. No single factor corrects both."
     )
-    tools = ISOTONIC, of_forecasts("IsotonicRecalibrator")
-    remedy = f"Map the predicted probabilities to observed frequencies. {HELD_OUT}"
-    yield Finding("wrong", "Large errors are more frequent than predicted", words, remedy, tools)
+    yield Finding("wrong", "Large errors are more frequent than predicted", words, *_of_shape(evidence))
 
 
 def _shape(evidence: Evidence) -> Iterator[Finding]:
-    plain = evidence.headline["verdict"] == "calibrated" and not evidence.headline["biased"]
-    if plain and evidence.is_beyond("mace", SMALL_GAP):
+    plain = not evidence.has_wrong_width and not evidence.has_bias and not evidence.is_uneven
+    if plain and evidence.shows_shape and evidence.is_beyond("mace", SMALL_GAP):
         (off,) = in_hundred(evidence.number("mace"))
         words = (
             "The width of the intervals in this report is right, but other predicted probabilities are "
             f"wrong: predicted and observed frequencies differ by {off} percentage points on average. "
             "The calibration curve shows the levels at which they differ."
         )
-        tools = ISOTONIC, of_forecasts("IsotonicRecalibrator")
-        yield Finding(
-            "wrong",
-            "The shape of the distributions is wrong",
-            words,
-            f"Map the predicted probabilities to observed frequencies. {HELD_OUT}",
-            tools,
-        )
+        yield Finding("wrong", "The shape of the distributions is wrong", words, *_of_shape(evidence))
 
 
 def _uneven(evidence: Evidence) -> Iterator[Finding]:
-    plain = abs(evidence.gap) < 2 * SMALL_GAP
-    if plain and evidence.is_beyond("ence", LARGE_RELATIVE_ERROR):
+    if evidence.is_uneven:
         (off,) = in_hundred(evidence.number("ence"))
         words = (
             "The coverage is right on average, but some rows have intervals that are too narrow and others "
@@ -238,7 +276,7 @@ def _uneven(evidence: Evidence) -> Iterator[Finding]:
             f"differ from the predicted uncertainty by {off} % on average. The reliability diagram shows "
             "these rows."
         )
-        tools = RESIDUAL, of_forecasts("BinnedScalingRecalibrator")
+        tools = RESIDUAL, _of_forecasts(evidence, "spread")
         yield Finding(
             "wrong",
             "The uncertainty of individual rows is wrong",
@@ -263,13 +301,14 @@ def _order(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _skill(evidence: Evidence) -> Iterator[Finding]:
-    score, constant = evidence.number("crps"), evidence.number("crps_uncertainty")
-    if score >= constant:
+    low, constant = evidence.number("crps", "low"), evidence.number("crps_uncertainty")
+    if (evidence.number("crps") if math.isnan(low) else low) >= constant:
         words = (
             "The model has larger errors than a forecast that is the same for all rows: the distribution of "
             "the observed values in this report."
         )
-        tool = Tool("To compare methods", "skuq.UncertaintyRegressor", "UncertaintyRegressor().fit(X, y)")
+        name = "skuq.model_selection.AutoUncertaintyRegressor"
+        tool = Tool("To compare models", name, f"{name}(time_budget=60).fit(X, y)")
         yield Finding(
             "wrong",
             "The model is worse than one forecast for all rows",
@@ -281,7 +320,7 @@ def _skill(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _probabilities(evidence: Evidence) -> Iterator[Finding]:
-    verdict, small = evidence.headline["verdict"], abs(evidence.gap) < SMALL_GAP
+    verdict, small = evidence.verdict, abs(evidence.gap) < SMALL_GAP
     beyond = evidence.is_beyond("ece", SMALL_GAP)
     if verdict in ("overconfident", "underconfident"):
         inside, claimed = in_hundred(evidence.headline["inside"], evidence.headline["claimed"])
@@ -295,6 +334,8 @@ def _probabilities(evidence: Evidence) -> Iterator[Finding]:
         title = f"The classifier is {sure}"
         if small and not beyond:
             yield Finding("note", f"{title}, by a small amount", words)
+        elif evidence.may_be_chance and not beyond:
+            yield Finding("note", f"{title}, perhaps by chance", f"{words} {_by_chance(evidence)}")
         else:
             yield Finding("wrong", title, words, remedy, (CALIBRATED_CLASSIFIER, CONFORMAL_CLASSIFIER))
     elif beyond:
@@ -333,6 +374,7 @@ def _local_parts(evidence: Evidence) -> Iterator[Finding]:
         flagged = table[table["flag"] & (opposite | evidence.differs(table))]
         yield _of_parts(
             evidence,
+            name,
             table,
             f"The coverage depends on {name}{', in opposite directions' if opposite else ''}",
             f"{_directions(flagged, evidence.of_classes)}{'' if opposite else ' The other rows are right.'}",
@@ -353,12 +395,14 @@ def _parts(evidence: Evidence) -> Iterator[Finding]:
             f"The coverage is wrong in {len(flagged)} of the {len(table)} parts by {name}."
         )
         remedy = f"Correct each group separately. {HELD_OUT}"
-        yield _of_parts(evidence, table, f"The coverage depends on {name}", words, remedy)
+        yield _of_parts(evidence, name, table, f"The coverage depends on {name}", words, remedy)
 
 
-def _of_parts(evidence: Evidence, table: pd.DataFrame, title: str, words: str, remedy: str) -> Finding:
+def _of_parts(
+    evidence: Evidence, name: str, table: pd.DataFrame, title: str, words: str, remedy: str
+) -> Finding:
     if not is_of_periods(table):
-        return Finding("wrong", title, words, remedy, _tools_for_groups(evidence.of_classes))
+        return Finding("wrong", title, words, remedy, _tools_for_groups(evidence, name))
     remedy = "Recalibrate with recent rows, and monitor the coverage of new rows."
     return Finding("wrong", title, words, remedy, (Tool(FORECASTS, "skuq.monitoring.CoverageMonitor"),))
 
@@ -383,7 +427,7 @@ def _directions(flagged: pd.DataFrame, of_classes: bool) -> str:
     ]
     words = ", ".join(texts)
     if len(goals) == 1:
-        goal = f"{100 * goals[0]:g} expected"
+        goal = f"{100 * goals[0]:.1f} expected".replace(".0 ", " ")
         words = f"{words[:-1]}; {goal})" if words.endswith(")") else f"{words} ({goal})"
     what = "probabilities" if of_classes else "intervals"
     return f"The {what} are {words}. Each number states how many of 100 {_covering(of_classes)}."
@@ -407,15 +451,16 @@ def _named_parts(table: pd.DataFrame, one_goal: bool) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def _tools_for_groups(of_classes: bool) -> tuple[Tool, ...]:
-    kind = "classifiers.ConformalClassifier" if of_classes else "regressors.ConformalRegressor"
-    name = kind.split(".")[1]
-    again = Tool(MODEL, f"skuq.{kind}", f"{name}(model, group_by=column).fit(X, y)")
-    if of_classes:
+def _tools_for_groups(evidence: Evidence, name: str) -> tuple[Tool, ...]:
+    kind = "classifiers.ConformalClassifier" if evidence.of_classes else "regressors.ConformalRegressor"
+    again = Tool(
+        f"{MODEL}, with {name} as a column of X",
+        f"skuq.{kind}",
+        f"skuq.{kind}(model, group_by=column).fit(X, y)",
+    )
+    if evidence.of_classes:
         return (again,)
-    code = "StdScalingRecalibrator().fit(old_forecasts[old_rows], old_y[old_rows]).transform(forecasts[rows])"
-    alone = Tool(f"{FORECASTS}, once per group", "skuq.recalibration.StdScalingRecalibrator", code)
-    return again, alone
+    return again, _of_forecasts(evidence, "width", f", once for each value of {name}")
 
 
 def _few_rows(evidence: Evidence) -> Iterator[Finding]:

@@ -10,9 +10,15 @@ from typing import Any
 import pandas as pd
 
 from skuq.displays._html_report.measure import INNER, OUTER, Diagnostics, is_high, is_low
+from skuq.evaluation._internal import CERTAIN, PERHAPS
 
 MOST_TIMES_CALIBRATED = 3.0
 """Without simulations, an error is large if it is this number of times the average of a calibrated model."""
+
+SMALL_GAP = 0.01
+"""A significant difference between two shares is called small below this value."""
+
+LARGE_RELATIVE_ERROR = 0.05
 
 STANDARD_ERRORS = 3.0
 """A difference of more than this number of standard errors is not due to chance."""
@@ -42,6 +48,46 @@ class Evidence:
         inside = self.headline["inside"]
         differs: pd.Series[bool] = (table["high"] < inside) | (table["low"] > inside)
         return differs
+
+    @property
+    def kind(self) -> str:
+        """Kind of the forecasts, see `Diagnostics`. A report without a page knows only bounds."""
+        return "bounds" if math.isnan(self.headline["below"]) else self.diagnostics.kind
+
+    @property
+    def verdict(self) -> str:
+        """Verdict on the coverage without "perhaps"."""
+        return str(self.headline["verdict"]).removeprefix(PERHAPS)
+
+    @property
+    def may_be_chance(self) -> bool:
+        """Return whether the number of rows may explain the difference from the claimed coverage."""
+        return str(self.headline["verdict"]).startswith(PERHAPS)
+
+    @property
+    def bias_may_be_chance(self) -> bool:
+        return abs(float(self.headline["below"]) - 0.5) < STANDARD_ERRORS * 0.5 / math.sqrt(self.rows)
+
+    @property
+    def has_wrong_width(self) -> bool:
+        is_certain = self.verdict not in ("", "calibrated") and not self.may_be_chance
+        return is_certain and abs(self.gap) >= SMALL_GAP
+
+    @property
+    def has_bias(self) -> bool:
+        is_certain = bool(self.headline["biased"]) and not self.bias_may_be_chance
+        return is_certain and abs(float(self.headline["below"]) - 0.5) >= SMALL_GAP
+
+    @property
+    def shows_shape(self) -> bool:
+        """Return whether the shape and the standard deviation are given, not only some quantiles."""
+        return self.kind != "few quantiles"
+
+    @property
+    def is_uneven(self) -> bool:
+        """Return whether the width is right on average, but not for individual rows."""
+        plain = abs(self.gap) < 2 * SMALL_GAP
+        return plain and self.shows_shape and self.is_beyond("ence", LARGE_RELATIVE_ERROR)
 
     @property
     def has_heavy_tails(self) -> bool:
@@ -79,9 +125,9 @@ class Evidence:
 
     def is_beyond(self, metric: str, least: float) -> bool:
         """Return whether a metric exceeds both ``least`` and the values of calibrated models."""
-        value, high = self.number(metric), self.number(metric, "calibrated_high")
-        if math.isnan(high):
-            high = MOST_TIMES_CALIBRATED * self.number(metric, "calibrated")
+        value, mean, high = (self.number(metric, each) for each in ("value", "calibrated", "calibrated_high"))
+        # The range of the table contains 95 % of the calibrated models, that is, two standard errors.
+        high = mean * MOST_TIMES_CALIBRATED if math.isnan(high) else mean + CERTAIN * (high - mean)
         return value > max(high, least)
 
 

@@ -34,6 +34,9 @@ FALSE_ALARM = 0.01
 
 INNER, OUTER = 0.5, 0.99
 
+WIDEST_GAP = 0.25
+"""Quantiles with a wider gap between two levels are too few to judge the shape or the standard deviation."""
+
 MOST_GROUPS = 100
 OTHERS = "other groups"
 
@@ -211,6 +214,8 @@ class Diagnostics:
     """Errors of one model in bins of the predicted uncertainty, and its coverage at two other levels."""
 
     bins: pd.DataFrame | None = None
+    kind: str = "distribution"
+    """"distribution", "ensemble" (with point masses), "quantiles" or "few quantiles"."""
     inner: float = np.nan
     """Share of observed values in the central interval with the nominal coverage `INNER`."""
     outer: float = np.nan
@@ -225,18 +230,23 @@ def diagnostics_of(forecasts: Forecasts, name: str) -> Diagnostics:
         bins = reliability_table(y, forecast, sample_weight=weight)
     except ValueError:  # Some distributions have no standard deviation.
         bins = None
-    if isinstance(forecast, Quantiles) or not forecast.has_density:
-        return Diagnostics(bins)  # Levels between or beyond the given ones are not a fault of the forecast.
+    # Levels between or beyond the given ones are not a fault of the forecast.
+    if isinstance(forecast, Quantiles):
+        few = np.diff(forecast.levels).max(initial=0) > WIDEST_GAP
+        return Diagnostics(bins, "few quantiles" if few else "quantiles")
+    if not forecast.has_density:
+        return Diagnostics(bins, "ensemble")
     shares = [
         prediction_interval_coverage(y, forecast, sample_weight=weight, coverage=level)
         for level in (INNER, OUTER)
     ]
-    return Diagnostics(bins, *shares)
+    return Diagnostics(bins, "distribution", *shares)
 
 
 def diagnostics_of_accumulator(accumulator: Accumulator) -> Diagnostics:
     if isinstance(accumulator, MetricAccumulator) and "reliability" in accumulator.curves:
-        return Diagnostics(accumulator.reliability_table())
+        kind = "ensemble" if accumulator.has_atoms else "distribution"
+        return Diagnostics(accumulator.reliability_table(), kind)
     return Diagnostics()
 
 

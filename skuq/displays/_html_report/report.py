@@ -107,10 +107,16 @@ class HTMLReport(Page):
 
     Notes
     -----
-    A fault of the coverage or of the bias is a significant difference of at least one percentage point. A
-    smaller difference is a note. The coverage of groups and periods is tested jointly: for a calibrated
-    model, the probability of a fault in any part is at most 1 %. Two calls with the same data, the same
-    `random_state` and the same `created` give the same bytes if the versions of all packages are equal.
+    A fault of the coverage or of the bias is a difference of at least one percentage point and three standard
+    errors, so that chance does not explain it. A smaller difference is a note. Faults with the same remedy
+    are one finding. The coverage of groups and periods is tested jointly: for a calibrated model, the
+    probability of a fault in any part is at most 1 %.
+
+    Each line of code of a finding runs after ``import skuq`` if its variables are defined: ``model``, ``X``
+    and ``y``, or the past forecasts ``old_forecasts`` with their targets ``old_y``, and ``forecasts``.
+
+    Two calls with the same data, the same `random_state` and the same `created` give the same bytes if the
+    versions of all packages are equal.
 
     Examples
     --------
@@ -124,7 +130,7 @@ class HTMLReport(Page):
     >>> report.findings["model"][0].title
     'The intervals are too narrow'
     >>> [tool.name for tool in report.findings["model"][0].tools]
-    ['skuq.RecalibratedRegressor', 'skuq.recalibration.StdScalingRecalibrator']
+    ['skuq.UncertaintyRegressor', 'skuq.recalibration.StdScalingRecalibrator']
     """
 
     @classmethod

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from numpy.polynomial.legendre import leggauss
 
+from skuq._rounding import ROUNDING
 from skuq._typing import FloatArray, IntArray
 
 NODES, WEIGHTS = leggauss(5)
@@ -163,9 +164,6 @@ GAUSS = np.concatenate([_GAUSS, [0.4179591836734694], _GAUSS[::-1]])
 TOLERANCE = 1e-8
 """Largest difference of the two rules in one panel, in units of the width of the row."""
 
-ROUNDING = 1e-12
-"""Relative difference of the two rules that is rounding, for example of F = 1 over a very wide panel."""
-
 MOST_ROUNDS = 40
 MOST_PANELS = 2000
 """Limits for one row. A cdf with a larger rounding error than the tolerance does not converge."""
@@ -179,7 +177,7 @@ class AdaptiveRows(Protocol):
     def _take(self, rows: IntArray) -> Any: ...
     def _tails_at(self, rows: IntArray, x: FloatArray) -> tuple[FloatArray, FloatArray]: ...
     def _landmarks(self) -> FloatArray: ...
-    def _integration_error(self, row: int) -> ValueError: ...
+    def _integration_error(self, row: int, number: int) -> ValueError: ...
 
 
 @dataclass(frozen=True)
@@ -197,11 +195,11 @@ def adaptive_crps(dist: AdaptiveRows, y: FloatArray, weight: Polynomial = UNIFOR
     """Return the CRPS with a weight per level, shape (n,). The distribution has n rows or one row."""
     below, above = step_terms(weight)
     score, one = np.empty(len(y)), len(dist) == 1
-    panels = _adapt(dist, below, above) if one else None
+    panels = _adapt(dist, below, above, np.zeros(1, dtype=np.intp)) if one else None
     for first in range(0, len(y), _BLOCK):
         rows = np.arange(first, min(first + _BLOCK, len(y)))
         part, row = (dist, np.zeros_like(rows)) if one else (dist._take(rows), np.arange(rows.size))
-        score[rows] = _score(part, panels or _adapt(part, below, above), row, y[rows], below, above)
+        score[rows] = _score(part, panels or _adapt(part, below, above, rows), row, y[rows], below, above)
     return score
 
 
@@ -256,8 +254,9 @@ def _split(
     return total
 
 
-def _adapt(dist: AdaptiveRows, below: Polynomial, above: Polynomial) -> Panels:
-    edges, width = _first_edges(dist)
+def _adapt(dist: AdaptiveRows, below: Polynomial, above: Polynomial, numbers: IntArray) -> Panels:
+    """Return the panels. ``numbers`` are the numbers of the rows in error messages."""
+    edges, width = _first_edges(dist, numbers)
     row = np.repeat(np.arange(len(dist)), edges.shape[1] - 1)
     start, stop = edges[:, :-1].ravel(), edges[:, 1:].ravel()
     wide = stop > start
@@ -272,11 +271,13 @@ def _adapt(dist: AdaptiveRows, below: Polynomial, above: Polynomial) -> Panels:
         )
         values = np.stack([below(cdf), above(sf)])
         kronrod, gauss = half * (values @ KRONROD), half * (values @ GAUSS)
+        # Over a very wide panel with F = 1, the difference of the two rules is rounding.
         error = (np.abs(kronrod - gauss) - ROUNDING * kronrod).max(axis=0)
         done = (error <= TOLERANCE * width[row]) | (half <= 1e-14 * np.abs(start))
         parts.append((row[done], start[done], stop[done], *kronrod[:, done]))
         if np.isnan(error).any():
-            raise dist._integration_error(int(row[np.isnan(error)][0]))
+            wrong = int(row[np.isnan(error)][0])
+            raise dist._integration_error(wrong, int(numbers[wrong]))
         if done.all():
             columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
             order = np.lexsort((columns[1], columns[0]))
@@ -286,10 +287,10 @@ def _adapt(dist: AdaptiveRows, below: Polynomial, above: Polynomial) -> Panels:
         start, stop = np.concatenate([start, middle]), np.concatenate([middle, stop])
         if row.size > MOST_PANELS * len(dist):
             break
-    raise dist._integration_error(int(row[0]))
+    raise dist._integration_error(int(row[0]), int(numbers[row[0]]))
 
 
-def _first_edges(dist: AdaptiveRows) -> tuple[FloatArray, FloatArray]:
+def _first_edges(dist: AdaptiveRows, numbers: IntArray) -> tuple[FloatArray, FloatArray]:
     """Return the edges of the first panels of each row, and a width of the row.
 
     The edges are landmarks, and points whose distances from the center double, for heavy tails.
@@ -302,7 +303,8 @@ def _first_edges(dist: AdaptiveRows) -> tuple[FloatArray, FloatArray]:
         reach = np.abs(points - center).max(axis=1)
         bad = ~(np.isfinite(reach) & (reach * LANDMARK_TAIL[0] ** 2 <= TOLERANCE * width))
     if bad.any():
-        raise dist._integration_error(int(np.argmax(bad)))
+        wrong = int(np.argmax(bad))
+        raise dist._integration_error(wrong, int(numbers[wrong]))
     unit = np.where(width > 0, width, 1.0)
     doublings = np.arange(np.ceil(np.log2(np.maximum(reach / unit, 1.0)).max()) + 1, dtype=int)
     with np.errstate(over="ignore"):

@@ -171,6 +171,9 @@ def uncertainty_report(
 
     Notes
     -----
+    The first line of the printed report says "perhaps" if the coverage or the share of targets below the
+    median differs from its right value by two to three standard errors. Chance may explain this difference.
+
     Resamples are drawn as in `bootstrap_interval`. Each draw computes all metrics for targets drawn from the
     forecasts. If the forecasts have a density, metrics of the PIT values use uniform numbers instead. The
     parts of the CRPS (`skuq.metrics.crps_miscalibration_error`) have no interval, because

@@ -16,6 +16,10 @@ from skuq.distributions import Distribution
 from skuq.evaluation._resampling import Rows
 from skuq.metrics._internal import ClassForecast, MetricSpec, claimed_mass, covered, is_in_set, sets_of
 
+CERTAIN, PERHAPS = 1.5, "perhaps "
+"""A verdict begins with "perhaps" if the difference is less than 1.5 times the half width of the 95 %
+interval, that is, less than three standard errors."""
+
 MOST_DECIMALS = 6
 """Numbers that need more decimals than this are printed with an exponent. Numbers of a million or more also
 have an exponent."""
@@ -173,7 +177,8 @@ class Headline:
     below: float
     """Share of targets below the median. NaN for intervals and classes."""
     verdict: str
-    """"calibrated", "overconfident", "underconfident", or "" for sets without probabilities."""
+    """"calibrated", "overconfident", "underconfident", the two latter after "perhaps", or "" for sets without
+    probabilities."""
     biased: bool = False
     shift: float = math.nan
     """Mean of the observed values minus the medians, in the units of y. NaN if it is not known."""
@@ -198,9 +203,11 @@ def headline_words(
         words = f"the intervals contain {percent(inside)} of the targets"
         return Headline(words, inside, coverage, math.nan, verdict)
     words = coverage_words(inside, coverage, _half_width(coverage, n, 0.95))
-    biased = abs(below - 0.5) > _half_width(0.5, n, 0.95)
+    chance = _half_width(0.5, n, 0.95)
+    biased = abs(below - 0.5) > chance
     if biased:
-        words += f"; {bias_words({'below': below, 'shift': shift})}"
+        perhaps = "" if abs(below - 0.5) > CERTAIN * chance else PERHAPS
+        words += f"; {perhaps}{bias_words({'below': below, 'shift': shift})}"
     return Headline(words, inside, coverage, below, verdict, biased, shift)
 
 
@@ -247,7 +254,8 @@ def coverage_words(inside: float, nominal: float, chance: float) -> str:
 def _verdict(inside: float, claimed: float, chance: float) -> str:
     if abs(inside - claimed) <= chance:
         return "calibrated"
-    return "overconfident" if inside < claimed else "underconfident"
+    word = "overconfident" if inside < claimed else "underconfident"
+    return word if abs(inside - claimed) > CERTAIN * chance else PERHAPS + word
 
 
 def _describe_coverage(result: Result) -> str:

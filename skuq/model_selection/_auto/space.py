@@ -19,7 +19,7 @@ from skuq._validation import check_option
 from skuq.model_selection._auto.budget import Cost
 from skuq.prediction import supports_dist
 from skuq.regressors import MixtureRegressor, UncertaintyRegressor
-from skuq.regressors._method_rules import METHOD_RULES
+from skuq.regressors._methods import methods_for
 
 _NUMBERS = {"uniform": False, "loguniform": True, "reciprocal": True, "randint": False}
 """Supported scipy distributions of a parameter. The value tells whether the logarithm of the parameter is
@@ -246,7 +246,7 @@ class Space:
 def methods_of(estimator: Any, random_folds: bool) -> tuple[str, ...]:
     """Return the methods of all rules that apply, with "native" instead of "recalibrated"."""
     as_it_is = "native" if supports_dist(estimator) else "quantile"
-    found = [rule.method for rule in METHOD_RULES if rule.applies(estimator, random_folds)]
+    found = methods_for(estimator, random_folds=random_folds)
     return tuple(dict.fromkeys(as_it_is if method == "recalibrated" else method for method in found))
 
 

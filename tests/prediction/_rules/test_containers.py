@@ -405,6 +405,8 @@ class TestSeveralTargets:
             with pytest.raises(ValueError, match=rf"one target, got a {container.__name__}\. Fit one model"):
                 UncertaintyRegressor(inside).fit(X, y)
         finished = FrozenEstimator(container(BayesianRidge()).fit(X, y.reshape(-1, 1)))
-        assert_same(UncertaintyRegressor(finished).fit(X, y).predict_dist(X), predict_dist(finished, X))
+        assert_same(
+            UncertaintyRegressor(finished, "native").fit(X, y).predict_dist(X), predict_dist(finished, X)
+        )
         with pytest.raises(ValueError, match=r"one column, got 2.*MultiOutputRegressor\(ResidualRegressor"):
             ResidualRegressor(Ridge()).fit(X, np.column_stack([y, y]))

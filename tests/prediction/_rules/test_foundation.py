@@ -17,7 +17,7 @@ from skuq.prediction import predict_dist, register
 from skuq.prediction._resolve import learns_in_context
 from skuq.prediction._rules.foundation import join_empty_bins
 from skuq.regressors import ConformalRegressor, MixtureRegressor, RecalibratedRegressor, UncertaintyRegressor
-from skuq.regressors._method_rules import method_of
+from skuq.regressors._methods import methods_for
 
 
 class Tensor:
@@ -86,7 +86,7 @@ def test_a_temperature_that_tabpfn_calibrates_is_not_calibrated_again(make):
     for on, method in ((True, "native"), (False, "recalibrated")):
         model = TabPFNRegressor(tuning_config=make(calibrate_temperature=on))
         for estimator in (model, make_pipeline(StandardScaler(), model)):
-            assert method_of(estimator, random_folds=True) == method
+            assert methods_for(estimator, random_folds=True)[0] == method
 
 
 # ------------------------------------------------------------------------------ in-context learning
