@@ -90,7 +90,7 @@ print(together.result() == total.result())
 #
 # With the extra ``dask``, :func:`skuq.integrations.dask.accumulate` accumulates a
 # DataFrame or an array, on one machine or a cluster, and merges the accumulators in
-# a tree. ``y_pred`` is a tuple of the columns of mean and standard deviation, a
+# a tree. ``y_pred`` is a pair of columns, the mean and the standard deviation, a
 # mapping of levels to columns of quantiles, or a function of a partition.
 
 import dask.dataframe as dd

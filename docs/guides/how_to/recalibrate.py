@@ -102,22 +102,87 @@ after = model.predict_dist(X_test)
 round(prediction_interval_coverage(y_test, after), 3)
 
 # %%
-# Distributions without a model
-# -----------------------------
+# Existing forecasts of another tool
+# ----------------------------------
 #
-# Use a recalibrator alone if the predictions come from a model outside skuq.
-# :class:`~skuq.distributions.Normal` makes distributions from means and standard
-# deviations. In this example, the predicted standard deviation is 0.05, and the
-# standard deviation of the errors is 0.1:
+# Use a recalibrator alone if the forecasts come from a model outside skuq. First make
+# a distribution of the forecasts, because an array does not show whether its columns
+# are means and standard deviations, bounds, samples or quantiles. The following
+# sections evaluate forecasts, fit a recalibrator to every second row, and
+# store the recalibrated intervals of the other rows as a table. The forecasts are too
+# narrow by the factor 2.
 
-from skuq.distributions import Normal
+import pandas as pd
 
-mean = y_calibrate + 0.1 * rng.standard_normal(len(y_calibrate))
-forecast = Normal(mean, np.full(len(y_calibrate), 0.05))
-recalibrator = StdScalingRecalibrator().fit(forecast, y_calibrate)
+from skuq.distributions import Empirical, Normal, Quantiles
+from skuq.evaluation import uncertainty_report
+from skuq.recalibration import QuantileShiftRecalibrator
 
-corrected = recalibrator.transform(Normal([1.0, 2.0], [0.05, 0.05]))
-corrected.std().round(3)
+mean, std = X[:, 0] ** 2 + X[:, 1], noise / 2
+bounds = np.column_stack([mean - 1.645 * std, mean + 1.645 * std])
+samples = mean[:, np.newaxis] + std[:, np.newaxis] * rng.standard_normal((1200, 50))
+levels = [0.05, 0.25, 0.5, 0.75, 0.95]
+quantiles = np.quantile(samples, levels, axis=1).T
+old, new = slice(0, None, 2), slice(1, None, 2)
+
+# %%
+# **Means and standard deviations.**
+
+forecast = Normal(mean, std)
+report = uncertainty_report(y, forecast, n_resamples=0, n_draws=0)
+recalibrator = StdScalingRecalibrator().fit(forecast[old], y[old])
+bounds_of_moments = recalibrator.transform(forecast[new]).interval(0.9)
+table = pd.DataFrame(
+    bounds_of_moments, columns=["lower", "upper"]
+)  # table.to_csv(...)
+report.loc["picp", "reading"]
+
+# %%
+# **Bounds of intervals.** The levels of the bounds of 90 % intervals are 0.05 and 0.95.
+# Nothing is known between and beyond the bounds, so the recalibrator shifts the two
+# bounds only, and the metrics are those of intervals.
+
+forecast = Quantiles([0.05, 0.95], bounds)
+report = uncertainty_report(y, bounds, n_resamples=0, n_draws=0)
+recalibrator = QuantileShiftRecalibrator().fit(forecast[old], y[old])
+bounds_of_bounds = recalibrator.transform(forecast[new]).interval(0.9)
+table = pd.DataFrame(bounds_of_bounds, columns=["lower", "upper"])
+report.loc["picp", "reading"]
+
+# %%
+# **Samples**, or the members of an ensemble, one column per sample.
+
+forecast = Empirical(samples)
+report = uncertainty_report(y, forecast, n_resamples=0, n_draws=0)
+recalibrator = EmpiricalRecalibrator().fit(forecast[old], y[old])
+bounds_of_samples = recalibrator.transform(forecast[new]).interval(0.9)
+table = pd.DataFrame(bounds_of_samples, columns=["lower", "upper"])
+report.loc["picp", "reading"]
+
+# %%
+# **Quantiles**, one column per level.
+
+forecast = Quantiles(levels, quantiles)
+report = uncertainty_report(y, forecast, n_resamples=0, n_draws=0)
+recalibrator = QuantileShiftRecalibrator().fit(forecast[old], y[old])
+after = recalibrator.transform(forecast[new]).quantile(levels)
+table = pd.DataFrame(after, columns=levels)
+report.loc["picp", "reading"]
+
+# %%
+# Coverage of the 90 % intervals after recalibration, for 600 new rows:
+
+repaired = {
+    "mean and std": bounds_of_moments,
+    "bounds": bounds_of_bounds,
+    "samples": bounds_of_samples,
+    "quantiles": after[:, [0, -1]],
+}
+coverages = {
+    name: round(prediction_interval_coverage(y[new], each), 2)
+    for name, each in repaired.items()
+}
+coverages
 
 # %%
 # Choice of the recalibrator
