@@ -85,10 +85,11 @@ class ScoreDecompositionDisplay(AxesMixin):
     --------
     >>> import numpy as np
     >>> from skuq.displays import ScoreDecompositionDisplay
+    >>> from skuq.distributions import Normal
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=300)
     >>> y = x + rng.normal(size=300)
-    >>> models = {"calibrated": (x, np.ones(300)), "too narrow": (x, np.full(300, 0.5))}
+    >>> models = {"calibrated": Normal(x, 1.0), "too narrow": Normal(x, 0.5)}
     >>> display = ScoreDecompositionDisplay.from_predictions(y, models, random_state=0)
     >>> [point.get_label() for point in display.points_]
     ['calibrated (0.546)', 'too narrow (0.588)']
