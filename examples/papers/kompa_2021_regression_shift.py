@@ -63,7 +63,7 @@ def forest(wrapper: Callable[..., Any], seed: int) -> Any:
 
 METHODS: dict[str, Callable[[int], Any]] = {
     "least squares": lambda seed: LeastSquaresRegressor(),
-    "forest, residual scale": partial(forest, ResidualRegressor),
+    "forest, residuals": partial(forest, ResidualRegressor),
     "forest, bootstrap": partial(forest, BootstrapRegressor),
     "forest, conformal": partial(forest, ConformalRegressor),
     "sparse GP": lambda seed: SparseGaussianProcessRegressor(random_state=seed),

@@ -31,7 +31,7 @@ class SupportMap(BaseRecalibrator):
     Notes
     -----
     Clipping never increases the CRPS of a row. Rounding may increase the CRPS of individual rows. In
-    ``benchmarks/kinds_of_target.py``, "count" decreases the mean CRPS of simulated counts by 1 to 4 % for
+    ``benchmarks/kinds_of_target.py``, "count" decreases the mean CRPS of simulated counts by 1 to 3 % for
     means below 5. It has no effect for a mean of 200. Intervals of rounded forecasts cover at least as often
     as intervals of the original forecasts.
 

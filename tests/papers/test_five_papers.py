@@ -99,7 +99,7 @@ def test_shift(claims):
     assert f"90 % intervals of split conformal prediction then cover {conformal} %" in claims
     assert f"a calibrated deep ensemble cover {ensemble} %" in claims
     tilt = {row[0]: float(row[table[0].index("tilt 2")].split(" ")[0]) for row in table[1:]}
-    by_features = ("forest, residual scale", "forest, UncertaintyRegressor", "deep ensemble")
+    by_features = ("forest, residuals", "forest, UncertaintyRegressor", "deep ensemble")
     assert (
         min(tilt[name] for name in by_features) > 0.9 > max(tilt["least squares"], tilt["forest, conformal"])
     )

@@ -45,7 +45,7 @@ def test_a_method_runs_on_all_sets_and_is_not_run_twice(study, shared_data, tmp_
 
 FAST = ("least squares", "forest, conformal", "forest, UncertaintyRegressor")
 SLOW = (
-    "forest, residual scale",
+    "forest, residuals",
     "forest, bootstrap",
     "sparse GP",
     "deep ensemble",
