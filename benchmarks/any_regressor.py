@@ -176,7 +176,7 @@ def by_skuq(
 
 
 def by_split(base: Any, X: Any, y: np.ndarray, X_test: Any, seed: int) -> tuple[np.ndarray, None]:
-    from skuq.regressors import ConformalRegressor
+    from skuq.conformal import ConformalRegressor
 
     model = ConformalRegressor(base, random_state=seed).fit(X, y)
     return model.predict_interval(X_test, LEVELS), None

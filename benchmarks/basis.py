@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 
-from skuq.regressors import ConformalRegressor
+from skuq.conformal import ConformalRegressor
 
 COVERAGE = 0.9
 HAS_MAPIE = all(importlib.util.find_spec(name) is not None for name in ("mapie", "cvxpy"))

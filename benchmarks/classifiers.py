@@ -26,8 +26,7 @@ from measuring import seconds, sides_of, times_of
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 
-from skuq.classifiers import ConformalClassifier
-from skuq.prediction import prediction_set
+from skuq.conformal import ConformalClassifier, prediction_set
 
 COVERAGE = 0.9
 CREPES_NUMBERS = 1e9

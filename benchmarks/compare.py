@@ -46,13 +46,13 @@ def cases() -> dict[str, Callable[[], object]]:
     from sklearn.linear_model import Ridge
 
     from skuq import UncertaintyRegressor, predict_dist
+    from skuq.conformal import ConformalRegressor, CrossConformalRegressor
     from skuq.displays import ReliabilityDisplay
     from skuq.distributions import Empirical, Normal, Quantiles
     from skuq.evaluation import uncertainty_report
     from skuq.metrics import crps_loss, nll_loss, uncertainty_characteristics_curve
     from skuq.monitoring import MetricAccumulator
     from skuq.recalibration import EmpiricalRecalibrator, GPNormalRecalibrator
-    from skuq.regressors import ConformalRegressor, CrossConformalRegressor
 
     rng = np.random.default_rng(0)
     X, X_new = rng.standard_normal((2, 1000, 5))

@@ -19,7 +19,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold, LeaveOneOut
 from sklearn.tree import DecisionTreeRegressor
 
-from skuq.regressors import CrossConformalRegressor
+from skuq.conformal import CrossConformalRegressor
 
 HAS_MAPIE = importlib.util.find_spec("mapie") is not None
 MAPIE_NUMBERS = 1e9

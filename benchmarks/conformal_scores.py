@@ -18,9 +18,10 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.frozen import FrozenEstimator
 
 from skuq import UncertaintyRegressor
+from skuq.conformal import ConformalRegressor
 from skuq.metrics import interval_score_loss, worst_slab_coverage
 from skuq.prediction import predict_dist
-from skuq.regressors import ConformalRegressor, ForestDistributionRegressor, MultiQuantileRegressor
+from skuq.regressors import ForestDistributionRegressor, MultiQuantileRegressor
 
 LEVELS = (0.005, 0.025, 0.05, *np.arange(1, 10) / 10, 0.95, 0.975, 0.995)
 FORECASTS = {

@@ -19,13 +19,9 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
+from skuq.conformal import CrossConformalRegressor
 from skuq.exceptions import SmallSampleWarning
-from skuq.regressors import (
-    BootstrapRegressor,
-    CrossConformalRegressor,
-    MixtureRegressor,
-    UncertaintyRegressor,
-)
+from skuq.regressors import BootstrapRegressor, MixtureRegressor, UncertaintyRegressor
 
 COVERAGE = 0.9
 ROWS = (8, 12, 20, 30, 50)

@@ -23,9 +23,10 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 
+import skuq.conformal
 import skuq.displays
 import skuq.recalibration
-from skuq.classifiers import ConformalClassifier
+from skuq.conformal import ConformalClassifier, ConformalRegressor, CrossConformalRegressor
 from skuq.distributions import (
     Distribution,
     Empirical,
@@ -55,9 +56,7 @@ from skuq.regressors import (
     CensoredBoostingRegressor,
     CensoringWeightedRegressor,
     ConformalRegionRegressor,
-    ConformalRegressor,
     ConformalSurvivalRegressor,
-    CrossConformalRegressor,
     ForestDistributionRegressor,
     FunctionalRegressor,
     HurdleRegressor,
@@ -192,10 +191,10 @@ def recalibrator_lines() -> Iterator[Line]:
     def make(n: int, name: str) -> Callable[[], object]:
         y, dist = forecast(n)
         options = {"miss_rate": 0.1} if name == "OperatingPointRecalibrator" else {}
-        recalibrator = getattr(skuq.recalibration, name)(**options)
+        recalibrator = (vars(skuq.recalibration) | vars(skuq.conformal))[name](**options)
         return lambda: recalibrator.fit(dist, y).transform(dist).interval()
 
-    for name in skuq.recalibration.__all__:
+    for name in [*skuq.recalibration.__all__, "ConformalRecalibrator"]:
         if name != "BaseRecalibrator":
             yield Line(f"{name}: fit, interval", partial(make, name=name))
 

@@ -21,12 +21,8 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.linear_model import Ridge
 
 from skuq._sklearn_compat import one_thread
-from skuq.regressors import (
-    BootstrapRegressor,
-    ConformalRegressor,
-    MixtureRegressor,
-    UncertaintyRegressor,
-)
+from skuq.conformal import ConformalRegressor
+from skuq.regressors import BootstrapRegressor, MixtureRegressor, UncertaintyRegressor
 
 N_TRAIN, N_FEATURES, ROWS = 2000, 8, (1, 1000)
 CALLS = 200

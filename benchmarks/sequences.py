@@ -25,10 +25,10 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
 
+from skuq.conformal import ConformalRegressor
 from skuq.distributions import Empirical, Normal
 from skuq.metrics import interval_score_loss
 from skuq.recalibration import OnlineRecalibrator
-from skuq.regressors import ConformalRegressor
 
 COVERAGE, N_TREES = 0.9, 50
 HAS_MAPIE = importlib.util.find_spec("mapie") is not None

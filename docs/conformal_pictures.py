@@ -11,9 +11,9 @@ from recalibration_pictures import AFTER, BEFORE, COVERAGE, OTHER, TRUTH, write_
 from scipy import stats
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
+from skuq.conformal import ConformalRecalibrator, ConformalRegressor
 from skuq.distributions import Normal
-from skuq.recalibration import ConformalRecalibrator
-from skuq.regressors import ConformalRegressor, MultiQuantileRegressor, ResidualRegressor
+from skuq.regressors import MultiQuantileRegressor, ResidualRegressor
 
 
 def draw_sets() -> Figure:

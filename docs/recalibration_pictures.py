@@ -15,10 +15,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy import stats
 
+from skuq.conformal import ConformalRecalibrator
 from skuq.distributions import Distribution, Normal, concat
 from skuq.recalibration import (
     BinnedScalingRecalibrator,
-    ConformalRecalibrator,
     EmpiricalRecalibrator,
     GPBetaRecalibrator,
     GPCauchyRecalibrator,

@@ -5,7 +5,7 @@ on their first use, for example by ``skuq.metrics.crps_loss`` after ``import sku
 
 - ``skuq.prediction``: distributions and prediction sets of fitted estimators
 - ``skuq.regressors``: regressors with a predictive distribution
-- ``skuq.classifiers``: classifiers with prediction sets
+- ``skuq.conformal``: conformal intervals and prediction sets of any regressor or classifier
 - ``skuq.censoring``: targets and weights of censored rows, the Kaplan-Meier curve
 - ``skuq.neural``: neural networks with a predictive distribution (extra ``torch``)
 - ``skuq.recalibration``: recalibration of distributions
@@ -48,7 +48,7 @@ _HOMES = {
 }
 _PACKAGES = (
     "censoring",
-    "classifiers",
+    "conformal",
     "datasets",
     "displays",
     "distributions",
@@ -68,7 +68,7 @@ _PACKAGES = (
 # Type checkers and editors read the imports. At run time, a package is imported on its first use.
 if _typing.TYPE_CHECKING:
     from skuq import censoring as censoring
-    from skuq import classifiers as classifiers
+    from skuq import conformal as conformal
     from skuq import datasets as datasets
     from skuq import displays as displays
     from skuq import distributions as distributions

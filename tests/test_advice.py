@@ -12,7 +12,7 @@ from sklearn.model_selection import GroupKFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 
 import skuq
-from skuq import metrics, recalibration, regressors
+from skuq import conformal, metrics, recalibration, regressors
 from skuq.distributions import Distribution, Empirical, Normal, as_distribution
 from skuq.model_selection import cross_val_predict_dist
 
@@ -40,7 +40,7 @@ def code_in(call, pattern: str, **variables):
     [
         (lambda: regressors.RecalibratedRegressor(Ridge()), r"RecalibratedRegressor\(.*\.\.\.\)\), \.\.\.\)"),
         (lambda: regressors.FunctionalRegressor(Ridge()), r"FunctionalRegressor\(.*\.\.\.\)\), \.\.\.\)"),
-        (lambda: regressors.ConformalRegressor(Ridge(), "cqr"), r"ConformalRegressor\(.*'cqr'\)"),
+        (lambda: conformal.ConformalRegressor(Ridge(), "cqr"), r"ConformalRegressor\(.*'cqr'\)"),
         (lambda: regressors.MixtureRegressor([("a", Ridge())]), r"UncertaintyRegressor\(Ridge\(\.\.\.\)\)"),
     ],
 )
@@ -57,7 +57,7 @@ def test_the_wrapper_of_predict_dist_fits():
 
 def test_splitters():
     estimator = regressors.LeastSquaresRegressor()
-    fit = regressors.ConformalRegressor(Ridge(), cv=ShuffleSplit(3)).fit
+    fit = conformal.ConformalRegressor(Ridge(), cv=ShuffleSplit(3)).fit
     model = code_in(lambda: fit(X, Y), r"RecalibratedRegressor\(estimator, .*?\)\)", estimator=estimator)
     assert len(model.fit(X, Y).predict_dist(X)) == 60
 

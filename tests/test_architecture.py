@@ -27,11 +27,10 @@ ALL_BUT_NEURAL = CHECKED | {
     "distributions",
     "prediction",
     "_fitting",
-    "_conformal",
     "metrics",
     "recalibration",
+    "conformal",
     "regressors",
-    "classifiers",
 }
 EVERYTHING = ALL_BUT_NEURAL | {
     "evaluation",
@@ -65,11 +64,10 @@ ALLOWED = {
     "metrics": CHECKED | {"distributions", "prediction", "_fitting"},
     "evaluation": CHECKED | {"distributions", "_fitting", "metrics"},
     "monitoring": CHECKED | {"distributions", "metrics", "evaluation"},
-    "_conformal": CHECKED | {"distributions", "prediction", "_fitting"},
-    "recalibration": CHECKED | {"distributions", "_fitting", "_conformal", "metrics"},
+    "recalibration": CHECKED | {"distributions", "_fitting", "metrics"},
+    "conformal": CHECKED | {"distributions", "prediction", "_fitting", "recalibration"},
     "regressors": CHECKED
-    | {"distributions", "prediction", "_fitting", "_conformal", "recalibration", "metrics"},
-    "classifiers": CHECKED | {"distributions", "prediction", "_fitting", "_conformal"},
+    | {"distributions", "prediction", "_fitting", "metrics", "recalibration", "conformal"},
     "neural": ALL_BUT_NEURAL,
     "model_selection": ALL_BUT_NEURAL,
     "simulation": ALL_BUT_NEURAL,
@@ -86,12 +84,12 @@ METRICS_THAT_PREDICT = {"_conditional_coverage", "_scorer"}
 # The one module that may import a package of skuq that it else may not, inside of a function, and which one.
 LAZY = {"regressors._default_estimators": "neural"}
 # Packages that calibrate or fit use the formulas of metrics, not what is built around them.
-CALIBRATING = {"_conformal", "recalibration", "regressors", "classifiers", "neural"}
+CALIBRATING = {"recalibration", "conformal", "regressors", "neural"}
 
 # The packages that hold the command line, and are the only ones that may print.
 PRINTING = {"_cli", "__main__"}
 # Packages without public names; all others with a leading underscore are modules.
-PRIVATE_PACKAGES = {"_fitting", "_conformal", "_cli"}
+PRIVATE_PACKAGES = {"_fitting", "_cli"}
 
 # threadpoolctl comes with scikit-learn.
 CORE = {"numpy", "scipy", "sklearn", "threadpoolctl", "pandas", *sys.stdlib_module_names}
@@ -413,6 +411,8 @@ BREACHES = [
     ("metrics/_crps.py", "import skuq.prediction", "metrics may import prediction only in"),
     ("metrics/a.py", "import skuq.regressors", "metrics may not import regressors"),
     ("recalibration/a.py", "import skuq.prediction", "recalibration may not import prediction"),
+    ("recalibration/a.py", "import skuq.conformal", "recalibration may not import conformal"),
+    ("conformal/a.py", "import skuq.regressors", "conformal may not import regressors"),
     ("recalibration/a.py", "from skuq.metrics import crps_loss", "only kernels of metrics, not the package"),
     ("metrics/_crps.py", "import skuq._fitting.seeds", "metrics may import _fitting only in"),
     ("_fitting/a.py", "import skuq.recalibration", "_fitting may not import recalibration"),

@@ -22,9 +22,10 @@ from sklearn.model_selection import GridSearchCV
 
 import skuq
 from skuq import UncertaintyRegressor, get_scorer, predict_dist
+from skuq.conformal import ConformalRegressor
 from skuq.evaluation import uncertainty_report
 from skuq.recalibration import GPNormalRecalibrator
-from skuq.regressors import ConformalRegressor, LeastSquaresRegressor
+from skuq.regressors import LeastSquaresRegressor
 
 PACKAGE = str(Path(skuq.__file__).parent)
 X, Y = (part[:100] for part in load_diabetes(return_X_y=True))
@@ -96,21 +97,21 @@ def test_a_search_by_ence():
 
 def test_the_interval_of_conformalized_quantile_regression():
     model = ConformalRegressor(LeastSquaresRegressor(), "cqr", random_state=0).fit(X, Y)
-    parts = "regressors._conformal", "_fitting.base_regressor", "_conformal", "_ranks"
+    parts = "conformal", "_fitting.base_regressor", "_ranks"
     path = CallPath(*parts).of(lambda: model.predict_interval(X[:5]))
     assert path.entered == [
-        "_conformal.base_regressor",
+        "conformal._base_regressor",
         "_fitting.base_regressor",
-        "_conformal.split",
-        "_conformal.fold_models",
-        "_conformal.scores",
-        "_conformal.groups_and_shift",
-        "_conformal.adaptive",
-        "_conformal.adaptation",
-        "_conformal.calibration_set",
+        "conformal._split",
+        "conformal._fold_models",
+        "conformal._scores",
+        "conformal._groups_and_shift",
+        "conformal._adaptive",
+        "conformal._adaptation",
+        "conformal._calibration_set",
         "_ranks",
     ]
-    assert path.again <= {("_conformal.scores", "_fitting.base_regressor")}  # the base model is one of skuq
+    assert path.again <= {("conformal._scores", "_fitting.base_regressor")}  # the base model is one of skuq
 
 
 def test_the_report():
@@ -165,12 +166,12 @@ def test_the_display_of_the_characteristics_curve(displays):
 
 def test_the_fit_of_a_gaussian_process_recalibrator():
     dist = predict_dist(BayesianRidge().fit(X, Y), X)
-    path = CallPath("recalibration", "_conformal").of(lambda: GPNormalRecalibrator().fit(dist, Y))
+    path = CallPath("recalibration").of(lambda: GPNormalRecalibrator().fit(dist, Y))
     assert path.entered == [
         "recalibration._gp.base",
         "recalibration._base",
         "recalibration._scaling",
-        "_conformal.residuals",
+        "recalibration._residuals",
         "recalibration._gp_normal",
         "recalibration._gp.fit",
         "recalibration._gp.kernel",

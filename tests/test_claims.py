@@ -16,6 +16,7 @@ from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.tree import DecisionTreeRegressor
 
+from skuq.conformal import ConformalRecalibrator, ConformalRegressor, CrossConformalRegressor
 from skuq.distributions import Normal
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import nll_loss, prediction_interval_coverage
@@ -25,14 +26,8 @@ from skuq.neural import (
     LastLayerLaplaceRegressor,
     VariationalRegressor,
 )
-from skuq.recalibration import ConformalRecalibrator, IsotonicRecalibrator, StdScalingRecalibrator
-from skuq.regressors import (
-    ConformalRegressor,
-    CrossConformalRegressor,
-    MixtureRegressor,
-    MultiQuantileRegressor,
-    UncertaintyRegressor,
-)
+from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator
+from skuq.regressors import MixtureRegressor, MultiQuantileRegressor, UncertaintyRegressor
 
 pytestmark = pytest.mark.docs
 

@@ -102,7 +102,7 @@ def test_text_of_a_cell_begins_on_the_line_after_its_marker():
     assert [script.name for script in scripts if pattern.search(script.read_text(encoding="utf-8"))] == []
 
 
-@pytest.mark.parametrize("module", ["regressors", "classifiers", "neural", "recalibration", "displays"])
+@pytest.mark.parametrize("module", ["regressors", "conformal", "neural", "recalibration", "displays"])
 def test_every_public_name_has_an_example(module):
     if module == "neural":
         pytest.importorskip("skorch")

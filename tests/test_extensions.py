@@ -14,14 +14,15 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skuq._conformal import scores
 from skuq._weights import weighted_mean
+from skuq.conformal import ConformalRegressor
+from skuq.conformal import _scores as scores
 from skuq.distributions import Normal
 from skuq.evaluation import uncertainty_report
 from skuq.metrics import _spec, get_scorer
 from skuq.metrics._inputs import check_forecast
 from skuq.monitoring import MetricAccumulator
-from skuq.regressors import ConformalRegressor, LeastSquaresRegressor
+from skuq.regressors import LeastSquaresRegressor
 from tests.few_rows import few_rows
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"

@@ -11,6 +11,7 @@ from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegres
 from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeRegressor
 
+import skuq.conformal
 import skuq.metrics
 import skuq.recalibration
 import skuq.regressors
@@ -85,6 +86,8 @@ def public_estimators(module):
 
 
 CLASSES = public_estimators(skuq.regressors) | public_estimators(skuq.recalibration)
+CLASSES |= public_estimators(skuq.conformal)
+CLASSES.pop("ConformalClassifier")
 for unusable in ("BaseUncertaintyRegressor", "BaseRecalibrator"):
     CLASSES.pop(unusable, None)
 SPARSE = {"SparseGaussianProcessRegressor"}

@@ -16,13 +16,13 @@ from sklearn.preprocessing import StandardScaler
 from skuq import _sklearn_compat, predict_dist
 from skuq._fitting import columns as columns_module
 from skuq._fitting.columns import ScaleFeatures
+from skuq.conformal import ConformalRegressor
 from skuq.distributions import Normal, StudentT, affine
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._recalibrated import Recalibrated
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
-    ConformalRegressor,
     MixtureRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,

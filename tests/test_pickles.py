@@ -13,14 +13,10 @@ from sklearn.linear_model import BayesianRidge, Ridge
 from sklearn.pipeline import make_pipeline
 
 from skuq import RecalibratedRegressor, UncertaintyRegressor, _versioned
+from skuq.conformal import ConformalRecalibrator, ConformalRegressor
 from skuq.exceptions import InconsistentVersionWarning
-from skuq.recalibration import ConformalRecalibrator, IsotonicRecalibrator, StdScalingRecalibrator
-from skuq.regressors import (
-    BootstrapRegressor,
-    ConformalRegressor,
-    ForestDistributionRegressor,
-    LeastSquaresRegressor,
-)
+from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator
+from skuq.regressors import BootstrapRegressor, ForestDistributionRegressor, LeastSquaresRegressor
 
 X, Y = (part[:120] for part in load_diabetes(return_X_y=True))
 MODELS = {

@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 
 from skuq import UncertaintyRegressor, predict_dist
-from skuq.classifiers import ConformalClassifier
+from skuq.conformal import ConformalClassifier, ConformalRegressor, CrossConformalRegressor
 from skuq.distributions import Empirical, Hurdle, JointDistribution, Normal
 from skuq.evaluation import (
     bootstrap_interval,
@@ -37,9 +37,7 @@ from skuq.regressors import (
     BootstrapRegressor,
     CensoringWeightedRegressor,
     ConformalRegionRegressor,
-    ConformalRegressor,
     ConformalSurvivalRegressor,
-    CrossConformalRegressor,
     FunctionalRegressor,
     HurdleRegressor,
     LeastSquaresRegressor,

@@ -15,8 +15,9 @@ from scipy import stats
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 
-from skuq import evaluation, metrics, recalibration
+from skuq import conformal, evaluation, metrics, recalibration
 from skuq._rounding import distinct
+from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.distributions import (
     Binned,
     Empirical,
@@ -38,8 +39,6 @@ from skuq.distributions._step_table import StepTable
 from skuq.metrics._spec import all_specs
 from skuq.regressors import (
     BootstrapRegressor,
-    ConformalRegressor,
-    CrossConformalRegressor,
     MixtureRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
@@ -210,7 +209,9 @@ def test_tables_and_curves(name):
     assert_no_jump(lambda rows: [TABLES[name](rows.y, rows.forecasts()["Normal"])])
 
 
-RECALIBRATORS = [name for name in recalibration.__all__ if name != "BaseRecalibrator"]
+RECALIBRATORS = [name for name in recalibration.__all__ if name != "BaseRecalibrator"] + [
+    "ConformalRecalibrator"
+]
 DEAR = ["GPBetaRecalibrator", "GPCauchyRecalibrator", "GPNormalRecalibrator", "ShrunkIsotonicRecalibrator"]
 OPTIONS = {"OperatingPointRecalibrator": {"miss_rate": 0.1}, "SupportMap": {"support": (-9.0, 9.0)}}
 
@@ -224,7 +225,7 @@ def test_recalibrators(name, subtests):
 
         def compute(rows, family=family):
             dist = rows.forecasts()[family]
-            recalibrator = getattr(recalibration, name)(**OPTIONS.get(name, {}))
+            recalibrator = (vars(recalibration) | vars(conformal))[name](**OPTIONS.get(name, {}))
             found = recalibrator.fit(dist, rows.y).transform(dist)
             new = (
                 rows.y + 0.0123

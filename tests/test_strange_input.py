@@ -12,6 +12,7 @@ from sklearn.linear_model import BayesianRidge, QuantileRegressor, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from skuq.conformal import ConformalRecalibrator, ConformalRegressor
 from skuq.distributions import (
     Empirical,
     Mixture,
@@ -44,15 +45,9 @@ from skuq.metrics._spec import all_specs
 from skuq.model_selection import cross_val_predict_dist
 from skuq.monitoring import CoverageMonitor, MetricAccumulator, PITMonitor
 from skuq.prediction import predict_dist
-from skuq.recalibration import (
-    BinnedScalingRecalibrator,
-    ConformalRecalibrator,
-    StdScalingRecalibrator,
-    VarianceIsotonicRecalibrator,
-)
+from skuq.recalibration import BinnedScalingRecalibrator, StdScalingRecalibrator, VarianceIsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
-    ConformalRegressor,
     ForestDistributionRegressor,
     LeastSquaresRegressor,
     MultiQuantileRegressor,

@@ -3,7 +3,7 @@ New rows that differ from the training rows: covariate shift
 ============================================================
 
 A model predicts the age of abalone from the weight of the shell. Most calibration rows are light shells. The
-new rows are heavy shells, for which the model is less accurate. :class:`~skuq.regressors.ConformalRegressor`
+new rows are heavy shells, for which the model is less accurate. :class:`~skuq.conformal.ConformalRegressor`
 weights its calibration rows by the ratio of the densities of new and old rows. A classifier estimates this
 ratio without targets.
 """
@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LinearRegression
 
+from skuq.conformal import ConformalRegressor
 from skuq.datasets import load_abalone
 from skuq.metrics import mean_interval_width, prediction_interval_coverage
-from skuq.regressors import ConformalRegressor
 
 X, y = load_abalone(return_X_y=True)
 X = 200 * X[:, [7]]  # weight of the shell in grams

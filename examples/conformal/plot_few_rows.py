@@ -3,7 +3,7 @@ Conformal intervals from few rows
 =================================
 
 With 60 training rows, few rows remain for the model if a calibration set is held out. ``"cv+"`` and
-``"jackknife+"`` of :class:`~skuq.regressors.CrossConformalRegressor` use each row for fitting and for
+``"jackknife+"`` of :class:`~skuq.conformal.CrossConformalRegressor` use each row for fitting and for
 calibration. The comparison is repeated on 20 training sets of the diabetes data.
 """
 
@@ -13,8 +13,8 @@ from sklearn.datasets import load_diabetes
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import ShuffleSplit
 
+from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.metrics import mean_interval_width, prediction_interval_coverage
-from skuq.regressors import ConformalRegressor, CrossConformalRegressor
 
 X, y = load_diabetes(return_X_y=True)
 methods = ["split", "cv+", "jackknife+"]

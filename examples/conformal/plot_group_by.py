@@ -3,7 +3,7 @@ A guarantee for each group
 ==========================
 
 Intervals with an average coverage of 90 % may have a lower coverage in one group. With ``group_by``,
-:class:`~skuq.regressors.ConformalRegressor` calibrates each group separately. This example predicts the age
+:class:`~skuq.conformal.ConformalRegressor` calibrates each group separately. This example predicts the age
 of abalone in two groups: infants, and adults, whose age is harder to predict.
 """
 
@@ -12,9 +12,9 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import ShuffleSplit
 
+from skuq.conformal import ConformalRegressor
 from skuq.datasets import load_abalone
 from skuq.metrics import conditional_coverage
-from skuq.regressors import ConformalRegressor
 
 X, y = load_abalone(return_X_y=True, as_frame=True)
 X["Sex"] = X["Sex"].map({"F": "adult", "I": "infant", "M": "adult"}).astype("category")

@@ -3,7 +3,7 @@ Conformal intervals that adapt to the noise
 ===========================================
 
 Split conformal intervals have the same width for all rows. The method ``"normalized"`` of
-:class:`~skuq.regressors.ConformalRegressor` scales the intervals by a predicted standard deviation. The
+:class:`~skuq.conformal.ConformalRegressor` scales the intervals by a predicted standard deviation. The
 method ``"cqr"``, conformalized quantile regression, shifts predicted quantiles. With both methods, intervals
 are wider for rows with more noise. The coverage guarantee of both methods is the same as for split intervals.
 """
@@ -15,8 +15,9 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer
 
+from skuq.conformal import ConformalRegressor
 from skuq.datasets import load_auto_mpg
-from skuq.regressors import ConformalRegressor, MultiQuantileRegressor, ResidualRegressor
+from skuq.regressors import MultiQuantileRegressor, ResidualRegressor
 
 X, y = load_auto_mpg(return_X_y=True)
 X = X[:, [2]] / 1000  # weight in 1000 pounds, miles per gallon

@@ -3,7 +3,7 @@ A guarantee for groups that overlap
 ===================================
 
 A row may belong to several groups. ``group_by`` needs one label per row, so it does not support such groups.
-With ``basis``, :class:`~skuq.regressors.ConformalRegressor` guarantees the coverage in each group even if the
+With ``basis``, :class:`~skuq.conformal.ConformalRegressor` guarantees the coverage in each group even if the
 groups overlap. This example predicts the age of abalone in three groups: infants, small animals and heavy
 animals.
 """
@@ -13,8 +13,8 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import ShuffleSplit
 
+from skuq.conformal import ConformalRegressor
 from skuq.datasets import load_abalone
-from skuq.regressors import ConformalRegressor
 
 X, y = load_abalone(return_X_y=True, as_frame=True)
 X["Sex"] = X["Sex"].astype("category")

@@ -2,7 +2,7 @@
 Sets of classes with guaranteed coverage
 ========================================
 
-:class:`~skuq.classifiers.ConformalClassifier` returns sets of classes that contain the true class with the
+:class:`~skuq.conformal.ConformalClassifier` returns sets of classes that contain the true class with the
 nominal coverage, for any classifier. In this example, the classes are digits. The set has one digit for most
 images, and several digits for unclear images. The classifier is naive Bayes, whose probabilities are too
 close to 0 and 1.
@@ -14,8 +14,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import ShuffleSplit
 from sklearn.naive_bayes import GaussianNB
 
-from skuq.classifiers import ConformalClassifier
-from skuq.prediction import predict_set
+from skuq.conformal import ConformalClassifier, predict_set
 
 X, y = load_digits(return_X_y=True)
 coverages = np.array([0.8, 0.85, 0.9, 0.95, 0.98])

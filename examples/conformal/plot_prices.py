@@ -5,7 +5,7 @@ Electricity prices: coverage over time
 This example predicts the French day-ahead price of electricity at 6 pm for each day of 2019. A ridge
 regression on the prices one day and one week earlier is fitted to the years before 2019. The example compares
 three kinds of 90 % intervals: fixed intervals, intervals that adapt
-(:class:`~skuq.regressors.ConformalRegressor`), and distributions that adapt
+(:class:`~skuq.conformal.ConformalRegressor`), and distributions that adapt
 (:class:`~skuq.recalibration.OnlineRecalibrator`).
 """
 
@@ -18,8 +18,8 @@ from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import TimeSeriesSplit
 
 from skuq import RecalibratedRegressor
+from skuq.conformal import ConformalRegressor
 from skuq.recalibration import OnlineRecalibrator
-from skuq.regressors import ConformalRegressor
 
 # The prices of Zaffran et al. (2022), examples/data/zaffran2022_prices.csv.gz in the repository of MAPIE.
 file = os.environ.get("SKUQ_DATA", ".") + "/other/zaffran2022_prices.csv.gz"

@@ -3,7 +3,7 @@ A sequence with a shift: three adaptive methods
 ===============================================
 
 The noise of a simulated hourly series triples in the middle and then returns to its original size. This
-example compares the adaptive methods of :class:`~skuq.regressors.ConformalRegressor` with intervals that do
+example compares the adaptive methods of :class:`~skuq.conformal.ConformalRegressor` with intervals that do
 not adapt. The model predicts each value from the value before it, six hours at a time.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from sklearn.linear_model import LinearRegression
 
-from skuq.regressors import ConformalRegressor
+from skuq.conformal import ConformalRegressor
 
 rng = np.random.default_rng(0)
 noise = np.where((np.arange(2401) >= 1000) & (np.arange(2401) < 1700), 3.0, 1.0) * rng.normal(

@@ -2,7 +2,7 @@
 Intervals with guaranteed coverage: ConformalRegressor
 ======================================================
 
-The intervals of :class:`~skuq.regressors.ConformalRegressor` cover new rows with at least the requested
+The intervals of :class:`~skuq.conformal.ConformalRegressor` cover new rows with at least the requested
 probability, for any model and any noise. The coverage is an argument of ``predict_interval``. This example
 predicts the strength of concrete with nominal coverages from 50 % to 95 %.
 """
@@ -11,10 +11,10 @@ import matplotlib.pyplot as plt
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
 
+from skuq.conformal import ConformalRegressor
 from skuq.datasets import load_concrete
 from skuq.displays import IntervalDisplay
 from skuq.metrics import mean_interval_width, prediction_interval_coverage
-from skuq.regressors import ConformalRegressor
 
 X, y = load_concrete(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB
 
-from skuq.classifiers import ConformalClassifier
+from skuq.conformal import ConformalClassifier
 from skuq.displays import PredictionSetDisplay
 
 X, y = load_digits(return_X_y=True)

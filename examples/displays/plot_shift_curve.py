@@ -13,10 +13,11 @@ import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.preprocessing import scale
 
+from skuq.conformal import ConformalRegressor
 from skuq.datasets import load_airfoil
 from skuq.displays import ShiftCurveDisplay
 from skuq.evaluation import shift_curve
-from skuq.regressors import ConformalRegressor, LeastSquaresRegressor
+from skuq.regressors import LeastSquaresRegressor
 
 X, y = load_airfoil(return_X_y=True)
 X = scale(X)

@@ -43,7 +43,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score, brier_score_loss
 from torch import nn
 
-from skuq.classifiers import ConformalClassifier
+from skuq.conformal import ConformalClassifier
 from skuq.metrics import (
     expected_calibration_error,
     mean_set_size,

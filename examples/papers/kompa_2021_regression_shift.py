@@ -29,12 +29,12 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 
 from skuq import UncertaintyRegressor, predict_dist
+from skuq.conformal import ConformalRegressor
 from skuq.evaluation import Tilt, shift_curve
 from skuq.metrics import conditional_coverage
 from skuq.neural import DeepEnsembleRegressor, LastLayerLaplaceRegressor, MCDropoutRegressor
 from skuq.regressors import (
     BootstrapRegressor,
-    ConformalRegressor,
     LeastSquaresRegressor,
     ResidualRegressor,
     SparseGaussianProcessRegressor,

@@ -36,10 +36,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
+from skuq.conformal import ConformalRegressor
 from skuq.distributions import Normal, StudentT
 from skuq.exceptions import SmallSampleWarning
 from skuq.neural import BootstrapNetRegressor, ConcreteDropoutRegressor, DeepEnsembleRegressor
-from skuq.regressors import ConformalRegressor, LeastSquaresRegressor, ResidualRegressor
+from skuq.regressors import LeastSquaresRegressor, ResidualRegressor
 from skuq.simulation import EstimatedProcess, KnownProcess, make_known_process, simulate_coverage
 from skuq.simulation._pointwise_coverage import PointwiseCoverage
 

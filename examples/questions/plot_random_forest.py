@@ -12,14 +12,10 @@ import matplotlib.pyplot as plt
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import train_test_split
 
+from skuq.conformal import CrossConformalRegressor
 from skuq.datasets import load_concrete
 from skuq.metrics import crps_loss, mean_interval_width, prediction_interval_coverage
-from skuq.regressors import (
-    BootstrapRegressor,
-    CrossConformalRegressor,
-    ForestDistributionRegressor,
-    ResidualRegressor,
-)
+from skuq.regressors import BootstrapRegressor, ForestDistributionRegressor, ResidualRegressor
 
 X, y = load_concrete(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.4, random_state=0)
@@ -51,4 +47,4 @@ plt.show()
 # intervals, with a coverage of 91 %. This method requires only one fit of the forest, whereas the model of
 # the errors requires 10 fits. Conformal intervals are wider, and their coverage is guaranteed. See
 # :class:`~skuq.regressors.ForestDistributionRegressor`, :class:`~skuq.regressors.ResidualRegressor` and
-# :class:`~skuq.regressors.CrossConformalRegressor`.
+# :class:`~skuq.conformal.CrossConformalRegressor`.

@@ -3,7 +3,7 @@ Data that drift: partial_fit
 ============================
 
 The fuel economy of cars increased by 80 % from 1970 to 1982. This example predicts ten cars at a time and
-then passes their targets to ``partial_fit`` of :class:`~skuq.regressors.ConformalRegressor`. ``partial_fit``
+then passes their targets to ``partial_fit`` of :class:`~skuq.conformal.ConformalRegressor`. ``partial_fit``
 replaces old errors with new errors and adapts the target coverage.
 """
 
@@ -11,9 +11,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import Ridge
 
+from skuq.conformal import ConformalRegressor
 from skuq.datasets import load_auto_mpg
 from skuq.metrics import prediction_interval_coverage
-from skuq.regressors import ConformalRegressor
 
 X, y = load_auto_mpg(return_X_y=True)
 order = np.argsort(X[:, 4], kind="stable")

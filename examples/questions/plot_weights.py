@@ -4,7 +4,7 @@ A sample that does not represent the population: weights
 
 In this example, the sample contains all light cars, but only one in four of the other cars. The other cars
 therefore have a weight of 4. The fuel economy of light cars varies more. With ``sample_weight``,
-:class:`~skuq.regressors.CrossConformalRegressor` is calibrated for the population. Without weights, the
+:class:`~skuq.conformal.CrossConformalRegressor` is calibrated for the population. Without weights, the
 intervals are too wide.
 """
 
@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import ShuffleSplit
 
+from skuq.conformal import CrossConformalRegressor
 from skuq.datasets import load_auto_mpg
 from skuq.metrics import mean_interval_width, prediction_interval_coverage
-from skuq.regressors import CrossConformalRegressor
 
 X, y = load_auto_mpg(return_X_y=True)
 light = X[:, 2] < 2600  # pounds

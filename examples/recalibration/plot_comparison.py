@@ -13,7 +13,7 @@ import pandas as pd
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import train_test_split
 
-from skuq import recalibration
+from skuq import conformal, recalibration
 from skuq.datasets import load_abalone
 from skuq.distributions import Normal
 from skuq.metrics import conditional_coverage, crps_loss, prediction_interval_coverage
@@ -31,7 +31,7 @@ calibration, before = (Normal(each.mean(), each.std()) for each in (trees, trees
 names = ["Identity", "StdScaling", "BinnedScaling", "VarianceIsotonic"]
 names += ["Isotonic", "Empirical", "QuantileShift", "Conformal"]
 recalibrators = {name: getattr(recalibration, f"{name}Recalibrator")() for name in names}
-recalibrators["Conformal, by quarter"] = recalibration.ConformalRecalibrator(group_by=4)
+recalibrators["Conformal, by quarter"] = conformal.ConformalRecalibrator(group_by=4)
 recalibrators["OperatingPoint"] = recalibration.OperatingPointRecalibrator(miss_rate=0.1)
 for name in ("GPNormal", "GPBeta", "GPCauchy"):
     recalibrators[name] = getattr(recalibration, f"{name}Recalibrator")(random_state=0)

@@ -2,7 +2,7 @@
 Intervals with a guarantee, by group: ConformalRecalibrator
 ===========================================================
 
-:class:`~skuq.recalibration.ConformalRecalibrator` uses the ranks of the standardized errors. Its coverage is
+:class:`~skuq.conformal.ConformalRecalibrator` uses the ranks of the standardized errors. Its coverage is
 guaranteed for any number of rows and any model. With ``group_by=4``, the guarantee holds for each quarter
 of the predicted widths.
 """
@@ -11,9 +11,9 @@ import matplotlib.pyplot as plt
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import train_test_split
 
+from skuq.conformal import ConformalRecalibrator
 from skuq.datasets import load_abalone
 from skuq.metrics import conditional_coverage
-from skuq.recalibration import ConformalRecalibrator
 from skuq.regressors import BootstrapRegressor
 
 X, y = load_abalone(return_X_y=True)

@@ -47,4 +47,4 @@ plt.show()
 # The ring shows the bands from the spread of the trees. The diamond shows the narrowest bands that miss at
 # most 5 % of the rows. The square shows the bands with the minimum cost, if one missed row costs the same as
 # a half width of 50 MPa. On new rows, the miss rates of the diamond and the square are 7 % and 17 %. If you
-# need a guarantee, use :class:`~skuq.recalibration.ConformalRecalibrator`.
+# need a guarantee, use :class:`~skuq.conformal.ConformalRecalibrator`.

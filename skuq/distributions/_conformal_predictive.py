@@ -34,8 +34,8 @@ class ConformalPredictive(Distribution):
     standardized residual of the calibration rows. If the calibration rows and the new row are exchangeable, a
     prediction interval has at least the nominal coverage, for every model and every distribution of the
     noise. Bounds may be infinite if there are too few calibration rows. `SharedEmpirical` always has finite
-    bounds, but no guarantee. `skuq.recalibration.ConformalRecalibrator` and
-    `skuq.regressors.ConformalRegressor` return this family.
+    bounds, but no guarantee. `skuq.conformal.ConformalRecalibrator` and
+    `skuq.conformal.ConformalRegressor` return this family.
 
     Parameters
     ----------

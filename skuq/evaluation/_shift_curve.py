@@ -59,7 +59,7 @@ class Tilt:
     See Also
     --------
     shift_curve : Scores of a model under these weights.
-    skuq.regressors.ConformalRegressor : Intervals that are corrected for a known shift by ``density_ratio``.
+    skuq.conformal.ConformalRegressor : Intervals that are corrected for a known shift by ``density_ratio``.
 
     References
     ----------

@@ -258,7 +258,7 @@ def set_coverage_error(
     above nominal even for a calibrated forecast. The metric is not proper, because it ignores the size of the
     sets. For example, the error is near 0 if the forecast of every row consists of the overall shares of the
     classes. Select models by the log loss or the Brier score. The error describes the probabilities of
-    ``predict_proba``. For a `~skuq.classifiers.ConformalClassifier`, the scorer therefore evaluates the
+    ``predict_proba``. For a `~skuq.conformal.ConformalClassifier`, the scorer therefore evaluates the
     probabilities of the wrapped classifier, not the conformal sets.
 
     Parameters

@@ -9,8 +9,8 @@ from skuq._sklearn_compat import BaseScorer
 from skuq._validation import DEFAULT_COVERAGE
 from skuq.distributions import Distribution
 from skuq.metrics._spec import MetricFunction, find_spec
-from skuq.prediction import predict_dist, predict_set
-from skuq.prediction._predict_set import class_proba
+from skuq.prediction import predict_dist
+from skuq.prediction._predict_set import class_proba, predict_set
 
 
 class MetricScorer(BaseScorer):
@@ -69,7 +69,7 @@ class DistributionScorer(MetricScorer):
 
 
 class ClassScorer(MetricScorer):
-    """Scorer of class probabilities, or of the prediction sets from `~skuq.prediction.predict_set`."""
+    """Scorer of class probabilities, or of the prediction sets from `~skuq.conformal.predict_set`."""
 
     def _score(
         self, method_caller: Callable[..., Any], estimator: Any, X: Any, y_true: Any, **metadata: Any

@@ -16,7 +16,7 @@ class ExchangeabilityMonitor(BetaMonitor):
 
     The guarantee of conformal prediction holds only for exchangeable rows. The monitor takes the p-values of
     `ConformalRegressor.predict_p
-    <skuq.regressors.ConformalRegressor.predict_p>` in chronological order. If the rows are exchangeable, the
+    <skuq.conformal.ConformalRegressor.predict_p>` in chronological order. If the rows are exchangeable, the
     probability that the e-value ever reaches ``1 / false_alarm`` is at most `false_alarm`. The monitor
     detects that errors become larger or smaller. To test only whether the coverage is too low, use
     `CoverageMonitor`. For forecasts without conformal calibration, use `PITMonitor`.
@@ -39,7 +39,7 @@ class ExchangeabilityMonitor(BetaMonitor):
 
     See Also
     --------
-    skuq.regressors.ConformalRegressor.predict_p : Computes the p-values.
+    skuq.conformal.ConformalRegressor.predict_p : Computes the p-values.
     PITMonitor : Similar test of the PIT of a forecast.
 
     Notes
@@ -65,7 +65,7 @@ class ExchangeabilityMonitor(BetaMonitor):
     >>> import numpy as np
     >>> from sklearn.linear_model import LinearRegression
     >>> from skuq.monitoring import ExchangeabilityMonitor
-    >>> from skuq.regressors import ConformalRegressor
+    >>> from skuq.conformal import ConformalRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(2000, 1))
     >>> y = X[:, 0] + np.where(np.arange(2000) < 1500, 1.0, 1.5) * rng.normal(size=2000)

@@ -25,7 +25,7 @@ class PendingForecasts:
     See Also
     --------
     skuq.regressors.MultiOutputUncertaintyRegressor.partial_fit : One calibration per horizon.
-    skuq.regressors.ConformalRegressor.partial_fit : Intervals that adapt.
+    skuq.conformal.ConformalRegressor.partial_fit : Intervals that adapt.
     skuq.recalibration.OnlineRecalibrator : Distributions that adapt.
 
     Notes

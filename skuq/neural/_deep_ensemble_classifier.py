@@ -20,7 +20,7 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
 
     The classifier predicts class probabilities and the epistemic part of their entropy. The epistemic part
     measures the disagreement between the members and decreases with more data. Prefer `MCDropoutClassifier`
-    if you can afford only one network. Pass this classifier to `skuq.classifiers.ConformalClassifier` to
+    if you can afford only one network. Pass this classifier to `skuq.conformal.ConformalClassifier` to
     predict sets of classes with guaranteed coverage.
 
     Parameters
@@ -104,7 +104,7 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
     DeepEnsembleRegressor : The same method for regression.
     VariationalClassifier : One network with uncertain weights. It is less confident far from the training
         rows.
-    skuq.classifiers.ConformalClassifier : Prediction sets with guaranteed coverage.
+    skuq.conformal.ConformalClassifier : Prediction sets with guaranteed coverage.
 
     Notes
     -----

@@ -18,10 +18,10 @@ from skuq.prediction._rules.containers import CONTAINERS
 def predict_set(estimator: Any, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> BoolArray:
     """Return the prediction sets of a fitted classifier.
 
-    If the classifier has a method ``predict_set``, such as `skuq.classifiers.ConformalClassifier`, the
+    If the classifier has a method ``predict_set``, such as `skuq.conformal.ConformalClassifier`, the
     function calls this method. The classifier may be inside a Pipeline, a search such as GridSearchCV, RFE,
     RFECV, FrozenEstimator or StackingClassifier. For all other classifiers, the function passes the result of
-    ``predict_proba`` to `prediction_set`.
+    ``predict_proba`` to `~skuq.conformal.prediction_set`.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ def predict_set(estimator: Any, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) 
 
     See Also
     --------
-    prediction_set : Prediction sets from predicted probabilities.
-    skuq.classifiers.ConformalClassifier : Prediction sets with guaranteed coverage for every classifier.
+    skuq.conformal.prediction_set : Prediction sets from predicted probabilities.
+    skuq.conformal.ConformalClassifier : Prediction sets with guaranteed coverage for every classifier.
     predict_dist : Predictive distribution of a fitted regressor.
 
     Notes
@@ -67,7 +67,7 @@ def predict_set(estimator: Any, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) 
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
-    >>> from skuq.prediction import predict_set
+    >>> from skuq.conformal import predict_set
     >>> X, y = load_iris(return_X_y=True)
     >>> model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
     >>> predict_set(model, X[[0, 70]], coverage=0.95)

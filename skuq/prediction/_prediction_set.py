@@ -35,8 +35,8 @@ def prediction_set(y_proba: ArrayLike, coverage: ArrayLike = DEFAULT_COVERAGE) -
 
     See Also
     --------
-    predict_set : Prediction sets of a fitted classifier.
-    skuq.classifiers.ConformalClassifier : Prediction sets with guaranteed coverage, for any classifier.
+    skuq.conformal.predict_set : Prediction sets of a fitted classifier.
+    skuq.conformal.ConformalClassifier : Prediction sets with guaranteed coverage, for any classifier.
 
     Notes
     -----
@@ -54,7 +54,7 @@ def prediction_set(y_proba: ArrayLike, coverage: ArrayLike = DEFAULT_COVERAGE) -
 
     Examples
     --------
-    >>> from skuq.prediction import prediction_set
+    >>> from skuq.conformal import prediction_set
     >>> y_proba = [[0.70, 0.25, 0.05], [0.40, 0.35, 0.25]]
     >>> prediction_set(y_proba, coverage=0.9)
     array([[ True,  True, False],

@@ -86,7 +86,7 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     --------
     supports_dist : Check before fitting whether an estimator has a distribution.
     register : Add support for a class of another package.
-    predict_set : Prediction sets of a fitted classifier.
+    skuq.conformal.predict_set : Prediction sets of a fitted classifier.
     skuq.regressors.UncertaintyRegressor : Wrap a regressor without a distribution.
 
     Notes

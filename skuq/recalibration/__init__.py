@@ -2,7 +2,6 @@
 
 from skuq.recalibration._base import BaseRecalibrator
 from skuq.recalibration._binned_scaling import BinnedScalingRecalibrator
-from skuq.recalibration._conformal import ConformalRecalibrator
 from skuq.recalibration._empirical import EmpiricalRecalibrator
 from skuq.recalibration._gp_beta import GPBetaRecalibrator
 from skuq.recalibration._gp_cauchy import GPCauchyRecalibrator
@@ -21,7 +20,6 @@ from skuq.recalibration._variance_isotonic import VarianceIsotonicRecalibrator
 __all__ = [
     "BaseRecalibrator",
     "BinnedScalingRecalibrator",
-    "ConformalRecalibrator",
     "EmpiricalRecalibrator",
     "GPBetaRecalibrator",
     "GPCauchyRecalibrator",

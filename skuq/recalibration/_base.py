@@ -81,7 +81,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     EmpiricalRecalibrator : The distribution of the standardized residuals.
     OnlineRecalibrator : A map of the probability levels that adapts to a sequence.
     QuantileShiftRecalibrator : One shift for the quantiles of each level.
-    ConformalRecalibrator : Intervals with guaranteed coverage.
+    skuq.conformal.ConformalRecalibrator : Intervals with guaranteed coverage.
     GPNormalRecalibrator : A factor that depends on the prediction.
     GPBetaRecalibrator : A function of the probability levels that depends on the prediction.
     GPCauchyRecalibrator : Cauchy distributions with a scale that depends on the prediction.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from skuq._conformal.residuals import finite_moments, standardized_residuals
 from skuq._typing import FloatArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution, Normal, SharedEmpirical
 from skuq.distributions._recalibrated import Recalibrated
 from skuq.recalibration._base import BaseRecalibrator
 from skuq.recalibration._isotonic import IsotonicRecalibrator
+from skuq.recalibration._residuals import finite_moments, standardized_residuals
 
 
 class EmpiricalRecalibrator(BaseRecalibrator):
@@ -21,8 +21,8 @@ class EmpiricalRecalibrator(BaseRecalibrator):
     deviation, a common factor of the scale, skewness, and tails that are too heavy or too light. The input
     may have any shape. In contrast to `IsotonicRecalibrator`, the class also corrects an ensemble whose
     members never reach the target. Prefer `IsotonicRecalibrator` to keep the shape of each row. Prefer
-    `StdScalingRecalibrator` if there are fewer than about 100 rows, and `ConformalRecalibrator` if you need a
-    guarantee.
+    `StdScalingRecalibrator` if there are fewer than about 100 rows, and
+    `~skuq.conformal.ConformalRecalibrator` if you need a guarantee.
 
     Parameters
     ----------
@@ -48,7 +48,8 @@ class EmpiricalRecalibrator(BaseRecalibrator):
     See Also
     --------
     IsotonicRecalibrator : A monotone function of the probability levels. It keeps the shape of each row.
-    ConformalRecalibrator : Intervals from the ranks of the same residuals, with guaranteed coverage.
+    skuq.conformal.ConformalRecalibrator : Intervals from the ranks of the same residuals, with guaranteed
+        coverage.
     skuq.distributions.SharedEmpirical : The returned distribution with ``smooth=False``.
 
     Notes

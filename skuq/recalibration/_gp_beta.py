@@ -10,7 +10,6 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_ndtr, ndtri
 
-from skuq._conformal.residuals import outside_share
 from skuq._ranks import WeightedRanks
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution
@@ -21,6 +20,7 @@ from skuq.recalibration._gp.cubature import expect, factorize, icosahedron, plac
 from skuq.recalibration._gp.engine import LatentPrior, Rows
 from skuq.recalibration._gp.fit import CalibrationRows, read_rows
 from skuq.recalibration._gp.standardization import Standardization, check_variation, standardization
+from skuq.recalibration._residuals import outside_share
 from skuq.recalibration._scaling import RowsWithUncertainty, finite_std, overall_factor
 
 _PRIOR = LatentPrior(constants=np.array([1.5, 1.0, 3.0]), rates=np.array([2.0, 4.0, 1.0]))

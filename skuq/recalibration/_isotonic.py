@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from skuq._censoring import Bounds, read_bounds, require_events
-from skuq._conformal.residuals import outside_share
 from skuq._few_rows import repeated_rows, warn_of_few_rows
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option, check_sample_weight, check_target, effective_rows
@@ -18,6 +17,7 @@ from skuq.distributions._level_map import LevelMap
 from skuq.distributions._pit import censored_pit_scores, pit_scores, spread_atoms
 from skuq.distributions._recalibrated import Recalibrated
 from skuq.recalibration._base import BaseRecalibrator, check_dist
+from skuq.recalibration._residuals import outside_share
 
 _DECIMALS = 12
 """Number of decimals to which normal scores are rounded, in units of their spread. Further decimals are
@@ -79,7 +79,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
     See Also
     --------
     EmpiricalRecalibrator : One shape for all rows. It also corrects forecasts whose support excludes targets.
-    ConformalRecalibrator : Intervals with guaranteed coverage, without a density.
+    skuq.conformal.ConformalRecalibrator : Intervals with guaranteed coverage, without a density.
     GPBetaRecalibrator : A function of the probability levels that depends on the prediction.
     StdScalingRecalibrator : One factor for all standard deviations.
 

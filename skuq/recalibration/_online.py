@@ -9,15 +9,15 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from skuq._conformal.adaptation import ExpertWeights
-from skuq._conformal.residuals import outside_share
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_increasing, check_integer, check_open_unit, effective_rows
 from skuq.distributions import Distribution
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._recalibrated import Recalibrated
 from skuq.recalibration._base import NOT_METADATA, BaseRecalibrator, check_observed
+from skuq.recalibration._expert_weights import ExpertWeights
 from skuq.recalibration._isotonic import ScoredRows, increasing_level_map
+from skuq.recalibration._residuals import outside_share
 
 LEVELS = np.array([0.01, *np.arange(1, 40) / 40, 0.99])
 """Default levels. They include the bounds of 50, 80, 90, 95 and 98 % intervals."""
@@ -77,7 +77,7 @@ class OnlineRecalibrator(BaseRecalibrator):
     map again, including the new rows. It also updates a second map, which tracks the quantiles of the
     recalibrated levels. Therefore, all quantiles and intervals of the distribution adapt together. Use this
     class if the errors of a sequence change over time. Prefer `IsotonicRecalibrator` for exchangeable rows.
-    Prefer `skuq.regressors.ConformalRegressor` with its parameter ``adapt`` if you need only a few intervals
+    Prefer `skuq.conformal.ConformalRegressor` with its parameter ``adapt`` if you need only a few intervals
     and a guarantee of their coverage.
 
     Parameters
@@ -107,7 +107,7 @@ class OnlineRecalibrator(BaseRecalibrator):
     --------
     IsotonicRecalibrator : The map for exchangeable rows.
     skuq.regressors.RecalibratedRegressor : Regressor with a recalibrator. It also has `partial_fit`.
-    skuq.regressors.ConformalRegressor : Intervals that adapt.
+    skuq.conformal.ConformalRegressor : Intervals that adapt.
     skuq.monitoring.PendingForecasts : Forecasts whose targets arrive late.
 
     Notes

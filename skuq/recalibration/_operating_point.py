@@ -37,8 +37,8 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     For example, use this class if at most 5 % of the targets may be outside the intervals, or if one miss
     costs a hundred times as much as one unit of width. The class calibrates the central interval with the
     nominal coverage `coverage`, and rescales the rest of each distribution by the same factor. Prefer
-    `ConformalRecalibrator` if the miss rate must be guaranteed for new rows. Prefer `StdScalingRecalibrator`
-    or `IsotonicRecalibrator` if you need the whole distribution.
+    `~skuq.conformal.ConformalRecalibrator` if the miss rate must be guaranteed for new rows. Prefer
+    `StdScalingRecalibrator` or `IsotonicRecalibrator` if you need the whole distribution.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
 
     See Also
     --------
-    ConformalRecalibrator : Intervals with guaranteed coverage.
+    skuq.conformal.ConformalRecalibrator : Intervals with guaranteed coverage.
     StdScalingRecalibrator : One factor for all standard deviations, chosen by likelihood, CRPS or coverage.
     skuq.metrics.uncertainty_characteristics_curve : All points of the curve.
 
@@ -98,8 +98,8 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     is a normal distribution.
 
     The chosen miss rate is the miss rate on the calibration rows. For new rows, the expected miss rate is
-    larger by at most 1 / (n + 1). `ConformalRecalibrator` corrects this difference. The recalibrator does not
-    correct a bias of the means. A bias makes the intervals wider.
+    larger by at most 1 / (n + 1). `~skuq.conformal.ConformalRecalibrator` corrects this difference. The
+    recalibrator does not correct a bias of the means. A bias makes the intervals wider.
 
     Cost: two evaluations of intervals and one sort, O(n log n) time and O(n) memory.
 

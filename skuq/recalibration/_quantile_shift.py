@@ -31,7 +31,7 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
     calibration rows allows. Use this class after quantile regression, because intervals of quantile
     regression are too short on new rows. Prefer `IsotonicRecalibrator` if you need a smooth density. Prefer
     `StdScalingRecalibrator` if there are fewer than about 50 rows, or if the point prediction must not
-    change. Prefer `ConformalRecalibrator` if you need a guarantee.
+    change. Prefer `~skuq.conformal.ConformalRecalibrator` if you need a guarantee.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
         quantile loss.
     IsotonicRecalibrator : A monotone function of the probability levels.
     EmpiricalRecalibrator : One shape for all rows.
-    ConformalRecalibrator : Intervals with guaranteed coverage.
+    skuq.conformal.ConformalRecalibrator : Intervals with guaranteed coverage.
 
     Notes
     -----

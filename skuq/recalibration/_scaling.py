@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skuq._conformal.residuals import standardized_residuals
 from skuq._rounding import reaches
 from skuq._typing import FloatArray
 from skuq._validation import check_finite_moments
 from skuq.distributions import Distribution, affine
 from skuq.metrics._binning import Bins, make_bins
 from skuq.recalibration._base import BaseRecalibrator, check_dist
+from skuq.recalibration._residuals import standardized_residuals
 
 _ATTEMPTS = 16
 """Maximum number of changes of a parameter until the intervals contain enough targets in spite of rounding

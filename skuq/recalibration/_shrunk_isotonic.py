@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from skuq._conformal.residuals import outside_share
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer, effective_rows
 from skuq.distributions import Distribution
@@ -16,6 +15,7 @@ from skuq.distributions._level_map import LevelMap
 from skuq.distributions._recalibrated import Recalibrated
 from skuq.recalibration._base import BaseRecalibrator
 from skuq.recalibration._isotonic import ScoredRows, isotonic_level_map
+from skuq.recalibration._residuals import outside_share
 
 _SHARES = np.linspace(0.0, 1.0, 21)
 """Candidate weights of the fitted map."""

@@ -75,7 +75,7 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     "coverage" chooses the smallest factor for which the share of covered targets is at least `coverage`. For
     a symmetric family, this factor is the quantile of :math:`|z_i|` divided by the quantile of the family.
     All intervals must contain their means. For new rows, the expected coverage is lower by at most 1 / (n +
-    1). `ConformalRecalibrator` corrects this difference.
+    1). `~skuq.conformal.ConformalRecalibrator` corrects this difference.
 
     If a predicted point mass equals the target of its row, the row contains no information about the factor
     and is ignored. A bias is not corrected, but it makes the distributions wider.

@@ -4,10 +4,8 @@ from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq.regressors._bootstrap import BootstrapRegressor
 from skuq.regressors._censored_boosting import CensoredBoostingRegressor
 from skuq.regressors._censoring_weighted import CensoringWeightedRegressor
-from skuq.regressors._conformal import ConformalRegressor
 from skuq.regressors._conformal_region import ConformalRegionRegressor
 from skuq.regressors._conformal_survival import ConformalSurvivalRegressor
-from skuq.regressors._cross_conformal import CrossConformalRegressor
 from skuq.regressors._default_estimators import default_estimators
 from skuq.regressors._forest_distribution import ForestDistributionRegressor
 from skuq.regressors._functional import FunctionalRegressor
@@ -27,9 +25,7 @@ __all__ = [
     "CensoredBoostingRegressor",
     "CensoringWeightedRegressor",
     "ConformalRegionRegressor",
-    "ConformalRegressor",
     "ConformalSurvivalRegressor",
-    "CrossConformalRegressor",
     "ForestDistributionRegressor",
     "FunctionalRegressor",
     "HurdleRegressor",

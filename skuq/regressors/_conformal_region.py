@@ -12,22 +12,6 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skuq._conformal.fold_models import (
-    check_groups_need_cv,
-    check_tested_weight,
-    fit_folds,
-    fit_held_out,
-    held_out_splits,
-    splits_of,
-)
-from skuq._conformal.region_scores import REGION_SCORES, RegionScore
-from skuq._conformal.regions import (
-    CrossRegions,
-    SplitRegions,
-    cross_regions,
-    predict_region_moments,
-    warn_of_few_region_rows,
-)
 from skuq._fitting.base_joint_regressor import BaseJointRegressor
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import Split, resolve_cv
@@ -46,6 +30,22 @@ from skuq._validation import (
     check_single_coverage,
     check_unused,
     effective_rows,
+)
+from skuq.conformal._fold_models import (
+    check_groups_need_cv,
+    check_tested_weight,
+    fit_folds,
+    fit_held_out,
+    held_out_splits,
+    splits_of,
+)
+from skuq.conformal._region_scores import REGION_SCORES, RegionScore
+from skuq.conformal._regions import (
+    CrossRegions,
+    SplitRegions,
+    cross_regions,
+    predict_region_moments,
+    warn_of_few_region_rows,
 )
 from skuq.distributions import JointDistribution
 from skuq.prediction import predict_dist
@@ -111,7 +111,7 @@ class ConformalRegionRegressor(BaseJointRegressor):
     --------
     MultiOutputUncertaintyRegressor : Joint distributions and simultaneous intervals. The coverage of these
         intervals is not guaranteed.
-    ConformalRegressor : Conformal intervals of one target.
+    skuq.conformal.ConformalRegressor : Conformal intervals of one target.
 
     Notes
     -----

@@ -27,10 +27,10 @@ from skuq._validation import (
     check_X,
 )
 from skuq._versioned import versioned
+from skuq.conformal._conformal_regressor import ConformalRegressor
 from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
 from skuq.prediction import predict_dist, supports_dist
-from skuq.regressors._conformal import ConformalRegressor
 
 _THRESHOLD_LEVELS = np.arange(1, 10) / 10
 
@@ -60,7 +60,8 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         Probability that a time exceeds its bound. Strictly between 0.5 and 1.
     held_out_size : float or int, default=0.5
         Share or number of rows that are held out at random for calibration. The default is larger than in
-        `ConformalRegressor`, because rows with an early censoring time are not used for the calibration.
+        `~skuq.conformal.ConformalRegressor`, because rows with an early censoring time are not used for the
+        calibration.
     random_state : int, RandomState instance or None, default=None
         Seed of the calibration rows, and of estimators without a seed of their own.
 
@@ -85,18 +86,18 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
 
     See Also
     --------
-    ConformalRegressor : Intervals for targets that are not censored. Its parameter ``density_ratio`` is used
-    here.
+    skuq.conformal.ConformalRegressor : Intervals for targets that are not censored. Its parameter
+        ``density_ratio`` is used here.
 
     Notes
     -----
     Let T be the time and C the censoring time. In the rows with :math:`C \ge c_0`, the time :math:`\min(T,
     c_0)` is known. The distribution of the features in these rows differs from the distribution in all rows.
-    The density ratio is proportional to :math:`1 / P(C \ge c_0 \mid x)`. `ConformalRegressor` with the method
-    "cqr" and this density ratio gives a lower bound of :math:`\min(T, c_0)`. This bound is also a lower bound
-    of T [1]_. The guarantee assumes that T and C are independent given X, and that the density ratio is
-    exact. If the density ratio is estimated, the guarantee is approximate. The coverage is also approximately
-    right if the quantiles of the estimator are accurate.
+    The density ratio is proportional to :math:`1 / P(C \ge c_0 \mid x)`. `~skuq.conformal.ConformalRegressor`
+    with the method "cqr" and this density ratio gives a lower bound of :math:`\min(T, c_0)`. This bound is
+    also a lower bound of T [1]_. The guarantee assumes that T and C are independent given X, and that the
+    density ratio is exact. If the density ratio is estimated, the guarantee is approximate. The coverage is
+    also approximately right if the quantiles of the estimator are accurate.
 
     References
     ----------

@@ -17,6 +17,8 @@ from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import FloatArray
 from skuq._validation import check_random_state
+from skuq.conformal._conformal_regressor import ConformalRegressor
+from skuq.conformal._cross_conformal_regressor import CROSS_METHODS, CrossConformalRegressor
 from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
@@ -29,8 +31,6 @@ from skuq.prediction._resolve import (
 from skuq.prediction._rules.quantile_estimators import configured_levels
 from skuq.recalibration import BaseRecalibrator, ShrunkIsotonicRecalibrator
 from skuq.regressors._bootstrap import BootstrapRegressor
-from skuq.regressors._conformal import ConformalRegressor
-from skuq.regressors._cross_conformal import CROSS_METHODS, CrossConformalRegressor
 from skuq.regressors._default_recalibrator import DefaultRecalibrator
 from skuq.regressors._few_fits.level_regression import LevelRegressionRecalibrator
 from skuq.regressors._few_fits.two_folds import TwoFoldsRegressor

@@ -395,8 +395,8 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         -------
         bounds : ndarray of shape (n, 2, d), or (n, 2, d, k) for k coverages
             Lower bounds ``bounds[:, 0]`` and upper bounds ``bounds[:, 1]``, in the units of the targets. If
-            ``simultaneous`` is False and a regressor such as `ConformalRegressor` has intervals with a
-            guarantee, these intervals are returned.
+            ``simultaneous`` is False and a regressor such as `~skuq.conformal.ConformalRegressor` has
+            intervals with a guarantee, these intervals are returned.
         """
         check_new(self, X)
         if simultaneous:

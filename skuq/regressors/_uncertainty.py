@@ -45,9 +45,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         - "quantile": `MultiQuantileRegressor`, several quantiles without recalibration.
         - "forest": `ForestDistributionRegressor`, calibrated on the out-of-bag rows of a forest.
         - "bootstrap": `BootstrapRegressor`, the spread of refitted models plus noise.
-        - "conformal": `ConformalRegressor`, with guaranteed coverage. Call ``estimator_.partial_fit`` to use
-          its `partial_fit`. `CrossConformalRegressor` is used if ``method_params`` contains one of its
-          methods, such as ``{"method": "cv+"}``.
+        - "conformal": `~skuq.conformal.ConformalRegressor`, with guaranteed coverage. Call
+          ``estimator_.partial_fit`` to use its `partial_fit`. `~skuq.conformal.CrossConformalRegressor` is
+          used if ``method_params`` contains one of its methods, such as ``{"method": "cv+"}``.
     effort : {"low", "standard", "high"}, default="standard"
         Amount of computation. "residual" passes ``effort`` to `ResidualRegressor`. "bootstrap" fits 20, 50 or
         100 members. "native", "forest" and split conformal prediction always need one fit. Other methods use

@@ -16,15 +16,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq._fitting.fit_wrapped import fit_wrapped, wraps_skorch
+from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.model_selection import cross_val_predict_dist
 from skuq.prediction._child import child_of
-from skuq.regressors import (
-    BootstrapRegressor,
-    ConformalRegressor,
-    CrossConformalRegressor,
-    RecalibratedRegressor,
-    UncertaintyRegressor,
-)
+from skuq.regressors import BootstrapRegressor, RecalibratedRegressor, UncertaintyRegressor
 
 
 def test_scikit_learns_estimators_are_no_networks():

@@ -10,11 +10,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from skuq._fitting.progress import Progress
+from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.regressors import (
     BootstrapRegressor,
     ConformalRegionRegressor,
-    ConformalRegressor,
-    CrossConformalRegressor,
     LeastSquaresRegressor,
     MixtureRegressor,
     MultiOutputUncertaintyRegressor,

@@ -12,11 +12,11 @@ from sklearn.tree import DecisionTreeRegressor
 from skuq._fitting.cross_fit import cross_fit
 from skuq._fitting.point_predict import point_predict
 from skuq._fitting.refit_check import find_mismatch
+from skuq.conformal import CrossConformalRegressor
 from skuq.distributions import Normal
 from skuq.exceptions import FoldMismatchWarning
 from skuq.regressors import (
     BaseUncertaintyRegressor,
-    CrossConformalRegressor,
     LeastSquaresRegressor,
     MixtureRegressor,
     RecalibratedRegressor,

@@ -11,9 +11,10 @@ from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegres
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 
-from skuq import regressors
+from skuq import conformal, regressors
 from skuq._fitting.point_predict import point_and_dist
 from skuq._fitting.support import Support, read_support
+from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.distributions import Normal
 from skuq.exceptions import SupportWarning
 from skuq.metrics import get_scorer
@@ -21,8 +22,6 @@ from skuq.prediction import predict_dist
 from skuq.recalibration import SupportMap
 from skuq.regressors import (
     BootstrapRegressor,
-    ConformalRegressor,
-    CrossConformalRegressor,
     ForestDistributionRegressor,
     MixtureRegressor,
     MultiQuantileRegressor,
@@ -119,8 +118,10 @@ def test_every_wrapper_has_the_parameter():
     without |= {"MultiOutputUncertaintyRegressor", "ConformalRegionRegressor"}
     # survival times have the support of their family or of the wrapped regressor
     without |= {"CensoredBoostingRegressor", "CensoringWeightedRegressor", "ConformalSurvivalRegressor"}
-    for name in set(regressors.__all__) - without - {"default_estimators"}:
-        parameters = inspect.signature(getattr(regressors, name)).parameters
+    classes = vars(regressors) | vars(conformal)
+    wrappers = {*regressors.__all__, "ConformalRegressor", "CrossConformalRegressor"}
+    for name in wrappers - without - {"default_estimators"}:
+        parameters = inspect.signature(classes[name]).parameters
         assert parameters["support"].default is None, name
 
 

@@ -16,11 +16,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq._fitting.metadata import weight_keyword
+from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
-    ConformalRegressor,
-    CrossConformalRegressor,
     LeastSquaresRegressor,
     RecalibratedRegressor,
     ResidualRegressor,

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, cross_validate
 from sklearn.naive_bayes import GaussianNB
 
-from skuq.classifiers import ConformalClassifier
+from skuq.conformal import ConformalClassifier, prediction_set
 from skuq.displays import ClassReliabilityDisplay, PredictionSetDisplay
 from skuq.displays._class_reliability import frequency_interval
 from skuq.metrics import (
@@ -23,7 +23,6 @@ from skuq.metrics import (
 )
 from skuq.metrics._class_inputs import draw_codes
 from skuq.monitoring import ClassMetricAccumulator
-from skuq.prediction import prediction_set
 
 X, Y = load_iris(return_X_y=True)
 WORDS = np.array(["setosa", "versicolor", "virginica"])[Y]

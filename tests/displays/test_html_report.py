@@ -129,7 +129,7 @@ def test_faults_of_classifiers():
     assert (found.severity, found.title) == ("note", "The classifier is too certain, by a small amount")
     report = of_classes(proba[:3000], groups=np.arange(3000) % 4, **FEW)
     (found,) = (each for each in report.findings["model"] if each.title == "The coverage depends on group")
-    assert [tool.name for tool in found.tools] == ["skuq.classifiers.ConformalClassifier"]
+    assert [tool.name for tool in found.tools] == ["skuq.conformal.ConformalClassifier"]
     assert not re.search(r"\d\.\d\d", found.words)  # no percentage with four decimals
 
 

@@ -18,7 +18,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skuq.classifiers import ConformalClassifier
+from skuq.conformal import ConformalClassifier
 from skuq.evaluation import Tilt, shift_curve
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import get_scorer, make_scorer, prediction_interval_coverage

@@ -17,11 +17,12 @@ from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from skuq.conformal import ConformalRegressor
 from skuq.distributions import Binned, Mixture, Quantiles
 from skuq.metrics import crps_loss
 from skuq.model_selection import cross_val_predict_dist
 from skuq.prediction import predict_dist, supports_dist
-from skuq.regressors import ConformalRegressor, MixtureRegressor, RecalibratedRegressor, UncertaintyRegressor
+from skuq.regressors import MixtureRegressor, RecalibratedRegressor, UncertaintyRegressor
 from tests.foundation.weights import X, Y, installed, write_tabicl, write_tabpfn
 
 torch, tabpfn, tabicl = installed("torch"), installed("tabpfn"), installed("tabicl")

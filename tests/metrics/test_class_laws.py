@@ -8,9 +8,9 @@ import pytest
 from scipy import sparse
 
 from skuq._weights import weighted_means
+from skuq.conformal import prediction_set
 from skuq.evaluation import uncertainty_report
 from skuq.metrics._class_inputs import draw_codes
-from skuq.prediction import prediction_set
 from tests.metrics.options import class_specs
 
 SPECS = list(class_specs().values())

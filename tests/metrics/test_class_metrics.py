@@ -6,6 +6,7 @@ import pytest
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss, log_loss
 
+from skuq.conformal import prediction_set
 from skuq.evaluation import bootstrap_interval
 from skuq.metrics import (
     class_brier_loss,
@@ -20,7 +21,6 @@ from skuq.metrics import (
 from skuq.metrics._class_inputs import draw_codes
 from skuq.metrics._expected_calibration import ece_of_weights
 from skuq.monitoring import MetricAccumulator
-from skuq.prediction import prediction_set
 
 QUIET = pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
 

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from skuq.classifiers import ConformalClassifier
+from skuq.conformal import ConformalClassifier, predict_set
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import (
     expected_calibration_error,
@@ -27,7 +27,6 @@ from skuq.metrics import (
     scorers,
     set_coverage_score,
 )
-from skuq.prediction import predict_set
 from tests.metrics.options import class_specs
 
 SPECS = list(class_specs().values())

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
+from skuq.conformal import prediction_set
 from skuq.distributions import Empirical, Normal, StudentT
 from skuq.metrics import (
     adversarial_group_calibration_curve,
@@ -36,7 +37,6 @@ from skuq.metrics import (
     uncertainty_calibration_error,
     weighted_interval_score_loss,
 )
-from skuq.prediction import prediction_set
 from skuq.recalibration import IsotonicRecalibrator
 from tests.metrics.peers import load
 

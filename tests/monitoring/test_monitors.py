@@ -9,9 +9,9 @@ from scipy.integrate import quad
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 
+from skuq.conformal import ConformalRegressor
 from skuq.distributions import Empirical, Normal
 from skuq.monitoring import CoverageMonitor, ExchangeabilityMonitor, PITMonitor
-from skuq.regressors import ConformalRegressor
 
 
 def missing(share, n, rng):

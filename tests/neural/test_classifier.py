@@ -19,7 +19,7 @@ pytest.importorskip("skorch")
 
 from torch import nn
 
-from skuq.classifiers import ConformalClassifier
+from skuq.conformal import ConformalClassifier, predict_set
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import get_scorer, scorers
 from skuq.neural import (
@@ -31,7 +31,7 @@ from skuq.neural import (
 )
 from skuq.neural._modules import evaluate
 from skuq.neural._modules.evaluate import rows_at_once
-from skuq.prediction import predict_dist, predict_set
+from skuq.prediction import predict_dist
 from tests.neural.epochs import keep_the_same
 from tests.neural.estimators import CLASSIFIERS, not_among
 

@@ -25,6 +25,7 @@ from skorch.dataset import Dataset, ValidSplit
 from torch import nn
 from torch.utils.data import Subset
 
+from skuq.conformal import ConformalRegressor
 from skuq.distributions import Normal
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import crps_loss, get_scorer, prediction_interval_coverage
@@ -33,13 +34,7 @@ from skuq.neural import CRPSLoss, ProbabilisticNet
 from skuq.neural._probabilistic_net import TensorBatches
 from skuq.prediction import predict_dist, supports_dist
 from skuq.recalibration import StdScalingRecalibrator
-from skuq.regressors import (
-    BootstrapRegressor,
-    ConformalRegressor,
-    RecalibratedRegressor,
-    ResidualRegressor,
-    UncertaintyRegressor,
-)
+from skuq.regressors import BootstrapRegressor, RecalibratedRegressor, ResidualRegressor, UncertaintyRegressor
 
 
 class Network(nn.Module):

@@ -13,8 +13,8 @@ from scipy import ndimage
 from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 
+from skuq.conformal import prediction_set
 from skuq.evaluation import shift_curve
-from skuq.prediction import prediction_set
 
 for package in ("torch", "skorch"):
     pytest.importorskip(package)

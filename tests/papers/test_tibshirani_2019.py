@@ -13,8 +13,8 @@ import pytest
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 
+from skuq.conformal import ConformalRegressor
 from skuq.exceptions import SmallSampleWarning
-from skuq.regressors import ConformalRegressor
 
 pytestmark = pytest.mark.docs
 

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 
 from skuq._fitting.fit_wrapped import fit_wrapped
-from skuq.classifiers import ConformalClassifier
+from skuq.conformal import ConformalClassifier, ConformalRegressor, CrossConformalRegressor
 from skuq.distributions import Normal
 from skuq.exceptions import NonFinitePredictionError
 from skuq.model_selection import cross_val_predict_dist
@@ -26,8 +26,6 @@ from skuq.prediction import predict_dist
 from skuq.prediction._failures import note_fold
 from skuq.regressors import (
     BootstrapRegressor,
-    ConformalRegressor,
-    CrossConformalRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
     ResidualRegressor,

@@ -21,9 +21,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skuq import _prediction_sets
 from skuq._prediction_sets import check_proba, mass_sets
-from skuq.classifiers import ConformalClassifier
+from skuq.conformal import ConformalClassifier, predict_set, prediction_set
 from skuq.exceptions import NotProbabilisticError, NotRefittedError
-from skuq.prediction import predict_dist, predict_set, prediction_set, supports_dist
+from skuq.prediction import predict_dist, supports_dist
 
 X, Y = load_iris(return_X_y=True)
 NAMES = load_iris().target_names[Y]
@@ -112,7 +112,7 @@ def test_other_meta_estimators_give_the_sets_of_their_probabilities(model):
 def test_predict_dist_of_a_classifier_names_predict_set():
     for model in (LOGISTIC.fit(X, Y), make_pipeline(LOGISTIC).fit(X, Y), CONTAINERS["stacking"](LOGISTIC)):
         assert not supports_dist(model)
-        with pytest.raises(NotProbabilisticError, match=r"class probabilities.*prediction\.predict_set"):
+        with pytest.raises(NotProbabilisticError, match=r"class probabilities.*conformal\.predict_set"):
             predict_dist(model.fit(X, Y), X)
 
 

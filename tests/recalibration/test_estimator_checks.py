@@ -20,8 +20,8 @@ from sklearn.utils.estimator_checks import (
 )
 
 from skuq import recalibration
+from skuq.conformal import ConformalRecalibrator
 from skuq.recalibration import (
-    ConformalRecalibrator,
     EmpiricalRecalibrator,
     GPBetaRecalibrator,
     GPCauchyRecalibrator,
@@ -43,6 +43,7 @@ RECALIBRATORS = [
     for name in recalibration.__all__
     if name != "BaseRecalibrator"
 ]
+RECALIBRATORS.append(ConformalRecalibrator())
 SETTINGS = [
     IsotonicRecalibrator(smooth=True),
     StdScalingRecalibrator(objective="crps"),

@@ -12,10 +12,10 @@ from sklearn.model_selection import cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from skuq import recalibration
+from skuq.conformal import ConformalRecalibrator
 from skuq.distributions import Empirical, Mixture, Normal, Quantiles, StudentT, affine
 from skuq.recalibration import (
     BinnedScalingRecalibrator,
-    ConformalRecalibrator,
     EmpiricalRecalibrator,
     GPBetaRecalibrator,
     GPCauchyRecalibrator,

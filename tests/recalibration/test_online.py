@@ -15,7 +15,7 @@ from skuq.distributions import Empirical, Normal
 from skuq.recalibration import IsotonicRecalibrator, OnlineRecalibrator, StdScalingRecalibrator
 from skuq.recalibration._online import LEVELS, TrackedScores
 from skuq.regressors import LeastSquaresRegressor, RecalibratedRegressor
-from tests._conformal.test_adaptation import autoregressive, weighted
+from tests.conformal.test_adaptation import autoregressive, weighted
 from tests.few_rows import few_rows
 
 

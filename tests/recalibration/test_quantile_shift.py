@@ -6,10 +6,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.stats import betabinom
 
+from skuq.conformal import ConformalRecalibrator
 from skuq.distributions import Normal, Quantiles, ScipyDistribution, affine
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import crps_loss
-from skuq.recalibration import ConformalRecalibrator, IsotonicRecalibrator, QuantileShiftRecalibrator
+from skuq.recalibration import IsotonicRecalibrator, QuantileShiftRecalibrator
 from tests.few_rows import few_rows
 
 LEVELS = np.array([0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95])

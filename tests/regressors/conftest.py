@@ -13,11 +13,10 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegressor
 from sklearn.tree import DecisionTreeRegressor
 
+from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
-    ConformalRegressor,
-    CrossConformalRegressor,
     ForestDistributionRegressor,
     LeastSquaresRegressor,
     MixtureRegressor,
@@ -27,19 +26,12 @@ from skuq.regressors import (
     SparseGaussianProcessRegressor,
     UncertaintyRegressor,
 )
-from tests.regressors.split_models import SPLIT, finished_model
 from tests.regressors.worlds import linear_world
 
 
 @pytest.fixture(scope="session")
 def small():
     return linear_world(80)
-
-
-@pytest.fixture(scope="session")
-def finished():
-    """A finished model of each split method, with rows to calibrate, their y, and rows to predict."""
-    return {method: finished_model(estimator) for method, estimator in SPLIT.items()}
 
 
 def first_is_positive(X):

@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq.censoring import censoring_weights, from_survival
+from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.distributions import Normal, Transformed
 from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
 from skuq.metrics import concordance_score, crps_loss, get_scorer, interval_coverage_bounds, ipcw_crps_loss
@@ -21,9 +22,7 @@ from skuq.regressors import (
     BootstrapRegressor,
     CensoredBoostingRegressor,
     CensoringWeightedRegressor,
-    ConformalRegressor,
     ConformalSurvivalRegressor,
-    CrossConformalRegressor,
     FunctionalRegressor,
     LeastSquaresRegressor,
     RecalibratedRegressor,

@@ -9,15 +9,14 @@ from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegres
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
+from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
     CensoredBoostingRegressor,
     CensoringWeightedRegressor,
     ConformalRegionRegressor,
-    ConformalRegressor,
     ConformalSurvivalRegressor,
-    CrossConformalRegressor,
     ForestDistributionRegressor,
     FunctionalRegressor,
     HurdleRegressor,

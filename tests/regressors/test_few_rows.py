@@ -12,10 +12,10 @@ from sklearn.model_selection import GroupKFold
 from sklearn.neighbors import KNeighborsRegressor
 
 import skuq.recalibration
+from skuq.conformal import ConformalRecalibrator
 from skuq.distributions import Normal
 from skuq.exceptions import SmallSampleWarning
 from skuq.recalibration import (
-    ConformalRecalibrator,
     IdentityRecalibrator,
     IsotonicRecalibrator,
     OperatingPointRecalibrator,

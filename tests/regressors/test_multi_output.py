@@ -19,6 +19,7 @@ from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from skuq.conformal import ConformalRegressor
 from skuq.distributions import CopulaJoint
 from skuq.metrics import crps_loss
 from skuq.model_selection import cross_val_predict_dist
@@ -26,7 +27,6 @@ from skuq.monitoring import PendingForecasts
 from skuq.prediction import predict_dist, supports_dist
 from skuq.recalibration import OnlineRecalibrator
 from skuq.regressors import (
-    ConformalRegressor,
     ForestDistributionRegressor,
     LeastSquaresRegressor,
     MultiOutputUncertaintyRegressor,

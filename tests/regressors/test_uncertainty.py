@@ -27,6 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from skuq._fitting.cross_fit import cross_fit
+from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.distributions import Normal, Quantiles, StudentT
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import prediction_interval_coverage
@@ -40,8 +41,6 @@ from skuq.recalibration import (
 )
 from skuq.regressors import (
     BootstrapRegressor,
-    ConformalRegressor,
-    CrossConformalRegressor,
     ForestDistributionRegressor,
     LeastSquaresRegressor,
     MultiQuantileRegressor,

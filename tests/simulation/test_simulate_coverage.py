@@ -11,9 +11,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skuq
+from skuq.conformal import ConformalRegressor
 from skuq.distributions import Empirical, Normal, ScipyDistribution, StudentT
 from skuq.exceptions import NoDecompositionError, NotProbabilisticError, SmallSampleWarning
-from skuq.regressors import BootstrapRegressor, ConformalRegressor, LeastSquaresRegressor
+from skuq.regressors import BootstrapRegressor, LeastSquaresRegressor
 from skuq.simulation import KnownProcess, _fits, make_known_process, simulate_coverage
 from tests.simulation.processes import Oracle, Recorder, line, linear_process, uniform
 

@@ -7,7 +7,7 @@ from typing import Any, assert_type
 import numpy as np
 from numpy.typing import NDArray
 
-from skuq import classifiers, model_selection, recalibration, regressors
+from skuq import conformal, model_selection, recalibration, regressors
 from skuq._typing import BoolArray, FloatArray
 from skuq.distributions import Distribution, JointDistribution
 from skuq.prediction._regions import PredictionRegion
@@ -25,11 +25,11 @@ def check_base(model: regressors.BaseUncertaintyRegressor, X: FloatArray, y: Flo
 def check_fit(estimator: Any, X: FloatArray, y: FloatArray, dist: Distribution) -> None:
     assert_type(regressors.UncertaintyRegressor(estimator).fit(X, y), regressors.UncertaintyRegressor)
     assert_type(recalibration.StdScalingRecalibrator().fit(dist, y), recalibration.StdScalingRecalibrator)
-    assert_type(classifiers.ConformalClassifier(estimator).fit(X, y), classifiers.ConformalClassifier)
+    assert_type(conformal.ConformalClassifier(estimator).fit(X, y), conformal.ConformalClassifier)
     search = model_selection.AutoUncertaintyRegressor().fit(X, y)
     assert_type(search, model_selection.AutoUncertaintyRegressor)
     assert_type(regressors.default_estimators(), list[tuple[str, Any]])
-    assert_type(classifiers.ConformalClassifier(estimator).predict_set(X), BoolArray)
+    assert_type(conformal.ConformalClassifier(estimator).predict_set(X), BoolArray)
 
 
 def check_support(estimator: Any) -> None:

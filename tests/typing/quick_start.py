@@ -7,12 +7,12 @@ from typing import Any, assert_type
 import skuq
 from skuq import RecalibratedRegressor, UncertaintyRegressor, get_scorer, predict_dist, supports_dist
 from skuq._typing import BoolArray, FloatArray
+from skuq.conformal import predict_set
 from skuq.datasets import load_concrete, make_chung
 from skuq.distributions import Distribution, Normal
 from skuq.evaluation import uncertainty_report
 from skuq.evaluation._report.table import UncertaintyReport
 from skuq.metrics import crps_loss, prediction_interval_coverage
-from skuq.prediction import predict_set
 
 
 def check_quick_start(forest: Any, X_test: FloatArray) -> None:

@@ -79,13 +79,13 @@ the class in the first column:
     * - :class:`~skuq.regressors.BootstrapRegressor`
       - you need the epistemic uncertainty separately from the noise
       - one fit per bootstrap sample; a single fit for a forest, whose trees are already fitted to bootstrap samples
-    * - :class:`~skuq.regressors.ConformalRegressor`
+    * - :class:`~skuq.conformal.ConformalRegressor`
       - a guarantee of the coverage is required, for exchangeable rows with any
         noise. For heteroscedastic noise, wrap another class of this table and use
         the method ``"normalized"``
       - held-out rows (at least 9 for 90 % intervals, preferably several hundred); see
         :doc:`/how-to/conformal`
-    * - :class:`~skuq.regressors.CrossConformalRegressor`
+    * - :class:`~skuq.conformal.CrossConformalRegressor`
       - you need a coverage guarantee and have few rows. No rows are held out, and the
         guarantee is weaker
       - one fit per fold, and one fit on all rows
@@ -135,9 +135,9 @@ X, X_new, y, y_new = X[:300], X[300:], y[:300], y[300:]
 
 from sklearn.linear_model import QuantileRegressor, Ridge
 
+from skuq.conformal import ConformalRegressor
 from skuq.regressors import (
     BootstrapRegressor,
-    ConformalRegressor,
     LeastSquaresRegressor,
     MultiQuantileRegressor,
     UncertaintyRegressor,

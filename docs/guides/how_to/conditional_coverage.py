@@ -13,8 +13,8 @@ import pandas as pd
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.model_selection import KFold
 
+from skuq.conformal import ConformalRegressor
 from skuq.datasets import load_airfoil
-from skuq.regressors import ConformalRegressor
 
 X, y = load_airfoil(return_X_y=True)
 columns = ["frequency", "angle", "chord", "velocity", "thickness"]

@@ -2,7 +2,7 @@
 Intervals with guaranteed coverage
 ==================================
 
-:class:`~skuq.regressors.ConformalRegressor` adds prediction intervals with
+:class:`~skuq.conformal.ConformalRegressor` adds prediction intervals with
 guaranteed coverage to any regressor, including fitted ones (`Fitted models`_). The
 guarantee holds for any noise distribution under one condition: the calibration rows and
 the new rows must be exchangeable. For example, rows in random order are exchangeable.
@@ -41,7 +41,7 @@ X.head(3).round(2)
 # (``held_out_size``). ``predict_interval`` returns a lower and an upper bound
 # per row, and ``predict`` returns the predictions of the wrapped regressor.
 
-from skuq.regressors import ConformalRegressor
+from skuq.conformal import ConformalRegressor
 
 model = ConformalRegressor(boosting, random_state=0).fit(X, y)
 bounds = model.predict_interval(X_new, coverage=0.9)
@@ -63,7 +63,7 @@ several = model.predict_interval(X_new, [0.5, 0.9, 0.95])
 several.shape
 
 # %%
-# With few rows, :class:`~skuq.regressors.CrossConformalRegressor` calibrates on the
+# With few rows, :class:`~skuq.conformal.CrossConformalRegressor` calibrates on the
 # out-of-fold errors of all rows. Its guarantee is weaker: for a nominal coverage of 1 -
 # α, the guaranteed coverage is about 1 - 2α. For example, it is about 80 % for a
 # nominal coverage of 90 %. In practice, the coverage is close to nominal.
@@ -202,13 +202,13 @@ calibrated = ConformalRegressor(FrozenEstimator(finished)).fit(X[1500:], y[1500:
 calibrated.predict_interval(X_new)[:3].round(2)
 
 # %%
-# :class:`~skuq.recalibration.ConformalRecalibrator` calibrates a fitted model with a
+# :class:`~skuq.conformal.ConformalRecalibrator` calibrates a fitted model with a
 # predictive distribution. Its ``group_by`` uses the distributions, not X: with
 # ``group_by=4``, the coverage is guaranteed in each of four bins of predicted
 # standard deviation.
 
 from skuq import RecalibratedRegressor
-from skuq.recalibration import ConformalRecalibrator
+from skuq.conformal import ConformalRecalibrator
 
 finished = ResidualRegressor(boosting, random_state=0).fit(X[:1500], y[:1500])
 recalibrator = ConformalRecalibrator(group_by=4)
@@ -228,7 +228,7 @@ calibrated.predict_dist(X_new).interval(0.9)[:3].round(2)
 
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit
 
-from skuq.regressors import CrossConformalRegressor
+from skuq.conformal import CrossConformalRegressor
 
 machine = np.repeat(np.arange(100), 20)
 one_split = GroupShuffleSplit(1, test_size=0.25, random_state=0)

@@ -156,7 +156,7 @@ kernel.best_params_
 # Conformal scores
 # ----------------
 #
-# The method "normalized" of :class:`~skuq.regressors.ConformalRegressor` ranks the
+# The method "normalized" of :class:`~skuq.conformal.ConformalRegressor` ranks the
 # scores :math:`|y - m(x)| / s(x)`, where m is the mean and s the standard deviation of
 # the wrapped regressor. The guarantee holds for any m and s. To use a custom score,
 # write a regressor that predicts the required m and s. In the following regressor, m is
@@ -187,8 +187,8 @@ class LocalErrorRegressor(BaseUncertaintyRegressor):
 
 from sklearn.kernel_ridge import KernelRidge
 
+from skuq.conformal import ConformalRegressor
 from skuq.metrics import prediction_interval_coverage
-from skuq.regressors import ConformalRegressor
 
 ridge = KernelRidge(alpha=1.0, kernel="rbf", gamma=1.0)
 model = ConformalRegressor(LocalErrorRegressor(ridge), "normalized", random_state=0)

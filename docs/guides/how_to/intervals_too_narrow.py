@@ -159,7 +159,7 @@ display = ReliabilityDisplay.from_predictions(y[calibrating], dist, name="Trees"
 #       - :class:`~skuq.recalibration.OperatingPointRecalibrator`
 #       - 100
 #     * - a guarantee is required
-#       - :class:`~skuq.recalibration.ConformalRecalibrator`
+#       - :class:`~skuq.conformal.ConformalRecalibrator`
 #       - 9, better 200
 #     * - dependence on X, but not on the prediction
 #       - none; use a model of the noise (step 6)
@@ -284,11 +284,11 @@ legend = ax.legend(frameon=False)
 # --------------------------
 #
 # The coverage of the methods above is approximate. If you need a guarantee of 90 %
-# coverage, use :class:`~skuq.recalibration.ConformalRecalibrator` or
-# :class:`~skuq.regressors.ConformalRegressor` as the last step, after the best
+# coverage, use :class:`~skuq.conformal.ConformalRecalibrator` or
+# :class:`~skuq.conformal.ConformalRegressor` as the last step, after the best
 # available model of the noise. See :doc:`/how-to/conformal`.
 
-from skuq.recalibration import ConformalRecalibrator
+from skuq.conformal import ConformalRecalibrator
 
 recalibrator = ConformalRecalibrator(group_by=4).fit(dist, y[calibrating])
 conformal = recalibrator.transform(new)

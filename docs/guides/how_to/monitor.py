@@ -122,8 +122,8 @@ display = PITHistogramDisplay.from_accumulator(biased)
 
 from sklearn.linear_model import LinearRegression
 
+from skuq.conformal import ConformalRegressor
 from skuq.monitoring import ExchangeabilityMonitor
-from skuq.regressors import ConformalRegressor
 
 conformal = ConformalRegressor(LinearRegression(), random_state=0)
 conformal.fit(*make_rows(4000))
@@ -176,7 +176,7 @@ by_quarter[["n", "coverage", "flag"]].round(2)
 # %%
 # After an alarm, fit a new model to recent rows, or recalibrate the old model on them
 # (:doc:`/how-to/recalibrate`). ``partial_fit`` of
-# :class:`~skuq.regressors.ConformalRegressor` adapts the intervals continuously. Start
+# :class:`~skuq.conformal.ConformalRegressor` adapts the intervals continuously. Start
 # a new monitor after each new fit.
 #
 # Before labels arrive, :func:`~skuq.evaluation.expected_loss` estimates the error from

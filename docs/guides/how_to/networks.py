@@ -299,7 +299,7 @@ wrapped.predict_interval(X_new[:3].astype(np.float32)).round(2)
 # The models of all folds are trained together automatically in ``fit_transform``,
 # :func:`~skuq.model_selection.cross_val_predict_dist`,
 # :class:`~skuq.regressors.RecalibratedRegressor` and
-# :class:`~skuq.regressors.CrossConformalRegressor`:
+# :class:`~skuq.conformal.CrossConformalRegressor`:
 
 from skuq.model_selection import cross_val_predict_dist
 from skuq.neural import PNNRegressor, fit_many

@@ -28,12 +28,12 @@ def share_covered(sets):
 # From probabilities
 # ------------------
 #
-# :func:`~skuq.prediction.predict_set` takes any fitted classifier, including a Pipeline
+# :func:`~skuq.conformal.predict_set` takes any fitted classifier, including a Pipeline
 # or a search. For each row, it returns the smallest set of classes whose probabilities
-# sum to at least the coverage. :func:`~skuq.prediction.prediction_set` takes predicted
+# sum to at least the coverage. :func:`~skuq.conformal.prediction_set` takes predicted
 # probabilities instead of a classifier.
 
-from skuq.prediction import predict_set
+from skuq.conformal import predict_set
 
 classifier = bayes.fit(X, y)
 sets = predict_set(classifier, X_new, coverage=0.95)
@@ -57,13 +57,13 @@ sets.shape, plain
 # With a guarantee
 # ----------------
 #
-# :class:`~skuq.classifiers.ConformalClassifier` holds out a quarter of the rows
+# :class:`~skuq.conformal.ConformalClassifier` holds out a quarter of the rows
 # (``held_out_size``), stratified by class. A set contains each class whose score
 # ranks low enough among the scores of the calibration labels. For exchangeable rows and
 # any classifier, the sets contain the label with at least the nominal probability, on
 # average over calibration sets.
 
-from skuq.classifiers import ConformalClassifier
+from skuq.conformal import ConformalClassifier
 
 conformal = ConformalClassifier(bayes, random_state=0).fit(X, y)
 sets = conformal.predict_set(X_new, coverage=0.95)

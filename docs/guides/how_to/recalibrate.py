@@ -232,7 +232,7 @@ coverages
 #     * - :class:`~skuq.recalibration.EmpiricalRecalibrator`
 #       - bias or skew grows with the predicted width, or targets lie outside the
 #         predicted ensemble
-#     * - :class:`~skuq.recalibration.ConformalRecalibrator`
+#     * - :class:`~skuq.conformal.ConformalRecalibrator`
 #       - a guarantee is required (:doc:`/how-to/conformal`)
 #     * - :class:`~skuq.recalibration.OperatingPointRecalibrator`
 #       - you need only one interval with a given miss rate, or you know the costs of

@@ -81,7 +81,7 @@ table
 
 # %%
 # All quantiles and intervals adapt together. If you need only a few intervals, use
-# ``partial_fit`` of :class:`~skuq.regressors.ConformalRegressor`. Its parameter
+# ``partial_fit`` of :class:`~skuq.conformal.ConformalRegressor`. Its parameter
 # ``adapt`` chooses the method, and the intervals have a guarantee
 # (:doc:`/how-to/conformal`).
 # :ref:`sphx_glr_auto_examples_conformal_plot_prices.py` plots the coverage over time.

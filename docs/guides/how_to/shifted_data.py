@@ -13,8 +13,9 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import scale
 
+from skuq.conformal import ConformalRegressor
 from skuq.datasets import load_airfoil
-from skuq.regressors import ConformalRegressor, LeastSquaresRegressor
+from skuq.regressors import LeastSquaresRegressor
 
 X, y = load_airfoil(return_X_y=True)
 X[:, [0, 4]] = np.log(
@@ -116,8 +117,8 @@ effective
 # targets given the features does not. Weights then restore the coverage of
 # conformal intervals. The weight of a calibration row is the ratio of the densities
 # of new and old rows. Pass the ratio as the parameter ``density_ratio`` of
-# :class:`~skuq.regressors.ConformalRegressor` or
-# :class:`~skuq.classifiers.ConformalClassifier`. It is a function of X, and a constant
+# :class:`~skuq.conformal.ConformalRegressor` or
+# :class:`~skuq.conformal.ConformalClassifier`. It is a function of X, and a constant
 # factor does not matter:
 
 
@@ -153,7 +154,7 @@ coverage
 # :doc:`/replications/kompa-2021-shift` has measurements. You cannot correct such shifts
 # in advance, but you can detect them: :class:`~skuq.monitoring.CoverageMonitor` tests
 # the coverage of rows as their targets arrive. ``partial_fit`` of
-# :class:`~skuq.regressors.ConformalRegressor` adapts the level to the new targets (see
+# :class:`~skuq.conformal.ConformalRegressor` adapts the level to the new targets (see
 # :doc:`/how-to/conformal`).
 #
 # In real data, the shifted rows are a group, for example later years or another site.
@@ -170,7 +171,7 @@ coverage
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from skuq.classifiers import ConformalClassifier
+from skuq.conformal import ConformalClassifier
 
 images, digits = load_digits(return_X_y=True)
 

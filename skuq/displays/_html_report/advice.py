@@ -59,8 +59,8 @@ CALIBRATED_CLASSIFIER = Tool(
 )
 CONFORMAL_CLASSIFIER = Tool(
     "For sets with a guaranteed coverage",
-    "skuq.classifiers.ConformalClassifier",
-    "skuq.classifiers.ConformalClassifier(model).fit(X, y)",
+    "skuq.conformal.ConformalClassifier",
+    "skuq.conformal.ConformalClassifier(model).fit(X, y)",
 )
 ONE_CALL = RESIDUAL, CALIBRATED_CLASSIFIER
 """Calls that repair all faults for which they are recommended."""
@@ -452,7 +452,7 @@ def _named_parts(table: pd.DataFrame, one_goal: bool) -> str:
 
 
 def _tools_for_groups(evidence: Evidence, name: str) -> tuple[Tool, ...]:
-    kind = "classifiers.ConformalClassifier" if evidence.of_classes else "regressors.ConformalRegressor"
+    kind = "conformal.ConformalClassifier" if evidence.of_classes else "conformal.ConformalRegressor"
     again = Tool(
         f"{MODEL}, with {name} as a column of X",
         f"skuq.{kind}",

@@ -16,8 +16,8 @@ def no_distribution(estimator: Any) -> NotProbabilisticError:
     if is_classifying(estimator):
         return NotProbabilisticError(
             f"{cls.__name__} is a classifier, which has class probabilities instead of a distribution. For "
-            "prediction sets, call skuq.prediction.predict_set(estimator, X). For sets with guaranteed "
-            "coverage, use skuq.classifiers.ConformalClassifier."
+            "prediction sets, call skuq.conformal.predict_set(estimator, X). For sets with guaranteed "
+            "coverage, use skuq.conformal.ConformalClassifier."
         )
     levels = configured_levels(estimator)
     if levels is not None:

@@ -11,12 +11,13 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from skuq.conformal import ConformalRegressor
 from skuq.distributions import Binned, Normal
 from skuq.exceptions import NonFinitePredictionError
 from skuq.prediction import predict_dist, register
 from skuq.prediction._resolve import learns_in_context
 from skuq.prediction._rules.foundation import join_empty_bins
-from skuq.regressors import ConformalRegressor, MixtureRegressor, RecalibratedRegressor, UncertaintyRegressor
+from skuq.regressors import MixtureRegressor, RecalibratedRegressor, UncertaintyRegressor
 from skuq.regressors._methods import methods_for
 
 

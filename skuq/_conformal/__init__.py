@@ -1,1 +1,0 @@
-"""Conformal prediction: scores, quantiles of scores, intervals and sets."""

@@ -1,5 +1,0 @@
-"""Classifiers with prediction sets."""
-
-from skuq.classifiers._conformal import ConformalClassifier
-
-__all__ = ["ConformalClassifier"]
