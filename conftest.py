@@ -19,7 +19,7 @@ collect_ignore += [
 ]
 collect_ignore_glob = [] if find_spec("torch") and find_spec("skorch") else ["skuq/neural/*"]
 collect_ignore_glob += ["tests/typing/*"]  # They are read by type checkers, and never imported.
-collect_ignore_glob += [] if find_spec("jinja2") else ["skuq/displays/_html_report/*"]
+collect_ignore_glob += [] if find_spec("jinja2") else ["skuq/report/*"]
 
 
 @pytest.fixture(autouse=True)

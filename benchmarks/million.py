@@ -271,7 +271,7 @@ def resampling_lines() -> Iterator[Line]:
         return uncertainty_report(y, dist, **few, random_state=0)
 
     def page(y: np.ndarray, dist: Normal) -> object:
-        return skuq.displays.HTMLReport.from_predictions(y, dist, **few).html
+        return skuq.report.HTMLReport.from_predictions(y, dist, **few).html
 
     for what, function in {
         "bootstrap_interval of CRPS": interval,

@@ -110,7 +110,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "reference/generated/backreferences",
     "doc_module": ("skuq",),
     "reference_url": {"skuq": None},
-    "ignore_repr_types": r"matplotlib\.|skuq\.displays\.(?!_html_report)",
+    "ignore_repr_types": r"matplotlib\.|skuq\.displays\.",
     "abort_on_example_error": True,
     "parallel": True,  # The number of processes is the option -j of sphinx-build.
     "download_all_examples": False,

@@ -15,6 +15,7 @@ on their first use, for example by ``skuq.metrics.crps_loss`` after ``import sku
 - ``skuq.model_selection``: out-of-fold distributions, selection under constraints
 - ``skuq.simulation``: pointwise coverage over repeated training sets
 - ``skuq.displays``: plots
+- ``skuq.report``: the evaluation of forecasts as one HTML page, and the command line
 - ``skuq.datasets``: data sets of the papers, real and synthetic
 - ``skuq.integrations``: dask collections (extra ``dask``), FLAML, TPOT, skore and MLflow
 - ``skuq.distributions``: families of distributions
@@ -43,7 +44,7 @@ _HOMES = {
     "get_scorer": "skuq.metrics",
     "predict_dist": "skuq.prediction",
     "register": "skuq.prediction",
-    "show_versions": "skuq._cli.versions",
+    "show_versions": "skuq.report._cli.versions",
     "supports_dist": "skuq.prediction",
 }
 _PACKAGES = (
@@ -62,6 +63,7 @@ _PACKAGES = (
     "prediction",
     "recalibration",
     "regressors",
+    "report",
     "simulation",
 )
 
@@ -82,11 +84,12 @@ if _typing.TYPE_CHECKING:
     from skuq import prediction as prediction
     from skuq import recalibration as recalibration
     from skuq import regressors as regressors
+    from skuq import report as report
     from skuq import simulation as simulation
-    from skuq._cli.versions import show_versions
     from skuq.metrics import get_scorer
     from skuq.prediction import predict_dist, register, supports_dist
     from skuq.regressors import RecalibratedRegressor, UncertaintyRegressor
+    from skuq.report._cli.versions import show_versions
 else:
 
     def __getattr__(name: str) -> object:

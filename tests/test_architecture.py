@@ -74,8 +74,8 @@ ALLOWED = {
     "displays": CHECKED | {"distributions", "prediction", "metrics", "evaluation", "monitoring", "censoring"},
     "datasets": CHECKED | {"distributions"},
     "integrations": EVERYTHING,
-    "_cli": CHECKED | {"distributions", "displays", "monitoring"},
-    "__main__": {"_cli"},
+    "report": CHECKED | {"distributions", "prediction", "metrics", "evaluation", "monitoring", "displays"},
+    "__main__": {"report"},
     "__init__": {"_versioned"},
 }
 # In metrics, only the modules that predict by a model, or cross-fit one, may import `prediction`.
@@ -86,10 +86,10 @@ LAZY = {"regressors._default_estimators": "neural"}
 # Packages that calibrate or fit use the formulas of metrics, not what is built around them.
 CALIBRATING = {"recalibration", "conformal", "regressors", "neural"}
 
-# The packages that hold the command line, and are the only ones that may print.
-PRINTING = {"_cli", "__main__"}
+# The places of the command line, which are the only ones that may print.
+PRINTING = {"skuq.report._cli", "skuq.__main__"}
 # Packages without public names; all others with a leading underscore are modules.
-PRIVATE_PACKAGES = {"_fitting", "_cli"}
+PRIVATE_PACKAGES = {"_fitting"}
 
 # threadpoolctl comes with scikit-learn.
 CORE = {"numpy", "scipy", "sklearn", "threadpoolctl", "pandas", *sys.stdlib_module_names}
@@ -101,9 +101,9 @@ OPTIONAL = {
     "skorch": ("neural",),
     "gpytorch": ("regressors._sparse_gp.collapsed_bound",),
     "linear_operator": ("regressors._sparse_gp.collapsed_bound",),
-    "matplotlib": ("displays",),
-    "jinja2": ("displays",),
-    "pyarrow": ("_cli.tables",),
+    "matplotlib": ("displays", "report"),
+    "jinja2": ("report",),
+    "pyarrow": ("report._cli.tables",),
     "rich": None,
     "dask": ("integrations",),
     "distributed": ("integrations", "_sklearn_compat"),
@@ -275,7 +275,7 @@ def lines_with(pattern: str, text: str) -> Iterator[int]:
 def rule_statements(module: Module, modules: dict[str, Module]) -> Iterator[tuple[int, str]]:
     for line in module.asserts:
         yield line, "assert statement"
-    if module.package not in PRINTING:
+    if module.place not in PRINTING:
         for line in lines_with(r"(?m)^(?! *(?:>>>|\.\.\.|#)).*(?<![\w.`])print\(", module.text):
             yield line, "print"
     for line in lines_with(r"\btorch\.backends\b", module.text):
@@ -392,8 +392,8 @@ def test_a_clean_tree_passes():
         "neural/_net.py": "import torch\nfrom skuq.regressors import Base\n",
         "neural/__init__.py": "from skuq.neural._net import Net\n",
         "regressors/_default_estimators.py": "def f():\n    from skuq.neural import Net\n",
-        "_cli/main.py": "import skuq.displays\nprint(1)\n",
-        "__main__.py": "from skuq._cli.main import main\nprint(main())\n",
+        "report/_cli/main.py": "import skuq.displays\nprint(1)\n",
+        "__main__.py": "from skuq.report._cli.main import main\nprint(main())\n",
         "_sklearn_compat.py": "import joblib\nimport sklearn.callback\nfrom sklearn.utils._tags import x\n",
         "__init__.py": "import typing\nif typing.TYPE_CHECKING:\n    from skuq.prediction import register\n",
     }
@@ -474,12 +474,12 @@ BREACHES = [
     ("metrics/a.py", "from sklearn import utils\nx = utils._safe_indexing", "belong into _sklearn_compat"),
     ("metrics/a.py", "assert True", "assert statement"),
     ("metrics/a.py", "print(1)", "print"),
-    ("displays/a.py", "print(1)", "print"),
-    ("displays/a.py", "import skuq._cli", "displays may not import _cli"),
+    ("report/_page.py", "print(1)", "print"),
+    ("displays/a.py", "import skuq.report", "displays may not import report"),
     ("__main__.py", "import skuq.displays", "__main__ may not import displays"),
-    ("_cli/report.py", "import skuq.regressors", "_cli may not import regressors"),
-    ("_cli/tables.py", "import pyarrow", "the optional pyarrow must be imported inside a function"),
-    ("metrics/a.py", "def f():\n    import pyarrow", "pyarrow may be imported only in _cli.tables"),
+    ("report/_page.py", "import skuq.regressors", "report may not import regressors"),
+    ("report/_cli/tables.py", "import pyarrow", "the optional pyarrow must be imported inside a function"),
+    ("metrics/a.py", "def f():\n    import pyarrow", "pyarrow may be imported only in report._cli.tables"),
     (
         "neural/a.py",
         "import torch\nx = torch.backends.mkldnn.matmul",

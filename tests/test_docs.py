@@ -44,7 +44,7 @@ PAGES = sorted(
 
 # What a page needs beside the required packages, by the modules that it imports.
 OPTIONAL = {
-    r"skuq\.displays|matplotlib": ["matplotlib"],
+    r"skuq\.(displays|report)|matplotlib": ["matplotlib"],
     r"skuq\.neural": ["torch", "skorch"],
     "autogluon": ["autogluon.tabular", "flaml", "mlflow", "skore", "skrub", "tpot"],
     r"dask|skuq\.integrations\.dask": ["distributed"],

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from skuq import evaluation, metrics, recalibration
+from skuq import evaluation, metrics, recalibration, report
 from skuq.distributions import Distribution, Empirical, Normal, Quantiles
 from skuq.monitoring import CoverageMonitor, MetricAccumulator, PITMonitor
 from skuq.recalibration import StdScalingRecalibrator
@@ -263,4 +263,4 @@ def test_displays(subtests):
             for kind in ("tuple of moments", "samples", "datetimes", "None"):
                 forecast, first = OTHERS[kind]
                 check_refused(draw, forecast, first)
-    check_refused(partial(displays.HTMLReport.from_predictions, Y), SAMPLES, "Empirical")
+    check_refused(partial(report.HTMLReport.from_predictions, Y), SAMPLES, "Empirical")

@@ -144,8 +144,8 @@ def test_wheel_works_with_core_dependencies_alone(backend, sdist, tmp_path):
     assert {name for name in files if not name.endswith(".py")} == {
         "skuq/py.typed",
         "skuq/datasets/sets.toml",
-        "skuq/displays/_html_report/page.html.jinja",
-        "skuq/displays/_html_report/sort.js",
+        "skuq/report/page.html.jinja",
+        "skuq/report/sort.js",
         *(f"skuq/datasets/data/{name}.csv.gz" for name in DATA),
         *(f"skuq-{skuq.__version__}.dist-info/{name}" for name in ("METADATA", "RECORD", "WHEEL")),
         f"skuq-{skuq.__version__}.dist-info/licenses/LICENSE",

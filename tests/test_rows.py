@@ -95,7 +95,6 @@ EXEMPT = {
     "paired_permutation_test": "draws permutations of rows",
     "worst_slab_coverage": "draws halves of rows",
     "AdversarialGroupCalibrationDisplay": "draws groups of rows",
-    "HTMLReport": "a page made of the other functions",
     "IntervalDisplay": "shows every row",
     "JointPairDisplay": "shows every row",
     "PredictionBandDisplay": "shows every row",

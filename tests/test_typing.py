@@ -23,7 +23,9 @@ ROOT = Path(__file__).resolve().parent.parent
 CASES = sorted((ROOT / "tests" / "typing").glob("*.py"))
 
 # Packages whose `fit` and constructors return the class itself.
-WITH_SELF = {f"skuq.{name}" for name in ("displays", "regressors", "recalibration", "neural", "conformal")}
+WITH_SELF = {
+    f"skuq.{name}" for name in ("displays", "report", "regressors", "recalibration", "neural", "conformal")
+}
 # Parameters that take an object of scikit-learn, torch or matplotlib, or any object with the right methods.
 # These packages ship no types, or only types that exclude valid objects.
 OTHER_PACKAGES = {

@@ -2,7 +2,7 @@
 A report as one HTML page
 =========================
 
-:class:`~skuq.displays.HTMLReport` states in plain words what is wrong with a forecast and which class
+:class:`~skuq.report.HTMLReport` states in plain words what is wrong with a forecast and which class
 corrects it. The page contains all metrics and figures and does not need any other file.
 """
 
@@ -13,8 +13,9 @@ from textwrap import fill
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skuq.displays import CalibrationCurveDisplay, HTMLReport
+from skuq.displays import CalibrationCurveDisplay
 from skuq.distributions import Normal
+from skuq.report import HTMLReport
 
 rng = np.random.default_rng(0)
 mean, std = rng.normal(size=800), rng.uniform(0.5, 2.0, size=800)

@@ -4,7 +4,6 @@ from skuq.displays._adversarial_group_calibration import AdversarialGroupCalibra
 from skuq.displays._calibration_curve import CalibrationCurveDisplay
 from skuq.displays._calibration_drift import CalibrationDriftDisplay
 from skuq.displays._class_reliability import ClassReliabilityDisplay
-from skuq.displays._html_report.report import HTMLReport
 from skuq.displays._interval import IntervalDisplay
 from skuq.displays._joint_pair import JointPairDisplay
 from skuq.displays._joint_rank_histogram import JointRankHistogramDisplay
@@ -30,7 +29,6 @@ __all__ = [
     "CalibrationCurveDisplay",
     "CalibrationDriftDisplay",
     "ClassReliabilityDisplay",
-    "HTMLReport",
     "IntervalDisplay",
     "JointPairDisplay",
     "JointRankHistogramDisplay",

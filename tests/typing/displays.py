@@ -11,6 +11,7 @@ from skuq.distributions import Distribution
 from skuq.evaluation._metric_agreement import MetricAgreement
 from skuq.evaluation._report.table import UncertaintyReport
 from skuq.monitoring import MetricAccumulator
+from skuq.report import HTMLReport
 from skuq.simulation._pointwise_coverage import PointwiseCoverage
 
 
@@ -36,11 +37,11 @@ def check_results(
     assert_type(displays.MetricAgreementDisplay.from_agreement(agreement), displays.MetricAgreementDisplay)
     assert_type(displays.PointwiseCoverageDisplay.from_result(coverage), displays.PointwiseCoverageDisplay)
     assert_type(displays.ShiftCurveDisplay.from_scores(scores, [0.0, 1.0]), displays.ShiftCurveDisplay)
-    assert_type(displays.HTMLReport.from_reports(report), displays.HTMLReport)
+    assert_type(HTMLReport.from_reports(report), HTMLReport)
 
 
 def check_page(y: FloatArray, dist: Distribution) -> None:
-    page = displays.HTMLReport.from_predictions(y, dist)
-    assert_type(page, displays.HTMLReport)
+    page = HTMLReport.from_predictions(y, dist)
+    assert_type(page, HTMLReport)
     assert_type(page.save("report.html"), Path)
     assert_type(page.html, str)

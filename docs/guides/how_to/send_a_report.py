@@ -2,7 +2,7 @@
 Send a report
 =============
 
-:class:`~skuq.displays.HTMLReport` writes the evaluation of a model as one HTML page.
+:class:`~skuq.report.HTMLReport` writes the evaluation of a model as one HTML page.
 The page needs no other file and no internet connection, so you can send it by email.
 The command ``python -m skuq report`` writes the same page from files, without Python
 code. The forecasts in the files can come from any program.
@@ -17,8 +17,8 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import train_test_split
 
 from skuq.datasets import load_abalone
-from skuq.displays import HTMLReport
 from skuq.regressors import BootstrapRegressor
+from skuq.report import HTMLReport
 
 X, y = load_abalone(return_X_y=True, as_frame=True)
 sex = X.pop("Sex")

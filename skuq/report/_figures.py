@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from skuq.displays._calibration_curve import CalibrationCurveDisplay
-from skuq.displays._calibration_drift import CalibrationDriftDisplay
-from skuq.displays._class_reliability import ClassReliabilityDisplay
+from skuq.displays import (
+    CalibrationCurveDisplay,
+    CalibrationDriftDisplay,
+    ClassReliabilityDisplay,
+    IntervalDisplay,
+    PITHistogramDisplay,
+    ReliabilityDisplay,
+    SharpnessDisplay,
+)
 from skuq.displays._drawing import check_matplotlib
-from skuq.displays._html_report.advice import plain_words
-from skuq.displays._html_report.measure import Accumulator, Forecasts, sides
-from skuq.displays._interval import IntervalDisplay
-from skuq.displays._pit_histogram import PITHistogramDisplay
-from skuq.displays._reliability import ReliabilityDisplay
-from skuq.displays._sharpness import SharpnessDisplay
 from skuq.distributions import Distribution
 from skuq.monitoring import ClassMetricAccumulator
+from skuq.report._advice import plain_words
+from skuq.report._measure import Accumulator, Forecasts, sides
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

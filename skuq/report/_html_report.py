@@ -21,14 +21,12 @@ from skuq._validation import (
 )
 from skuq.displays._display import check_cv_results, models_of_cv
 from skuq.displays._drawing import check_matplotlib
-from skuq.displays._html_report.base import Page, Parts
-from skuq.displays._html_report.figures import (
-    Figure,
-    figure_of_parts,
-    figures_of,
-    figures_of_accumulators,
-)
-from skuq.displays._html_report.measure import (
+from skuq.distributions import Distribution, concat
+from skuq.evaluation import uncertainty_report
+from skuq.evaluation._report.table import UncertaintyReport
+from skuq.report._base import Page, Parts
+from skuq.report._figures import Figure, figure_of_parts, figures_of, figures_of_accumulators
+from skuq.report._measure import (
     Accumulator,
     checked_forecasts,
     coverage_of_accumulators,
@@ -41,18 +39,8 @@ from skuq.displays._html_report.measure import (
     groups_of,
     periods_of,
 )
-from skuq.displays._html_report.page import check_jinja2
-from skuq.displays._html_report.sources import (
-    call_text,
-    check_report,
-    joined,
-    parameters_of,
-    predictions_of,
-    taken,
-)
-from skuq.distributions import Distribution, concat
-from skuq.evaluation import uncertainty_report
-from skuq.evaluation._report.table import UncertaintyReport
+from skuq.report._page import check_jinja2
+from skuq.report._sources import call_text, check_report, joined, parameters_of, predictions_of, taken
 
 MOST_DRAWN_ROWS = 100_000_000
 """Maximum number of rows times resamples, if the number of resamples is not given."""
@@ -122,7 +110,7 @@ class HTMLReport(Page):
     --------
     >>> import numpy as np
     >>> from skuq.distributions import Normal
-    >>> from skuq.displays import HTMLReport
+    >>> from skuq.report import HTMLReport
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=500)
     >>> y = x + rng.normal(size=500)

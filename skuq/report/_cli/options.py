@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from skuq._cli.errors import InputError
-from skuq._cli.forecasts import (
+from skuq._periods import N_PERIODS
+from skuq._versioned import __version__
+from skuq.report._cli.errors import InputError
+from skuq.report._cli.forecasts import (
     BoundColumns,
     Kind,
     LocScale,
@@ -17,8 +19,6 @@ from skuq._cli.forecasts import (
     proba_columns,
     quantile_columns,
 )
-from skuq._periods import N_PERIODS
-from skuq._versioned import __version__
 
 REPORT = """Evaluate forecasts in csv or Parquet files, and write one HTML page that needs no other file.
 

@@ -11,12 +11,12 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from skuq._cli.columns import Rows
-from skuq._cli.errors import InputError
-from skuq._cli.forecasts import Kind
-from skuq._cli.options import kind_of, names_of
-from skuq._cli.tables import Table
 from skuq._typing import FloatArray
+from skuq.report._cli.columns import Rows
+from skuq.report._cli.errors import InputError
+from skuq.report._cli.forecasts import Kind
+from skuq.report._cli.options import kind_of, names_of
+from skuq.report._cli.tables import Table
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from skuq._cli.errors import InputError, first_line
+from skuq.report._cli.errors import InputError, first_line
 
 PARQUET = (".parquet", ".pq")
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd", ".zip": "zip"}

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from skuq._cli.columns import Rows
-from skuq._cli.errors import InputError
 from skuq._prediction_sets import SUM_TOLERANCE
 from skuq._typing import FloatArray
 from skuq.distributions import Empirical, Normal, Quantiles
+from skuq.report._cli.columns import Rows
+from skuq.report._cli.errors import InputError
 
 ROUNDING = 0.01
 """Largest accepted difference between 1 and the sum of rounded class probabilities."""

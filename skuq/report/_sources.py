@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from skuq._sklearn_compat import is_classifying, safe_indexing
-from skuq.displays._html_report.page import models_of
 from skuq.evaluation._report.table import UncertaintyReport
 from skuq.prediction import predict_dist
 from skuq.prediction._predict_set import class_proba
+from skuq.report._page import models_of
 
 
 def predictions_of(models: Mapping[str, Any], X: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -10,17 +10,9 @@ from typing import Literal
 import pandas as pd
 
 from skuq._validation import DEFAULT_COVERAGE
-from skuq.displays._html_report.evidence import SMALL_GAP, Evidence
-from skuq.displays._html_report.measure import (
-    INNER,
-    OUTER,
-    is_high,
-    is_low,
-    is_of_periods,
-    part_label,
-    sides,
-)
 from skuq.evaluation._internal import bias_words
+from skuq.report._evidence import SMALL_GAP, Evidence
+from skuq.report._measure import INNER, OUTER, is_high, is_low, is_of_periods, part_label, sides
 
 Severity = Literal["wrong", "note", "good"]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from skuq._cli.blocks import measure_blocks
-from skuq._cli.errors import InputError, first_line
-from skuq._cli.inputs import Inputs, check_same_targets
-from skuq._cli.options import check
-from skuq._cli.progress import Progress
-from skuq.displays import HTMLReport
+from skuq.report._cli.blocks import measure_blocks
+from skuq.report._cli.errors import InputError, first_line
+from skuq.report._cli.inputs import Inputs, check_same_targets
+from skuq.report._cli.options import check
+from skuq.report._cli.progress import Progress
+from skuq.report._html_report import HTMLReport
 
 BLOCK_ROWS = 200_000
 """Number of rows per block of a large file."""

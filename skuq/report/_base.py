@@ -13,13 +13,13 @@ from typing import Any
 import pandas as pd
 
 from skuq._versioned import installed_versions
-from skuq.displays._html_report.advice import Finding, findings
-from skuq.displays._html_report.evidence import Evidence
-from skuq.displays._html_report.figures import Figure
-from skuq.displays._html_report.files import write_together
-from skuq.displays._html_report.measure import Diagnostics
-from skuq.displays._html_report.page import check_jinja2, models_of, render, summaries_of, to_json, values_of
 from skuq.evaluation._report.table import UncertaintyReport
+from skuq.report._advice import Finding, findings
+from skuq.report._evidence import Evidence
+from skuq.report._figures import Figure
+from skuq.report._files import write_together
+from skuq.report._measure import Diagnostics
+from skuq.report._page import check_jinja2, models_of, render, summaries_of, to_json, values_of
 
 Parts = Mapping[str, Mapping[str, pd.DataFrame]]
 

@@ -6,10 +6,10 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from skuq._cli.errors import InputError, first_line
-from skuq._cli.options import parser
-from skuq._cli.report import run
-from skuq._cli.versions import show_versions
+from skuq.report._cli.errors import InputError, first_line
+from skuq.report._cli.options import parser
+from skuq.report._cli.report import run
+from skuq.report._cli.versions import show_versions
 
 SUCCESS, INTERNAL, INPUT = 0, 1, 2
 

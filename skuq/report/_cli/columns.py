@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skuq._cli.errors import InputError
 from skuq._periods import as_times
 from skuq._typing import BoolArray, FloatArray
+from skuq.report._cli.errors import InputError
 
 MOST_DIFFERENT = 0.5
 """Maximum number of groups per row. It is checked for the first block of at least `MIN_ROWS` rows."""

@@ -15,12 +15,12 @@ import pandas as pd
 import pytest
 
 import skuq
-from skuq._cli import blocks, report, tables
-from skuq._cli.forecasts import BoundColumns
-from skuq._cli.main import main
 from skuq.distributions import Normal
 from skuq.evaluation import uncertainty_report
 from skuq.monitoring import MetricAccumulator
+from skuq.report._cli import blocks, report, tables
+from skuq.report._cli.forecasts import BoundColumns
+from skuq.report._cli.main import main
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
@@ -64,7 +64,7 @@ def csv(frame, tmp_path_factory) -> Path:
 def _no_figures(monkeypatch) -> None:
     """Leave out the figures, which take most of the time."""
     for name in ("figures_of", "figures_of_accumulators", "_figures_of_parts"):
-        monkeypatch.setattr(f"skuq.displays._html_report.report.{name}", lambda *args, **kwargs: [])
+        monkeypatch.setattr(f"skuq.report._html_report.{name}", lambda *args, **kwargs: [])
 
 
 def arguments(path, kind: str, output: Path, *more: str) -> list[str]:
@@ -298,7 +298,7 @@ def test_the_page_cannot_be_written(csv, tmp_path, capsys, monkeypatch):
     line = failure(capsys, arguments(csv, "loc", csv))
     assert "the page would replace the input" in line
     with monkeypatch.context() as patch:
-        patch.setattr("skuq._cli.options.os.access", lambda path, mode: False)
+        patch.setattr("skuq.report._cli.options.os.access", lambda path, mode: False)
         assert "no permission" in failure(capsys, arguments(csv, "loc", tmp_path / "page.html"))
 
     def full(*args):

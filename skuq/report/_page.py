@@ -16,11 +16,11 @@ import numpy as np
 import pandas as pd
 
 from skuq._versioned import __version__
-from skuq.displays._html_report.advice import Finding, plain_words
-from skuq.displays._html_report.figures import SIZE, Figure
-from skuq.displays._html_report.measure import is_of_periods, part_label, sides
 from skuq.evaluation._internal import RowFormat, won_by
 from skuq.evaluation._report.table import UncertaintyReport
+from skuq.report._advice import Finding, plain_words
+from skuq.report._figures import SIZE, Figure
+from skuq.report._measure import is_of_periods, part_label, sides
 
 MARKS = {"wrong": "Wrong", "note": "Note", "good": "Good"}
 NUMBERS = ("value", "low", "high", "calibrated", "calibrated_low", "calibrated_high")
@@ -90,7 +90,7 @@ def render(
 
 @cache
 def _resource(name: str) -> str:
-    return files("skuq.displays._html_report").joinpath(name).read_text(encoding="utf-8")
+    return files("skuq.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash_of(script: str) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from skuq.displays._html_report.measure import INNER, OUTER, Diagnostics, is_high, is_low
 from skuq.evaluation._internal import CERTAIN, PERHAPS
+from skuq.report._measure import INNER, OUTER, Diagnostics, is_high, is_low
 
 MOST_TIMES_CALIBRATED = 3.0
 """Without simulations, an error is large if it is this number of times the average of a calibrated model."""

@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from skuq._cli.columns import Rows
-from skuq._cli.errors import InputError
-from skuq._cli.forecasts import BoundColumns, Kind
-from skuq._cli.inputs import Inputs, check_same_targets
-from skuq._cli.progress import Progress
 from skuq._periods import period_starts, periods
 from skuq.monitoring import ClassMetricAccumulator, MetricAccumulator
+from skuq.report._cli.columns import Rows
+from skuq.report._cli.errors import InputError
+from skuq.report._cli.forecasts import BoundColumns, Kind
+from skuq.report._cli.inputs import Inputs, check_same_targets
+from skuq.report._cli.progress import Progress
 
 Accumulator = MetricAccumulator | ClassMetricAccumulator
 

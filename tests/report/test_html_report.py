@@ -19,11 +19,11 @@ from sklearn.model_selection import cross_validate
 from sklearn.naive_bayes import GaussianNB
 
 import skuq
-from skuq.displays import HTMLReport
 from skuq.distributions import Empirical, Normal, Quantiles, as_distribution
 from skuq.evaluation import uncertainty_report
 from skuq.monitoring import ClassMetricAccumulator, MetricAccumulator
 from skuq.recalibration import StdScalingRecalibrator
+from skuq.report import HTMLReport
 
 pytest.importorskip("jinja2")
 
@@ -48,7 +48,7 @@ def figures() -> None:
 def _no_figures(request, monkeypatch) -> None:
     if "figures" not in request.fixturenames:
         for name in ("figures_of", "figures_of_accumulators", "_figures_of_parts"):
-            monkeypatch.setattr(f"skuq.displays._html_report.report.{name}", lambda *args, **kwargs: [])
+            monkeypatch.setattr(f"skuq.report._html_report.{name}", lambda *args, **kwargs: [])
 
 
 def make_page() -> HTMLReport:
