@@ -18,8 +18,15 @@ from measuring import arguments
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from skuq.distributions import Distribution, Normal, Transformed
-from skuq.metrics import ipcw_brier_loss, ipcw_crps_loss, localized_crps_loss, nll_loss
-from skuq.regressors import CensoredBoostingRegressor, CensoringWeightedRegressor, UncertaintyRegressor
+from skuq.metrics import nll_loss
+from skuq.regressors import UncertaintyRegressor
+from skuq.survival import (
+    CensoredBoostingRegressor,
+    CensoringWeightedRegressor,
+    ipcw_brier_loss,
+    ipcw_crps_loss,
+    localized_crps_loss,
+)
 
 N_NEW = 4000
 FACTORS = np.arange(0.5, 2.01, 0.05)

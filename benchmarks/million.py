@@ -26,6 +26,7 @@ from sklearn.naive_bayes import GaussianNB
 import skuq.conformal
 import skuq.displays
 import skuq.recalibration
+import skuq.survival
 from skuq.conformal import ConformalClassifier, ConformalRegressor, CrossConformalRegressor
 from skuq.distributions import (
     Distribution,
@@ -53,10 +54,7 @@ from skuq.monitoring import MetricAccumulator
 from skuq.recalibration import EmpiricalRecalibrator, IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
-    CensoredBoostingRegressor,
-    CensoringWeightedRegressor,
     ConformalRegionRegressor,
-    ConformalSurvivalRegressor,
     ForestDistributionRegressor,
     FunctionalRegressor,
     HurdleRegressor,
@@ -69,6 +67,7 @@ from skuq.regressors import (
     UncertaintyRegressor,
 )
 from skuq.simulation import KnownProcess, simulate_coverage
+from skuq.survival import CensoredBoostingRegressor, CensoringWeightedRegressor, ConformalSurvivalRegressor
 
 N_FEATURES, N_FITTED = 5, 2000
 
@@ -288,7 +287,7 @@ NO_ROWS = {"MetricAgreementDisplay"}
 
 def drawn(name: str, n: int) -> Any:
     """Return a display of n rows."""
-    of_class = getattr(skuq.displays, name)
+    of_class = (vars(skuq.displays) | vars(skuq.survival))[name]
     if name in ("PredictionSetDisplay", "ClassReliabilityDisplay"):
         return of_class.from_predictions(*classes(n))
     if name == "RootogramDisplay":
@@ -335,7 +334,7 @@ def display_lines() -> Iterator[Line]:
         display.figure_.canvas.draw()
         mpl.pyplot.close(display.figure_)
 
-    for name in skuq.displays.__all__:
+    for name in [*skuq.displays.__all__, "SurvivalCurveDisplay"]:
         if name not in NO_ROWS and name.endswith("Display"):
             make = partial(lambda n, name: partial(draw, name, n), name=name)
             yield Line(f"{name}, with drawing", make)

@@ -6,8 +6,8 @@ on their first use, for example by ``skuq.metrics.crps_loss`` after ``import sku
 - ``skuq.prediction``: distributions and prediction sets of fitted estimators
 - ``skuq.regressors``: regressors with a predictive distribution
 - ``skuq.conformal``: conformal intervals and prediction sets of any regressor or classifier
-- ``skuq.censoring``: targets and weights of censored rows, the Kaplan-Meier curve
 - ``skuq.neural``: neural networks with a predictive distribution (extra ``torch``)
+- ``skuq.survival``: censored targets: regressors, scores, reports and curves
 - ``skuq.recalibration``: recalibration of distributions
 - ``skuq.metrics``: metrics and scorers
 - ``skuq.evaluation``: reports, resampling and tests, conditional coverage, scores under shifts
@@ -48,7 +48,6 @@ _HOMES = {
     "supports_dist": "skuq.prediction",
 }
 _PACKAGES = (
-    "censoring",
     "conformal",
     "datasets",
     "displays",
@@ -65,11 +64,11 @@ _PACKAGES = (
     "regressors",
     "report",
     "simulation",
+    "survival",
 )
 
 # Type checkers and editors read the imports. At run time, a package is imported on its first use.
 if _typing.TYPE_CHECKING:
-    from skuq import censoring as censoring
     from skuq import conformal as conformal
     from skuq import datasets as datasets
     from skuq import displays as displays
@@ -86,6 +85,7 @@ if _typing.TYPE_CHECKING:
     from skuq import regressors as regressors
     from skuq import report as report
     from skuq import simulation as simulation
+    from skuq import survival as survival
     from skuq.metrics import get_scorer
     from skuq.prediction import predict_dist, register, supports_dist
     from skuq.regressors import RecalibratedRegressor, UncertaintyRegressor

@@ -51,7 +51,7 @@ def as_float_array(values: ArrayLike, name: str) -> FloatArray:
         raise ValueError(f"`{name}` must hold numbers up to 1.8e308, got a larger integer.") from error
     except (TypeError, ValueError) as error:
         kind = getattr(values, "dtype", type(values).__name__)
-        remedy = " Convert censored targets by `skuq.censoring.from_survival`." if array.dtype.names else ""
+        remedy = " Convert censored targets by `skuq.survival.from_survival`." if array.dtype.names else ""
         raise TypeError(f"`{name}` must hold real numbers, got {kind}.{remedy}") from error
 
 

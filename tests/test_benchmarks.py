@@ -19,6 +19,7 @@ import skuq.conformal
 import skuq.displays
 import skuq.recalibration
 import skuq.regressors
+import skuq.survival
 from skuq.distributions import Normal
 from skuq.metrics import crps_loss
 from skuq.metrics._spec import all_specs
@@ -71,6 +72,7 @@ def test_every_public_name_has_a_line_at_a_million_rows(million):
     public = [
         *(name for name in skuq.conformal.__all__ if name[0].isupper()),
         *(name for name in skuq.displays.__all__ if name not in million.NO_ROWS),
+        *(name for name in skuq.survival.__all__ if name.endswith(("Display", "Regressor"))),
         *(name for name in skuq.recalibration.__all__ if not name.startswith("Base")),
         *(name for name in skuq.regressors.__all__ if not name.startswith("Base") and name[0].isupper()),
         *(f"metric {spec.abbreviation}" for spec in all_specs().values() if spec.ready_made),

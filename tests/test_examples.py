@@ -74,7 +74,8 @@ def public_names(module: str) -> list[str]:
     return [
         name
         for name in names["__all__"]
-        if module == "displays" or (isinstance(names[name], type) and issubclass(names[name], BaseEstimator))
+        if name.endswith("Display")
+        or (isinstance(names[name], type) and issubclass(names[name], BaseEstimator))
         if not name.startswith("Base")
     ]
 
@@ -102,7 +103,9 @@ def test_text_of_a_cell_begins_on_the_line_after_its_marker():
     assert [script.name for script in scripts if pattern.search(script.read_text(encoding="utf-8"))] == []
 
 
-@pytest.mark.parametrize("module", ["regressors", "conformal", "neural", "recalibration", "displays"])
+@pytest.mark.parametrize(
+    "module", ["regressors", "conformal", "neural", "recalibration", "displays", "survival"]
+)
 def test_every_public_name_has_an_example(module):
     if module == "neural":
         pytest.importorskip("skorch")

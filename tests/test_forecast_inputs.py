@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from skuq import evaluation, metrics, recalibration, report
+from skuq import evaluation, metrics, recalibration, report, survival
 from skuq.distributions import Distribution, Empirical, Normal, Quantiles
 from skuq.monitoring import CoverageMonitor, MetricAccumulator, PITMonitor
 from skuq.recalibration import StdScalingRecalibrator
@@ -97,7 +97,7 @@ def functions_of_forecasts():
     yield "murphy_curve", partial(metrics.murphy_curve, Y), False
     yield "reliability_table", partial(metrics.reliability_table, Y), False
     yield "groups", partial(metrics.adversarial_group_calibration_curve, Y, random_state=0), False
-    yield "survival_report", partial(evaluation.survival_report, Y, n_resamples=0), False
+    yield "survival_report", partial(survival.survival_report, Y, n_resamples=0), False
     yield "expected_loss", evaluation.expected_loss, False
     yield "optimal_action", evaluation.optimal_action, False
     yield "economic value", partial(evaluation.relative_economic_value, Y, threshold=10.0), False
@@ -223,7 +223,7 @@ def test_names_of_arguments_are_in_the_lines():
         (lambda: both(DIST, (MEAN, STD)), "Normal(*y_pred_b)"),
         (lambda: metrics.crps_skill_score(Y, DIST, reference=(MEAN, STD)), "Normal(*reference)"),
         (lambda: evaluation.uncertainty_report(Y, {"a": DIST, "b": SAMPLES}), "Empirical(y_pred['b'])"),
-        (lambda: evaluation.survival_report(Y, {"b": SAMPLES}), "Empirical(y_pred['b'])"),
+        (lambda: survival.survival_report(Y, {"b": SAMPLES}), "Empirical(y_pred['b'])"),
         (lambda: evaluation.expected_loss((MEAN, STD)), "Normal(*dist)"),
     ):
         with pytest.raises(TypeError) as caught:

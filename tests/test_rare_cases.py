@@ -27,7 +27,6 @@ from skuq.metrics import (
     class_log_loss,
     crps_loss,
     interval_score_loss,
-    ipcw_crps_loss,
     nll_loss,
     set_coverage_score,
 )
@@ -35,9 +34,7 @@ from skuq.model_selection import AutoUncertaintyRegressor
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
-    CensoringWeightedRegressor,
     ConformalRegionRegressor,
-    ConformalSurvivalRegressor,
     FunctionalRegressor,
     HurdleRegressor,
     LeastSquaresRegressor,
@@ -48,6 +45,7 @@ from skuq.regressors import (
     ResidualRegressor,
 )
 from skuq.simulation import EstimatedProcess
+from skuq.survival import CensoringWeightedRegressor, ConformalSurvivalRegressor, ipcw_crps_loss
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((80, 2))

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skuq import censoring, displays, evaluation, metrics, monitoring
+from skuq import displays, evaluation, metrics, monitoring, survival
 from skuq.distributions import EmpiricalJoint, Normal
 
 N = 60
@@ -103,7 +103,7 @@ EXEMPT = {
 }
 
 
-ROOMS = {"metrics": metrics, "evaluation": evaluation, "censoring": censoring, "displays": displays}
+ROOMS = {"metrics": metrics, "evaluation": evaluation, "displays": displays, "survival": survival}
 
 
 def functions(room):
@@ -111,7 +111,7 @@ def functions(room):
     found = {}
     for name in ROOMS[room].__all__:
         value = getattr(ROOMS[room], name)
-        value = getattr(value, "from_predictions", None) if room == "displays" else value
+        value = getattr(value, "from_predictions", None) if name.endswith("Display") else value
         if inspect.isroutine(value) and "sample_weight" in inspect.signature(value).parameters:
             found[name] = value
     return found

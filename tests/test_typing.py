@@ -24,7 +24,8 @@ CASES = sorted((ROOT / "tests" / "typing").glob("*.py"))
 
 # Packages whose `fit` and constructors return the class itself.
 WITH_SELF = {
-    f"skuq.{name}" for name in ("displays", "report", "regressors", "recalibration", "neural", "conformal")
+    f"skuq.{name}"
+    for name in ("displays", "report", "regressors", "recalibration", "neural", "conformal", "survival")
 }
 # Parameters that take an object of scikit-learn, torch or matplotlib, or any object with the right methods.
 # These packages ship no types, or only types that exclude valid objects.

@@ -3,7 +3,7 @@ Lower bounds of censored times: ConformalSurvivalRegressor
 ==========================================================
 
 A study ends on a known date, so the censoring time of each row is known.
-:class:`~skuq.regressors.ConformalSurvivalRegressor` wraps any regressor and predicts a time that 90 % of the
+:class:`~skuq.survival.ConformalSurvivalRegressor` wraps any regressor and predicts a time that 90 % of the
 rows exceed. The plot compares this bound with the 10 % quantiles of two models. One of them treats the
 censoring times as observed.
 """
@@ -11,12 +11,8 @@ censoring times as observed.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skuq.regressors import (
-    CensoringWeightedRegressor,
-    ConformalSurvivalRegressor,
-    LeastSquaresRegressor,
-    UncertaintyRegressor,
-)
+from skuq.regressors import LeastSquaresRegressor, UncertaintyRegressor
+from skuq.survival import CensoringWeightedRegressor, ConformalSurvivalRegressor
 
 rng = np.random.default_rng(0)
 X = rng.uniform(size=(4000, 1))

@@ -3,8 +3,8 @@ Waiting times with censored rows: CensoredBoostingRegressor
 ===========================================================
 
 Half of the rows are censored: we know only that their waiting time is longer than the time of observation.
-:class:`~skuq.regressors.CensoredBoostingRegressor` uses the probability of such times in its likelihood.
-:class:`~skuq.regressors.CensoringWeightedRegressor` fits any regressor to the observed rows, with weights
+:class:`~skuq.survival.CensoredBoostingRegressor` uses the probability of such times in its likelihood.
+:class:`~skuq.survival.CensoringWeightedRegressor` fits any regressor to the observed rows, with weights
 that represent the censored rows. The plot compares the mean predicted survival curves of two groups with the
 Kaplan-Meier estimates.
 """
@@ -13,12 +13,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
-from skuq.displays import SurvivalCurveDisplay
-from skuq.metrics import crps_loss, ipcw_crps_loss
-from skuq.regressors import (
+from skuq.metrics import crps_loss
+from skuq.regressors import UncertaintyRegressor
+from skuq.survival import (
     CensoredBoostingRegressor,
     CensoringWeightedRegressor,
-    UncertaintyRegressor,
+    SurvivalCurveDisplay,
+    ipcw_crps_loss,
 )
 
 rng = np.random.default_rng(0)
@@ -29,9 +30,8 @@ y, event = np.minimum(time, end), time <= end
 train, test = slice(None, 800), slice(800, None)
 
 forest = RandomForestRegressor(50, min_samples_leaf=10, random_state=0)
-observed_only = UncertaintyRegressor(forest, random_state=0).fit(
-    X[:800][event[:800]], y[:800][event[:800]]
-)
+known = event[:800]
+observed_only = UncertaintyRegressor(forest, random_state=0).fit(X[:800][known], y[:800][known])
 weighted = CensoringWeightedRegressor(UncertaintyRegressor(forest, random_state=0))
 boosting = CensoredBoostingRegressor(random_state=0)
 models = {

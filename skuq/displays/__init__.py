@@ -21,7 +21,6 @@ from skuq.displays._rootogram import RootogramDisplay
 from skuq.displays._score_decomposition import ScoreDecompositionDisplay
 from skuq.displays._sharpness import SharpnessDisplay
 from skuq.displays._shift_curve import ShiftCurveDisplay
-from skuq.displays._survival_curve import SurvivalCurveDisplay
 from skuq.displays._uncertainty_characteristics import UncertaintyCharacteristicsDisplay
 
 __all__ = [
@@ -46,6 +45,5 @@ __all__ = [
     "ScoreDecompositionDisplay",
     "SharpnessDisplay",
     "ShiftCurveDisplay",
-    "SurvivalCurveDisplay",
     "UncertaintyCharacteristicsDisplay",
 ]

@@ -14,7 +14,6 @@ from skuq.evaluation._metric_agreement import metric_agreement
 from skuq.evaluation._report.report import uncertainty_report
 from skuq.evaluation._shift_curve import Tilt, shift_curve
 from skuq.evaluation._significance import bootstrap_interval, paired_permutation_test
-from skuq.evaluation._survival_report import survival_report
 
 __all__ = [
     "Tilt",
@@ -31,6 +30,5 @@ __all__ = [
     "relative_economic_value",
     "score_decomposition",
     "shift_curve",
-    "survival_report",
     "uncertainty_report",
 ]

@@ -8,12 +8,6 @@ from skuq.metrics._average_calibration import (
 )
 from skuq.metrics._calibration_area import miscalibration_area
 from skuq.metrics._calibration_scores import calibration_score_loss, expected_coverage_probability_error
-from skuq.metrics._censored_calibration import (
-    concordance_score,
-    interval_coverage_bounds,
-    survival_calibration_table,
-)
-from skuq.metrics._censored_scores import ipcw_brier_loss, ipcw_crps_loss, localized_crps_loss
 from skuq.metrics._class_scores import class_brier_loss, class_log_loss
 from skuq.metrics._conditional_coverage import conditional_coverage_error
 from skuq.metrics._decomposition.crps_parts import (
@@ -72,7 +66,6 @@ __all__ = [
     "class_log_loss",
     "class_reliability_table",
     "compare_characteristics_curves",
-    "concordance_score",
     "conditional_coverage",
     "conditional_coverage_error",
     "conditional_set_coverage",
@@ -89,17 +82,13 @@ __all__ = [
     "expected_normalized_calibration_error",
     "get_scorer",
     "get_scorer_names",
-    "interval_coverage_bounds",
     "interval_coverage_error",
     "interval_deficit",
     "interval_excess",
     "interval_miss_rate",
     "interval_score_loss",
-    "ipcw_brier_loss",
-    "ipcw_crps_loss",
     "joint_rank_histogram",
     "linear_crps_loss",
-    "localized_crps_loss",
     "make_scorer",
     "mean_absolute_calibration_error",
     "mean_crps_loss",
@@ -122,7 +111,6 @@ __all__ = [
     "set_coverage_error",
     "set_coverage_score",
     "sharpness",
-    "survival_calibration_table",
     "threshold_weighted_crps_loss",
     "threshold_weighted_nll_loss",
     "uncertainty_calibration_error",

@@ -5,13 +5,6 @@ Recalibrators that use a single formula import it from its own module.
 
 from skuq.metrics._average_calibration import curve_rows
 from skuq.metrics._binning import Binning
-from skuq.metrics._censored_calibration import coverage_of_weights, covered_rows, pair_sums
-from skuq.metrics._censored_scores import (
-    check_uncensored,
-    ipcw_brier_of_weights,
-    ipcw_crps_of_weights,
-    localized_crps_rows,
-)
 from skuq.metrics._class_inputs import (
     ClassForecast,
     check_class,
@@ -92,14 +85,11 @@ __all__ = [
     "check_forecast_or_bounds",
     "check_labels",
     "check_options",
-    "check_uncensored",
     "claimed_mass",
     "class_table_of_sums",
-    "coverage_of_weights",
     "coverage_risk",
     "coverage_rows",
     "covered",
-    "covered_rows",
     "critical_scales",
     "crps_levels",
     "crps_sections",
@@ -110,14 +100,10 @@ __all__ = [
     "finite_std",
     "has_no_rows",
     "intervals_around",
-    "ipcw_brier_of_weights",
-    "ipcw_crps_of_weights",
     "is_in_set",
     "kind_of",
     "level_grid",
-    "localized_crps_rows",
     "nll_rows",
-    "pair_sums",
     "proportions_of_means",
     "require_spec",
     "set_mass_rows",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from skuq._validation import check_option
@@ -141,3 +142,12 @@ def _is_at(cls: type, place: str) -> bool:
     # The package is already imported, because an instance exists. The registered name may be an alias of a
     # class from a private module.
     return vars(sys.modules.get(place, object)).get(cls.__name__) is cls
+
+
+def from_room(module: str, name: str) -> Callable[..., Any]:
+    """Return a function of a room above this one, which is imported on the first call."""
+
+    def call(*args: Any) -> Any:
+        return getattr(import_module(module), name)(*args)
+
+    return call

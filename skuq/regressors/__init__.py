@@ -2,10 +2,7 @@
 
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq.regressors._bootstrap import BootstrapRegressor
-from skuq.regressors._censored_boosting import CensoredBoostingRegressor
-from skuq.regressors._censoring_weighted import CensoringWeightedRegressor
 from skuq.regressors._conformal_region import ConformalRegionRegressor
-from skuq.regressors._conformal_survival import ConformalSurvivalRegressor
 from skuq.regressors._default_estimators import default_estimators
 from skuq.regressors._forest_distribution import ForestDistributionRegressor
 from skuq.regressors._functional import FunctionalRegressor
@@ -22,10 +19,7 @@ from skuq.regressors._uncertainty import UncertaintyRegressor
 __all__ = [
     "BaseUncertaintyRegressor",
     "BootstrapRegressor",
-    "CensoredBoostingRegressor",
-    "CensoringWeightedRegressor",
     "ConformalRegionRegressor",
-    "ConformalSurvivalRegressor",
     "ForestDistributionRegressor",
     "FunctionalRegressor",
     "HurdleRegressor",

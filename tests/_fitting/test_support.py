@@ -116,8 +116,6 @@ def test_every_wrapper_has_the_parameter():
     without |= {"SparseGaussianProcessRegressor"}
     # the regressor of each target has the parameter
     without |= {"MultiOutputUncertaintyRegressor", "ConformalRegionRegressor"}
-    # survival times have the support of their family or of the wrapped regressor
-    without |= {"CensoredBoostingRegressor", "CensoringWeightedRegressor", "ConformalSurvivalRegressor"}
     classes = vars(regressors) | vars(conformal)
     wrappers = {*regressors.__all__, "ConformalRegressor", "CrossConformalRegressor"}
     for name in wrappers - without - {"default_estimators"}:

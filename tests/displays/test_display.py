@@ -12,16 +12,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import KFold, RepeatedKFold, TimeSeriesSplit, cross_validate
 
-from skuq import displays
+from skuq import displays, survival
 from skuq.displays._display import Display, Fold
 from skuq.displays._drawing import CURVE, INK, REFERENCE, draw_legend, merge_style, percent
 from skuq.distributions import Hurdle, Normal, NormalJoint, Truncated, concat
 from skuq.exceptions import NotProbabilisticError
 from skuq.monitoring import MetricAccumulator
 from skuq.prediction import predict_dist
+from skuq.survival import SurvivalCurveDisplay
 from tests.displays.test_pointwise_coverage import study
 
-EVERY = [getattr(displays, name) for name in displays.__all__]
+EVERY = [getattr(displays, name) for name in displays.__all__] + [SurvivalCurveDisplay]
 OF_TARGETS = [
     display
     for display in EVERY
@@ -84,7 +85,7 @@ def drawn_with_everything(display, **options):
     given = {
         displays.MurphyDisplay: {"reference": Normal(3.0, 1.0)},
         displays.RelativeEconomicValueDisplay: {"threshold": 3.0},
-        displays.SurvivalCurveDisplay: {"event": rng.random(60) < 0.8},
+        survival.SurvivalCurveDisplay: {"event": rng.random(60) < 0.8},
         displays.UncertaintyCharacteristicsDisplay: {"cost": 0.5, "miss_rate": 0.1},
         displays.ClassReliabilityDisplay: {} if "fill_kwargs" not in options else {"strategy": "isotonic"},
     }.get(display, {})

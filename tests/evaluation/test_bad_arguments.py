@@ -22,11 +22,11 @@ from skuq.evaluation import (
     relative_economic_value,
     score_decomposition,
     shift_curve,
-    survival_report,
     uncertainty_report,
 )
 from skuq.metrics import get_scorer
 from skuq.monitoring import MetricAccumulator
+from skuq.survival import survival_report
 
 N = 7
 RNG = np.random.default_rng(0)

@@ -13,10 +13,7 @@ from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
-    CensoredBoostingRegressor,
-    CensoringWeightedRegressor,
     ConformalRegionRegressor,
-    ConformalSurvivalRegressor,
     ForestDistributionRegressor,
     FunctionalRegressor,
     HurdleRegressor,
@@ -29,6 +26,7 @@ from skuq.regressors import (
     SparseGaussianProcessRegressor,
     UncertaintyRegressor,
 )
+from skuq.survival import CensoredBoostingRegressor, CensoringWeightedRegressor, ConformalSurvivalRegressor
 from tests.estimator_checks import checks_of_settings
 from tests.few_rows import few_rows
 

@@ -6,24 +6,24 @@ from typing import assert_type
 
 import pandas as pd
 
-from skuq import metrics
+from skuq import metrics, survival
 from skuq._typing import FloatArray
 from skuq.distributions import Distribution
 from skuq.metrics._adversarial import AdversarialGroupCalibrationCurve
 from skuq.metrics._average_calibration import CalibrationCurve
-from skuq.metrics._censored_calibration import CoverageBounds
 from skuq.metrics._joint.rank_histogram import JointRankHistogram
 from skuq.metrics._murphy import MurphyCurve
 from skuq.metrics._ucc.compare import CharacteristicsComparison
 from skuq.metrics._ucc.curve import OperatingPoint, UncertaintyCharacteristicsCurve
+from skuq.survival._calibration import CoverageBounds
 
 
 def check_metrics(X: FloatArray, y: FloatArray, dist: Distribution) -> None:
     assert_type(metrics.crps_loss(y, dist), float)
     assert_type(metrics.class_brier_loss(y, X), float)
     assert_type(metrics.conditional_coverage_error(y, dist, X), float)
-    assert_type(metrics.ipcw_brier_loss(y, dist, time=1.0), float)
-    assert_type(metrics.ipcw_crps_loss(y, dist, upper=1.0), float)
+    assert_type(survival.ipcw_brier_loss(y, dist, time=1.0), float)
+    assert_type(survival.ipcw_crps_loss(y, dist, upper=1.0), float)
 
 
 def check_tables(y: FloatArray, dist: Distribution) -> None:
@@ -31,9 +31,9 @@ def check_tables(y: FloatArray, dist: Distribution) -> None:
     assert_type(metrics.conditional_coverage(y, dist), pd.DataFrame)
     assert_type(metrics.conditional_set_coverage(y, dist), pd.DataFrame)
     assert_type(metrics.reliability_table(y, dist), pd.DataFrame)
-    assert_type(metrics.survival_calibration_table(y, dist, time=1.0), pd.DataFrame)
+    assert_type(survival.survival_calibration_table(y, dist, time=1.0), pd.DataFrame)
     assert_type(metrics.adversarial_group_calibration_curve(y, dist), AdversarialGroupCalibrationCurve)
-    assert_type(metrics.interval_coverage_bounds(y, dist), CoverageBounds)
+    assert_type(survival.interval_coverage_bounds(y, dist), CoverageBounds)
     assert_type(metrics.joint_rank_histogram(y, dist), JointRankHistogram)
     assert_type(metrics.murphy_curve(y, dist), MurphyCurve)
     assert_type(metrics.regression_calibration_curve(y, dist), CalibrationCurve)

@@ -12,11 +12,11 @@ scikit-survival and lifelines.
 ========================================  ==================================================
 task                                      function
 ========================================  ==================================================
-targets of scikit-survival                :func:`~skuq.censoring.from_survival`
-distribution of positive times            :class:`~skuq.regressors.CensoredBoostingRegressor`
-any regressor, few censored rows          :class:`~skuq.regressors.CensoringWeightedRegressor`
+targets of scikit-survival                :func:`~skuq.survival.from_survival`
+distribution of positive times            :class:`~skuq.survival.CensoredBoostingRegressor`
+any regressor, few censored rows          :class:`~skuq.survival.CensoringWeightedRegressor`
 estimators of scikit-survival             :func:`~skuq.prediction.predict_dist`
-lower bound with a guarantee              :class:`~skuq.regressors.ConformalSurvivalRegressor`
+lower bound with a guarantee              :class:`~skuq.survival.ConformalSurvivalRegressor`
 intervals between two visits              ``lower=`` and ``upper=`` instead of ``event=``
 ========================================  ==================================================
 """
@@ -31,12 +31,15 @@ from sksurv.ensemble import RandomSurvivalForest
 from sksurv.linear_model import CoxPHSurvivalAnalysis
 
 from skuq import predict_dist
-from skuq.censoring import from_survival
-from skuq.displays import CalibrationCurveDisplay, SurvivalCurveDisplay
+from skuq.displays import CalibrationCurveDisplay
 from skuq.distributions import Normal, Quantiles
-from skuq.evaluation import survival_report
 from skuq.metrics import crps_loss, get_scorer, nll_loss
-from skuq.regressors import CensoredBoostingRegressor
+from skuq.survival import (
+    CensoredBoostingRegressor,
+    SurvivalCurveDisplay,
+    from_survival,
+    survival_report,
+)
 
 X, target = load_gbsg2()
 X = X.assign(

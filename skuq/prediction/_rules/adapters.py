@@ -25,13 +25,12 @@ from skuq.distributions import (
 )
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction._failures import check_predictions, one_column_each, single_output
-from skuq.prediction._registry import Adapter
+from skuq.prediction._registry import Adapter, from_room
 from skuq.prediction._rules.automl import AUTOML_ADAPTERS
 from skuq.prediction._rules.boosting import BOOSTING_ADAPTERS
 from skuq.prediction._rules.foundation import FOUNDATION_ADAPTERS
 from skuq.prediction._rules.no_distribution import not_fitted
 from skuq.prediction._rules.quantile_estimators import FINE_LEVELS
-from skuq.prediction._rules.survival import SURVIVAL_ADAPTERS
 
 
 def _one_target(columns: int, estimator: Any) -> None:
@@ -162,6 +161,9 @@ ADAPTERS: dict[str, Adapter] = {
     **BOOSTING_ADAPTERS,
     **FOUNDATION_ADAPTERS,
     **AUTOML_ADAPTERS,
-    **SURVIVAL_ADAPTERS,
+    "sksurv.base.SurvivalAnalysisMixin": Adapter(
+        from_room("skuq.survival._scikit_survival", "steps_dist"),
+        lambda estimator: hasattr(estimator, "predict_survival_function"),
+    ),
 }
 """Adapters by the path from which users import the class."""

@@ -31,9 +31,10 @@ def ipcw_crps_loss(
 ) -> float:
     r"""Return the CRPS up to a time, estimated from right-censored targets by inverse probability weights.
 
-    The smaller the better, minimum is zero. The score estimates the value that `threshold_weighted_crps_loss`
-    would have without censoring. It is proper if the censoring depends neither on the target nor on the
-    features. The score cannot distinguish forecasts that differ only above `upper`.
+    The smaller the better, minimum is zero. The score estimates the value that
+    `~skuq.metrics.threshold_weighted_crps_loss` would have without censoring. It is proper if the censoring
+    depends neither on the target nor on the features. The score cannot distinguish forecasts that differ only
+    above `upper`.
 
     Parameters
     ----------
@@ -53,7 +54,8 @@ def ipcw_crps_loss(
     Returns
     -------
     loss : float
-        In the units of y. Without censored rows, the value equals `threshold_weighted_crps_loss`.
+        In the units of y. Without censored rows, the value equals
+        `~skuq.metrics.threshold_weighted_crps_loss`.
 
     Raises
     ------
@@ -87,7 +89,7 @@ def ipcw_crps_loss(
     Examples
     --------
     >>> from skuq.distributions import Normal
-    >>> from skuq.metrics import ipcw_crps_loss
+    >>> from skuq.survival import ipcw_crps_loss
     >>> dist = Normal([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
     >>> round(ipcw_crps_loss([1.5, 1.0, 4.0], dist, event=[True, False, True], upper=3.0), 4)
     0.2241
@@ -162,7 +164,8 @@ def localized_crps_loss(
     Returns
     -------
     loss : float
-        In the units of y. Without censored rows and without `censoring_time`, the value equals `crps_loss`.
+        In the units of y. Without censored rows and without `censoring_time`, the value equals
+        `~skuq.metrics.crps_loss`.
 
     Raises
     ------
@@ -171,7 +174,7 @@ def localized_crps_loss(
 
     See Also
     --------
-    threshold_weighted_crps_loss : The same integral up to one time.
+    skuq.metrics.threshold_weighted_crps_loss : The same integral up to one time.
     ipcw_crps_loss : Estimate of the CRPS of uncensored targets.
 
     Notes
@@ -187,7 +190,7 @@ def localized_crps_loss(
     Examples
     --------
     >>> from skuq.distributions import Normal
-    >>> from skuq.metrics import localized_crps_loss
+    >>> from skuq.survival import localized_crps_loss
     >>> dist = Normal([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
     >>> y, event = [1.5, 1.0, 4.0], [True, False, True]
     >>> round(localized_crps_loss(y, dist, event=event, censoring_time=[2.0, 1.0, 5.0]), 4)
@@ -293,7 +296,7 @@ def ipcw_brier_loss(
     Examples
     --------
     >>> from skuq.distributions import Normal
-    >>> from skuq.metrics import ipcw_brier_loss
+    >>> from skuq.survival import ipcw_brier_loss
     >>> dist = Normal([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
     >>> round(ipcw_brier_loss([1.5, 1.0, 4.0], dist, event=[True, False, True], time=2.0), 4)
     0.0252

@@ -10,7 +10,6 @@ from sklearn.utils.validation import validate_data
 
 from skuq._censoring import CENSORING, Bounds, check_times
 from skuq._few_rows import few_rows_reported
-from skuq._fitting.censored import BaseCensoredRegressor
 from skuq._fitting.cross_fit import Split, is_partition, resolve_cv, split_rows
 from skuq._fitting.progress import Progress
 from skuq._fitting.seeds import MAX_SEED
@@ -20,7 +19,8 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_integer, check_number, check_option, check_random_state, effective_rows
 from skuq.distributions import Distribution, Normal, Transformed
 from skuq.recalibration import IsotonicRecalibrator
-from skuq.regressors._censored.trees import ENGINES, BoostedFold, Rows, TreeOptions, has_lightgbm
+from skuq.survival._base_regressor import BaseCensoredRegressor
+from skuq.survival._trees import ENGINES, BoostedFold, Rows, TreeOptions, has_lightgbm
 
 
 class OutOfFold(NamedTuple):
@@ -35,7 +35,7 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
 
     Trees predict the location and the scale of the logarithm of the time. The likelihood of a censored row is
     the predicted probability of its possible times. The model is an accelerated failure time model: features
-    multiply the time by a factor. Prefer `UncertaintyRegressor` if no row is censored, and
+    multiply the time by a factor. Prefer `~skuq.regressors.UncertaintyRegressor` if no row is censored, and
     `CensoringWeightedRegressor` if the distribution is far from log-normal and few rows are censored.
 
     Parameters
@@ -92,7 +92,7 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
     --------
     CensoringWeightedRegressor : Any regressor, with weights that correct for right-censoring.
     skuq.metrics.nll_loss : Likelihood of censored targets.
-    skuq.censoring.from_survival : Conversion of scikit-survival's targets.
+    skuq.survival.from_survival : Conversion of scikit-survival's targets.
 
     Notes
     -----
@@ -104,9 +104,9 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
 
     ``benchmarks/censored.py`` simulates 1500 rows, half of them censored. On average over four simulations,
     the CRPS of the logarithm was 1.08 times the CRPS of the true distribution, and 90 % of the new times were
-    in the 90 % intervals. For `UncertaintyRegressor` with scikit-learn's boosting, the ratio was 1.27 if it
-    was fitted without the censored rows, and 1.69 if censored times were treated as observed times. For
-    `CensoringWeightedRegressor`, the ratio was 1.15.
+    in the 90 % intervals. For `~skuq.regressors.UncertaintyRegressor` with scikit-learn's boosting, the ratio
+    was 1.27 if it was fitted without the censored rows, and 1.69 if censored times were treated as observed
+    times. For `CensoringWeightedRegressor`, the ratio was 1.15.
 
     A censored row gives no information about the shape of the tail beyond its time. Therefore, quantiles
     above the largest observed times are an extrapolation that depends on the family.
@@ -121,7 +121,7 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
     Examples
     --------
     >>> import numpy as np
-    >>> from skuq.regressors import CensoredBoostingRegressor
+    >>> from skuq.survival import CensoredBoostingRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(400, 2))
     >>> T = np.exp(1 + X[:, 0] + 0.2 * rng.normal(size=400))

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from skuq._censoring import Bounds, interval_masses, read_bounds, read_event
-from skuq.censoring import censoring_weights, from_survival, kaplan_meier_curve
+from skuq.survival import censoring_weights, from_survival, kaplan_meier_curve
 
 Y = np.array([4.0, 1.0, 3.0, 2.0, 3.0, 1.0])
 EVENT = np.array([True, False, True, True, False, True])
@@ -105,7 +105,7 @@ def test_structured_targets_are_converted(gbsg2):
     assert (y.shape, event.sum()) == ((686,), 299)
     swapped = np.array([(2, True)], dtype=[("time", int), ("died", bool)])
     assert from_survival(swapped).y == [2.0]
-    with pytest.raises(TypeError, match=r"`y` must hold real numbers.*skuq.censoring.from_survival"):
+    with pytest.raises(TypeError, match=r"`y` must hold real numbers.*skuq.survival.from_survival"):
         kaplan_meier_curve(gbsg2)
 
 

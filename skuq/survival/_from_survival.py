@@ -24,7 +24,7 @@ class CensoredTarget(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> from skuq.censoring._from_survival import CensoredTarget
+    >>> from skuq.survival._from_survival import CensoredTarget
     >>> CensoredTarget(np.array([3.0, 5.0]), np.array([True, False])).event
     array([ True, False])
     """
@@ -64,7 +64,7 @@ def from_survival(y: Any) -> CensoredTarget:
     Examples
     --------
     >>> import numpy as np
-    >>> from skuq.censoring import from_survival
+    >>> from skuq.survival import from_survival
     >>> y = np.array([(True, 3.0), (False, 5.0)], dtype=[("death", bool), ("days", float)])
     >>> from_survival(y)
     CensoredTarget(y=array([3., 5.]), event=array([ True, False]))

@@ -39,7 +39,7 @@ class CoverageBounds(NamedTuple):
 
     Examples
     --------
-    >>> from skuq.metrics._censored_calibration import CoverageBounds
+    >>> from skuq.survival._calibration import CoverageBounds
     >>> CoverageBounds(0.6, 0.95, 0.91).high
     0.95
     """
@@ -92,12 +92,12 @@ def interval_coverage_bounds(
 
     See Also
     --------
-    prediction_interval_coverage : Coverage of targets that are not censored.
+    skuq.metrics.prediction_interval_coverage : Coverage of targets that are not censored.
 
     Examples
     --------
     >>> from skuq.distributions import Normal
-    >>> from skuq.metrics import interval_coverage_bounds
+    >>> from skuq.survival import interval_coverage_bounds
     >>> dist = Normal([0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0])
     >>> interval_coverage_bounds([0.5, -0.5, 1.0, 3.0], dist, event=[True, True, False, False])[:2]
     (0.5, 0.75)
@@ -195,7 +195,7 @@ def concordance_score(
     Examples
     --------
     >>> from skuq.distributions import Normal
-    >>> from skuq.metrics import concordance_score
+    >>> from skuq.survival import concordance_score
     >>> dist = Normal([1.0, 3.0, 2.0], [1.0, 1.0, 1.0])
     >>> concordance_score([1.0, 2.0, 3.0], dist, event=[True, True, False])
     0.6666666666666666
@@ -314,13 +314,13 @@ def survival_calibration_table(
 
     See Also
     --------
-    regression_calibration_curve : Calibration at all probability levels.
+    skuq.metrics.regression_calibration_curve : Calibration at all probability levels.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skuq.distributions import Normal
-    >>> from skuq.metrics import survival_calibration_table
+    >>> from skuq.survival import survival_calibration_table
     >>> rng = np.random.default_rng(0)
     >>> loc = rng.normal(size=2000)
     >>> T, C = loc + rng.normal(size=2000), rng.normal(1.0, size=2000)

@@ -1,7 +1,4 @@
-"""Distributions of scikit-survival's estimators that predict survival functions.
-
-This module does not import the package.
-"""
+"""Distributions of scikit-survival's estimators, for `predict_dist`. The package is not imported."""
 
 from __future__ import annotations
 
@@ -12,22 +9,11 @@ import numpy as np
 from skuq._censoring import step_masses
 from skuq.distributions import Empirical
 from skuq.prediction._failures import check_predictions
-from skuq.prediction._registry import Adapter
 
 
-def _supports(estimator: Any) -> bool:
-    return hasattr(estimator, "predict_survival_function")
-
-
-def _steps_dist(estimator: Any, X: Any) -> Empirical:
+def steps_dist(estimator: Any, X: Any) -> Empirical:
     """Return the steps of the survival functions. All later times form one step just after the last time."""
     functions = estimator.predict_survival_function(X)
     survival = check_predictions(np.stack([function.y for function in functions]), estimator)
     times, steps = step_masses(np.asarray(functions[0].x, dtype=np.float64), survival)
     return Empirical(np.tile(times, (len(steps), 1)), np.maximum(steps, 0.0))
-
-
-SURVIVAL_ADAPTERS: dict[str, Adapter] = {
-    "sksurv.base.SurvivalAnalysisMixin": Adapter(_steps_dist, _supports),
-}
-"""Adapter by the base class of scikit-survival."""

@@ -25,17 +25,13 @@ from skuq.distributions import Distribution, Empirical
 from skuq.evaluation._resampling import Rows, argument_name, bootstrap_weights
 from skuq.evaluation._significance import interval_of_draws
 from skuq.metrics import regression_calibration_curve
-from skuq.metrics._internal import (
-    WeightFunction,
-    censored_nll_rows,
+from skuq.metrics._internal import WeightFunction, censored_nll_rows, nll_rows
+from skuq.survival._calibration import coverage_of_weights, covered_rows, pair_sums
+from skuq.survival._scores import (
     check_uncensored,
-    coverage_of_weights,
-    covered_rows,
     ipcw_brier_of_weights,
     ipcw_crps_of_weights,
     localized_crps_rows,
-    nll_rows,
-    pair_sums,
 )
 
 _TIME_LEVEL = 0.8
@@ -73,7 +69,7 @@ class SurvivalReport:
     Examples
     --------
     >>> from skuq.distributions import Normal
-    >>> from skuq.evaluation import survival_report
+    >>> from skuq.survival import survival_report
     >>> y, dist = [1.5, 1.0, 4.0], Normal([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
     >>> report = survival_report(y, dist, event=[True, False, True], upper=3.0, n_resamples=0)
     >>> report.n_rows, report.n_events
@@ -142,7 +138,7 @@ def survival_report(
         True if the target is observed. False if the target is only known to be larger than y. None means that
         all targets are observed.
     upper : float or None, default=None
-        Largest time of the weighted CRPS (`~skuq.metrics.ipcw_crps_loss`), and time of the Brier score. None
+        Largest time of the weighted CRPS (`~skuq.survival.ipcw_crps_loss`), and time of the Brier score. None
         means the smaller of two times: the weighted 80 % quantile of y, and the largest time after which some
         rows are uncensored.
     coverage : float, default=0.9
@@ -182,7 +178,7 @@ def survival_report(
 
     See Also
     --------
-    uncertainty_report : Report without censoring.
+    skuq.evaluation.uncertainty_report : Report without censoring.
 
     Notes
     -----
@@ -195,7 +191,7 @@ def survival_report(
     --------
     >>> import numpy as np
     >>> from skuq.distributions import Normal
-    >>> from skuq.evaluation import survival_report
+    >>> from skuq.survival import survival_report
     >>> rng = np.random.default_rng(0)
     >>> loc = rng.normal(size=1000)
     >>> T, C = loc + rng.normal(size=1000), rng.normal(1.0, size=1000)

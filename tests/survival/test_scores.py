@@ -9,25 +9,28 @@ from scipy.special import ndtr
 from sklearn.model_selection import cross_val_score
 
 from skuq._censoring import product_limit, step_masses
-from skuq.censoring import kaplan_meier_curve
 from skuq.distributions import Empirical, Normal, Transformed
 from skuq.metrics import (
-    concordance_score,
     crps_loss,
-    interval_coverage_bounds,
-    ipcw_brier_loss,
-    ipcw_crps_loss,
-    localized_crps_loss,
     make_scorer,
     nll_loss,
     prediction_interval_coverage,
     regression_calibration_curve,
-    survival_calibration_table,
     threshold_weighted_crps_loss,
 )
-from skuq.metrics._censored_calibration import pair_sums
-from skuq.regressors import CensoringWeightedRegressor, LeastSquaresRegressor
-from tests.censoring.worlds import waiting_times
+from skuq.regressors import LeastSquaresRegressor
+from skuq.survival import (
+    CensoringWeightedRegressor,
+    concordance_score,
+    interval_coverage_bounds,
+    ipcw_brier_loss,
+    ipcw_crps_loss,
+    kaplan_meier_curve,
+    localized_crps_loss,
+    survival_calibration_table,
+)
+from skuq.survival._calibration import pair_sums
+from tests.survival.worlds import waiting_times
 
 FACTORS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0])
 UPPER = 1.9

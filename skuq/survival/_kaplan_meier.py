@@ -35,7 +35,7 @@ class KaplanMeierCurve:
 
     Examples
     --------
-    >>> from skuq.censoring import kaplan_meier_curve
+    >>> from skuq.survival import kaplan_meier_curve
     >>> curve = kaplan_meier_curve([1.0, 2.0, 3.0, 4.0], [True, False, True, True])
     >>> curve([0.5, 1.0, 3.5])
     array([1.   , 0.75 , 0.375])
@@ -74,7 +74,7 @@ def kaplan_meier_curve(
     r"""Return the Kaplan-Meier estimate of a survival curve under right censoring.
 
     The estimate assumes that the censoring does not depend on the target. The curve does not depend on
-    features. For a curve that depends on features, use `~skuq.regressors.CensoredBoostingRegressor`.
+    features. For a curve that depends on features, use `~skuq.survival.CensoredBoostingRegressor`.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def kaplan_meier_curve(
 
     Examples
     --------
-    >>> from skuq.censoring import kaplan_meier_curve
+    >>> from skuq.survival import kaplan_meier_curve
     >>> curve = kaplan_meier_curve([1.0, 2.0, 3.0, 4.0], [True, False, True, True])
     >>> curve.survival, curve.low.round(2)
     (array([0.75 , 0.75 , 0.375, 0.   ]), array([0.13, 0.13, 0.01, 0.  ]))

@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 
 from skuq._censoring import product_limit
-from skuq._fitting.censored import BaseCensoredRegressor
 from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.metadata import weights_for
 from skuq._fitting.point_predict import point_predict
@@ -22,6 +21,7 @@ from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
 from skuq.prediction import predict_dist, supports_dist
 from skuq.regressors._methods import is_calibrated
+from skuq.survival._base_regressor import BaseCensoredRegressor
 
 _LEAST_REPRESENTED = 0.8
 """Smallest share of the rows that the weighted observed rows represent without a warning."""
@@ -39,7 +39,7 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
     ----------
     estimator : estimator
         Regressor that `predict_dist` accepts and whose `fit` takes weights. It is cloned. Wrap a plain
-        regressor in `UncertaintyRegressor`.
+        regressor in `~skuq.regressors.UncertaintyRegressor`.
     censoring_estimator : estimator or None, default=None
         Model of the censoring times given X. It is cloned. Its `fit` must take ``event``, and its
         `fit_transform` must predict each row out of fold, such as `CensoredBoostingRegressor`. None means the
@@ -70,7 +70,7 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
     --------
     CensoredBoostingRegressor : Boosting with the likelihood of censored rows. It also accepts two bounds per
         row.
-    skuq.censoring.censoring_weights : The weights without features.
+    skuq.survival.censoring_weights : The weights without features.
 
     Notes
     -----
@@ -89,7 +89,8 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
     --------
     >>> import numpy as np
     >>> from sklearn.linear_model import LinearRegression
-    >>> from skuq.regressors import CensoringWeightedRegressor, UncertaintyRegressor
+    >>> from skuq.regressors import UncertaintyRegressor
+    >>> from skuq.survival import CensoringWeightedRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(1000, 1))
     >>> T = 5 + 2 * X[:, 0] + 0.3 * rng.normal(size=1000)

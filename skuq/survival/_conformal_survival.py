@@ -107,7 +107,7 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from skuq.regressors import CensoredBoostingRegressor, ConformalSurvivalRegressor
+    >>> from skuq.survival import CensoredBoostingRegressor, ConformalSurvivalRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(600, 1))
     >>> T = np.exp(X[:, 0] + 0.3 * rng.normal(size=600))

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from skuq.distributions import Empirical, Normal
-from skuq.evaluation import survival_report
-from skuq.metrics import concordance_score, crps_loss, ipcw_crps_loss, nll_loss
-from tests.censoring.worlds import waiting_times
+from skuq.metrics import crps_loss, nll_loss
+from skuq.survival import concordance_score, ipcw_crps_loss, survival_report
+from tests.survival.worlds import waiting_times
 
 
 @pytest.fixture(scope="module")

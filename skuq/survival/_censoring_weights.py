@@ -38,8 +38,8 @@ def censoring_weights(
 
     See Also
     --------
-    skuq.regressors.CensoringWeightedRegressor : Regressor that is fitted with these weights.
-    skuq.metrics.ipcw_crps_loss : CRPS up to a time with these weights.
+    skuq.survival.CensoringWeightedRegressor : Regressor that is fitted with these weights.
+    skuq.survival.ipcw_crps_loss : CRPS up to a time with these weights.
 
     Notes
     -----
@@ -50,7 +50,7 @@ def censoring_weights(
 
     Examples
     --------
-    >>> from skuq.censoring import censoring_weights
+    >>> from skuq.survival import censoring_weights
     >>> censoring_weights([1.0, 2.0, 3.0, 4.0], [True, False, True, True])
     array([1. , 0. , 1.5, 1.5])
     """

@@ -5,11 +5,11 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold, cross_validate
 
-from skuq.censoring import kaplan_meier_curve
-from skuq.displays import CalibrationCurveDisplay, SurvivalCurveDisplay
+from skuq.displays import CalibrationCurveDisplay
 from skuq.metrics import regression_calibration_curve
 from skuq.regressors import LeastSquaresRegressor
-from tests.censoring.worlds import waiting_times
+from skuq.survival import SurvivalCurveDisplay, kaplan_meier_curve
+from tests.survival.worlds import waiting_times
 
 pytest.importorskip("matplotlib")
 

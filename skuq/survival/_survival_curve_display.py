@@ -21,8 +21,6 @@ from skuq._validation import (
     effective_rows,
 )
 from skuq._weights import weighted_mean, weighted_quantiles
-from skuq.censoring import kaplan_meier_curve
-from skuq.censoring._kaplan_meier import KaplanMeierCurve
 from skuq.displays._display import CurveMixin, Display, Fold, event_of_folds
 from skuq.displays._drawing import (
     REFERENCE,
@@ -34,6 +32,7 @@ from skuq.displays._drawing import (
     percent,
 )
 from skuq.distributions import as_distribution
+from skuq.survival._kaplan_meier import KaplanMeierCurve, kaplan_meier_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,14 +88,14 @@ class SurvivalCurveDisplay(CurveMixin, Display):
 
     See Also
     --------
-    CalibrationCurveDisplay : Calibration at all levels. It also accepts ``event``.
-    skuq.metrics.survival_calibration_table : Calibration at one time, in bins of the prediction.
+    skuq.displays.CalibrationCurveDisplay : Calibration at all levels. It also accepts ``event``.
+    skuq.survival.survival_calibration_table : Calibration at one time, in bins of the prediction.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skuq.distributions import Normal
-    >>> from skuq.displays import SurvivalCurveDisplay
+    >>> from skuq.survival import SurvivalCurveDisplay
     >>> rng = np.random.default_rng(0)
     >>> T, C = rng.normal(5.0, size=300), rng.normal(6.0, size=300)
     >>> y, event = np.minimum(T, C), T <= C

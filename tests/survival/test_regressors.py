@@ -11,24 +11,30 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skuq.censoring import censoring_weights, from_survival
 from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.distributions import Normal, Transformed
 from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
-from skuq.metrics import concordance_score, crps_loss, get_scorer, interval_coverage_bounds, ipcw_crps_loss
+from skuq.metrics import crps_loss, get_scorer
 from skuq.prediction import predict_dist, supports_dist
 from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
-    CensoredBoostingRegressor,
-    CensoringWeightedRegressor,
-    ConformalSurvivalRegressor,
     FunctionalRegressor,
     LeastSquaresRegressor,
     RecalibratedRegressor,
     UncertaintyRegressor,
 )
-from tests.censoring.worlds import waiting_times
+from skuq.survival import (
+    CensoredBoostingRegressor,
+    CensoringWeightedRegressor,
+    ConformalSurvivalRegressor,
+    censoring_weights,
+    concordance_score,
+    from_survival,
+    interval_coverage_bounds,
+    ipcw_crps_loss,
+)
+from tests.survival.worlds import waiting_times
 
 SMALL = {"n_estimators": 15, "cv": 3, "random_state": 0}
 

@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from skuq._censoring import Bounds
 from skuq._typing import FloatArray, IntArray
-from skuq.regressors._censored.likelihood import constant_fit, derivatives, loss
+from skuq.survival._likelihood import constant_fit, derivatives, loss
 
 SLOWER_SCALE = 0.25
 """Learning rate of the log-scale, relative to the learning rate of the location."""

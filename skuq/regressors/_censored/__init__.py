@@ -1,1 +1,0 @@
-"""Boosting of location and scale under censoring."""
