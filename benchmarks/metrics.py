@@ -26,12 +26,11 @@ from sklearn.datasets import make_friedman1
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
 
-from skuq.distributions import Empirical, EmpiricalJoint, Mixture, Normal
+from skuq.distributions import Empirical, Mixture, Normal
 from skuq.evaluation import score_decomposition
 from skuq.metrics import (
     adversarial_group_calibration_curve,
     crps_loss,
-    energy_score_loss,
     expected_normalized_calibration_error,
     interval_score_loss,
     mean_absolute_calibration_error,
@@ -42,9 +41,9 @@ from skuq.metrics import (
     regression_calibration_curve,
     root_mean_squared_calibration_error,
     uncertainty_calibration_error,
-    variogram_score_loss,
     weighted_interval_score_loss,
 )
+from skuq.multivariate import EmpiricalJoint, energy_score_loss, variogram_score_loss
 from skuq.prediction import predict_dist
 from skuq.regressors import ForestDistributionRegressor, MultiQuantileRegressor, UncertaintyRegressor
 

@@ -25,19 +25,11 @@ from sklearn.naive_bayes import GaussianNB
 
 import skuq.conformal
 import skuq.displays
+import skuq.multivariate
 import skuq.recalibration
 import skuq.survival
 from skuq.conformal import ConformalClassifier, ConformalRegressor, CrossConformalRegressor
-from skuq.distributions import (
-    Distribution,
-    Empirical,
-    Mixture,
-    Normal,
-    NormalJoint,
-    NormalMixture,
-    Quantiles,
-    StudentT,
-)
+from skuq.distributions import Distribution, Empirical, Mixture, Normal, NormalMixture, Quantiles, StudentT
 from skuq.distributions._beta_recalibrated import BetaRecalibrated
 from skuq.evaluation import Tilt, bootstrap_interval, paired_permutation_test, shift_curve, uncertainty_report
 from skuq.metrics import (
@@ -51,16 +43,15 @@ from skuq.metrics import (
 )
 from skuq.metrics._spec import MetricSpec, all_specs
 from skuq.monitoring import MetricAccumulator
+from skuq.multivariate import ConformalRegionRegressor, MultiOutputUncertaintyRegressor, NormalJoint
 from skuq.recalibration import EmpiricalRecalibrator, IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
-    ConformalRegionRegressor,
     ForestDistributionRegressor,
     FunctionalRegressor,
     HurdleRegressor,
     LeastSquaresRegressor,
     MixtureRegressor,
-    MultiOutputUncertaintyRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
     ResidualRegressor,
@@ -235,7 +226,7 @@ def metric_lines() -> Iterator[Line]:
         features = (table(n)[0],) if spec.needs_X else ()
         return partial(spec.function, *forecast(n), *features)
 
-    for spec in all_specs().values():
+    for spec in all_specs(rooms=True).values():
         if spec.ready_made:
             yield Line(f"metric {spec.abbreviation}", partial(make, spec=spec))
     for rows, functions in (
@@ -287,7 +278,7 @@ NO_ROWS = {"MetricAgreementDisplay"}
 
 def drawn(name: str, n: int) -> Any:
     """Return a display of n rows."""
-    of_class = (vars(skuq.displays) | vars(skuq.survival))[name]
+    of_class = (vars(skuq.displays) | vars(skuq.survival) | vars(skuq.multivariate))[name]
     if name in ("PredictionSetDisplay", "ClassReliabilityDisplay"):
         return of_class.from_predictions(*classes(n))
     if name == "RootogramDisplay":
@@ -334,7 +325,7 @@ def display_lines() -> Iterator[Line]:
         display.figure_.canvas.draw()
         mpl.pyplot.close(display.figure_)
 
-    for name in [*skuq.displays.__all__, "SurvivalCurveDisplay"]:
+    for name in [*skuq.displays.__all__, *skuq.survival.__all__, *skuq.multivariate.__all__]:
         if name not in NO_ROWS and name.endswith("Display"):
             make = partial(lambda n, name: partial(draw, name, n), name=name)
             yield Line(f"{name}, with drawing", make)

@@ -23,15 +23,16 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import train_test_split
 
-from skuq.distributions import NormalJoint
 from skuq.exceptions import SmallSampleWarning
-from skuq.metrics import crps_loss, energy_score_loss, variogram_score_loss
-from skuq.regressors import (
+from skuq.metrics import crps_loss
+from skuq.multivariate import (
     ConformalRegionRegressor,
-    LeastSquaresRegressor,
     MultiOutputUncertaintyRegressor,
-    UncertaintyRegressor,
+    NormalJoint,
+    energy_score_loss,
+    variogram_score_loss,
 )
+from skuq.regressors import LeastSquaresRegressor, UncertaintyRegressor
 
 DEPENDENCES = ("independent", "empirical", "gaussian", "conditional")
 TEST_ROWS = 300

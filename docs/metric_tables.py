@@ -35,7 +35,7 @@ FAMILIES = (
     ("Sharpness", "sharpness", ("_sharpness",)),
     ("Classes", "classes", ("_class_scores", "_prediction_sets", "_expected_calibration")),
     ("Uncertainty characteristics curve", "uncertainty-characteristics", ("scores",)),
-    ("Several targets", "several-targets", ("energy", "variogram", "moments")),
+    ("Several targets", "several-targets", ("_energy", "_variogram", "_moment_scores")),
 )
 COLUMNS = ("Metric", "Scorer", "Needs", "Units", "Better", "Best", "Proper")
 OVERVIEW = ("Metric", "Scorer", "Units", "Better", "Proper")
@@ -51,6 +51,11 @@ def family_of(spec):
         if module in modules:
             return heading
     raise LookupError(f"docs/metric_tables.py: add `{module}` of `{spec.abbreviation}` to FAMILIES.")
+
+
+def room_of(spec):
+    """Return the package that exports a metric."""
+    return ".".join(spec.compute.__module__.split(".")[:2])
 
 
 def scorer_of(spec):
@@ -69,7 +74,7 @@ def cells_of(spec):
     elif not isinstance(best, str):
         best = f"{best:g}" if np.isfinite(best) else "unbounded"
     return (
-        f":func:`~skuq.metrics.{spec.function.__name__}`",
+        f":func:`~{room_of(spec)}.{spec.function.__name__}`",
         scorer_of(spec),
         f"{spec.needs}, X" if spec.needs_X else spec.needs,
         {0: "none", 1: "y", "log": "log y"}.get(spec.units, f"y^{spec.units}"),
@@ -88,7 +93,7 @@ def table(columns, rows, style="metrics"):
 def metric_tables():
     """Return the tables of all metrics by family."""
     by_family = {heading: [] for heading, _, _ in FAMILIES}
-    for spec in all_specs().values():
+    for spec in all_specs(rooms=True).values():
         by_family[family_of(spec)].append(spec)
     lines = []
     for heading, page, _ in FAMILIES:
@@ -99,14 +104,17 @@ def metric_tables():
 
 def sources():
     """Return the table of the papers that define the metrics."""
-    rows = [(f":func:`~skuq.metrics.{spec.function.__name__}`", spec.source) for spec in all_specs().values()]
+    rows = [
+        (f":func:`~{room_of(spec)}.{spec.function.__name__}`", spec.source)
+        for spec in all_specs(rooms=True).values()
+    ]
     return "\n".join(table(("Metric", "Source"), rows))
 
 
 def overview():
     """Return one table of all metrics, with some of the columns."""
     kept = [COLUMNS.index(column) for column in OVERVIEW]
-    rows = [cells_of(spec) for spec in all_specs().values()]
+    rows = [cells_of(spec) for spec in all_specs(rooms=True).values()]
     return "\n".join(table(OVERVIEW, [[row[k] for k in kept] for row in rows]))
 
 
@@ -123,7 +131,7 @@ def null_values():
     """Return the table of null values by number of rows."""
     specs = [
         spec
-        for spec in all_specs().values()
+        for spec in all_specs(rooms=True).values()
         if spec.small_sample and spec.ready_made and not spec.needs_X and spec.units == 0
         if not spec.of_classes  # Their values depend on the number of classes.
     ]
@@ -133,7 +141,7 @@ def null_values():
     for spec in specs:
         pairs = [values[spec.abbreviation] for values in by_size]
         cells = [f"{mean:.2g} ({high:.2g})" for mean, high in pairs]
-        rows.append((f":func:`~skuq.metrics.{spec.function.__name__}`", *cells))
+        rows.append((f":func:`~{room_of(spec)}.{spec.function.__name__}`", *cells))
     return "\n".join(table(("Metric", *(f"n = {n}" for n in SIZES)), rows))
 
 

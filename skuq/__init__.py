@@ -7,6 +7,7 @@ on their first use, for example by ``skuq.metrics.crps_loss`` after ``import sku
 - ``skuq.regressors``: regressors with a predictive distribution
 - ``skuq.conformal``: conformal intervals and prediction sets of any regressor or classifier
 - ``skuq.neural``: neural networks with a predictive distribution (extra ``torch``)
+- ``skuq.multivariate``: several targets: joint distributions, regressors, scores and regions
 - ``skuq.survival``: censored targets: regressors, scores, reports and curves
 - ``skuq.recalibration``: recalibration of distributions
 - ``skuq.metrics``: metrics and scorers
@@ -58,6 +59,7 @@ _PACKAGES = (
     "metrics",
     "model_selection",
     "monitoring",
+    "multivariate",
     "neural",
     "prediction",
     "recalibration",
@@ -79,6 +81,7 @@ if _typing.TYPE_CHECKING:
     from skuq import metrics as metrics
     from skuq import model_selection as model_selection
     from skuq import monitoring as monitoring
+    from skuq import multivariate as multivariate
     from skuq import neural as neural
     from skuq import prediction as prediction
     from skuq import recalibration as recalibration

@@ -171,7 +171,7 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
         raise ValueError(
             f"`{name}` must have one column, got {array.shape[1]}. This function handles "
             "one target at a time. For several targets, use "
-            "`skuq.regressors.MultiOutputUncertaintyRegressor`."
+            "`skuq.multivariate.MultiOutputUncertaintyRegressor`."
         )
     if array.ndim != 1:
         raise ValueError(f"`{name}` must have shape (n,), got {array.shape}.")

@@ -39,6 +39,7 @@ EVERYTHING = ALL_BUT_NEURAL | {
     "model_selection",
     "simulation",
     "displays",
+    "multivariate",
     "survival",
     "report",
 }
@@ -69,12 +70,13 @@ ALLOWED = {
     "conformal": CHECKED | {"distributions", "prediction", "_fitting", "recalibration"},
     "regressors": CHECKED
     | {"distributions", "prediction", "_fitting", "metrics", "recalibration", "conformal"},
-    "neural": ALL_BUT_NEURAL,
+    "neural": ALL_BUT_NEURAL | {"multivariate"},
     "model_selection": ALL_BUT_NEURAL,
     "simulation": ALL_BUT_NEURAL,
     "displays": CHECKED | {"distributions", "prediction", "metrics", "evaluation", "monitoring"},
     "datasets": CHECKED | {"distributions"},
     "integrations": EVERYTHING,
+    "multivariate": ALL_BUT_NEURAL | {"evaluation", "displays"},
     "survival": ALL_BUT_NEURAL | {"evaluation", "displays"},
     "report": CHECKED | {"distributions", "prediction", "metrics", "evaluation", "monitoring", "displays"},
     "__main__": {"report"},
@@ -83,10 +85,16 @@ ALLOWED = {
 # In metrics, only the modules that predict by a model, or cross-fit one, may import `prediction`.
 PREDICTING = {"prediction", "_fitting"}
 METRICS_THAT_PREDICT = {"_conditional_coverage", "_scorer"}
-# The one module that may import a package of skuq that it else may not, inside of a function, and which one.
-LAZY = {"regressors._default_estimators": "neural"}
 # The modules that import by a name in a string: packages on their first use, and rooms above the module.
-BY_NAME = {"__init__", "integrations", "neural", "displays._drawing", "prediction._registry"}
+BY_NAME = {
+    "__init__",
+    "integrations",
+    "neural",
+    "displays._drawing",
+    "metrics._spec",
+    "prediction._registry",
+    "regressors._default_estimators",
+}
 # Packages that calibrate or fit use the formulas of metrics, not what is built around them.
 CALIBRATING = {"recalibration", "conformal", "regressors", "neural"}
 
@@ -105,7 +113,7 @@ OPTIONAL = {
     "skorch": ("neural",),
     "gpytorch": ("regressors._sparse_gp.collapsed_bound",),
     "linear_operator": ("regressors._sparse_gp.collapsed_bound",),
-    "matplotlib": ("displays", "report", "survival"),
+    "matplotlib": ("displays", "report", "multivariate", "survival"),
     "jinja2": ("report",),
     "pyarrow": ("report._cli.tables",),
     "rich": None,
@@ -211,8 +219,6 @@ def rule_imports_of_skuq(module: Module, modules: dict[str, Module]) -> Iterator
         if found.module.split(".")[0] != "skuq":
             continue
         reached = target(found, modules)
-        if found.in_function and reached == f"skuq.{LAZY.get(f'{module.package}.{module.inside}')}":
-            continue
         if found.in_function:
             yield found.line, f"imports {reached} inside a function"
         if reached == "skuq":
@@ -402,7 +408,6 @@ def test_a_clean_tree_passes():
         "integrations/dask.py": "def f():\n    from dask import delayed\n    return delayed\n",
         "neural/_net.py": "import torch\nfrom skuq.regressors import Base\n",
         "neural/__init__.py": "from skuq.neural._net import Net\n",
-        "regressors/_default_estimators.py": "def f():\n    from skuq.neural import Net\n",
         "report/_cli/main.py": "import skuq.displays\nprint(1)\n",
         "__main__.py": "from skuq.report._cli.main import main\nprint(main())\n",
         "_sklearn_compat.py": "import joblib\nimport sklearn.callback\nfrom sklearn.utils._tags import x\n",
@@ -435,6 +440,9 @@ BREACHES = [
         "from skuq.neural import Net",
         "model_selection may not import neural",
     ),
+    ("metrics/a.py", "import skuq.multivariate", "metrics may not import multivariate"),
+    ("prediction/a.py", "import skuq.multivariate", "prediction may not import multivariate"),
+    ("multivariate/a.py", "import skuq.neural", "multivariate may not import neural"),
     ("metrics/a.py", "import skuq.survival", "metrics may not import survival"),
     ("regressors/a.py", "import skuq.survival", "regressors may not import survival"),
     ("displays/a.py", "import skuq.regressors", "displays may not import regressors"),

@@ -17,6 +17,7 @@ from scipy.stats import norm
 
 import skuq.conformal
 import skuq.displays
+import skuq.multivariate
 import skuq.recalibration
 import skuq.regressors
 import skuq.survival
@@ -72,10 +73,14 @@ def test_every_public_name_has_a_line_at_a_million_rows(million):
     public = [
         *(name for name in skuq.conformal.__all__ if name[0].isupper()),
         *(name for name in skuq.displays.__all__ if name not in million.NO_ROWS),
-        *(name for name in skuq.survival.__all__ if name.endswith(("Display", "Regressor"))),
+        *(
+            name
+            for name in (*skuq.survival.__all__, *skuq.multivariate.__all__)
+            if name.endswith(("Display", "Regressor"))
+        ),
         *(name for name in skuq.recalibration.__all__ if not name.startswith("Base")),
         *(name for name in skuq.regressors.__all__ if not name.startswith("Base") and name[0].isupper()),
-        *(f"metric {spec.abbreviation}" for spec in all_specs().values() if spec.ready_made),
+        *(f"metric {spec.abbreviation}" for spec in all_specs(rooms=True).values() if spec.ready_made),
     ]
     without_gpytorch = {"SparseGaussianProcessRegressor"} if find_spec("gpytorch") is None else set()
     assert {name for name in public if name not in lines} == without_gpytorch

@@ -503,8 +503,11 @@ def test_pictures_are_written_for_the_pages(pages, pictures, tmp_path, monkeypat
 def test_reference_table_has_every_metric():
     tables = runpy.run_path(str(ROOT / "docs" / "metric_tables.py"))
     text = tables["metric_tables"]()
-    for spec in all_specs().values():
-        assert f":func:`~skuq.metrics.{spec.function.__name__}` | {tables['scorer_of'](spec)} |" in text
+    for spec in all_specs(rooms=True).values():
+        assert (
+            f":func:`~{tables['room_of'](spec)}.{spec.function.__name__}` | {tables['scorer_of'](spec)} |"
+            in text
+        )
     for _, page, _ in tables["FAMILIES"]:
         assert (ROOT / "docs" / "explanation" / f"{page}.rst").is_file()
 
@@ -526,7 +529,7 @@ def test_the_readme_names_every_package_and_counts():
         assert f"`skuq.{name}`" in readme
     methods = {name for name in recalibration.__all__ if not name.startswith(("Base", "Identity"))}
     assert f"{len(methods)} recalibrators" in readme
-    assert f"{len(all_specs())} metrics" in readme
+    assert f"{len(all_specs(rooms=True))} metrics" in readme
     plots = [name for name in names_in("skuq/displays/__init__.py") if name.endswith("Display")]
     assert f"{len(plots)} plots" in readme
 

@@ -104,7 +104,7 @@ def test_text_of_a_cell_begins_on_the_line_after_its_marker():
 
 
 @pytest.mark.parametrize(
-    "module", ["regressors", "conformal", "neural", "recalibration", "displays", "survival"]
+    "module", ["regressors", "conformal", "neural", "recalibration", "displays", "survival", "multivariate"]
 )
 def test_every_public_name_has_an_example(module):
     if module == "neural":

@@ -31,15 +31,14 @@ from skuq.metrics import (
     set_coverage_score,
 )
 from skuq.model_selection import AutoUncertaintyRegressor
+from skuq.multivariate import ConformalRegionRegressor, MultiOutputUncertaintyRegressor
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
-    ConformalRegionRegressor,
     FunctionalRegressor,
     HurdleRegressor,
     LeastSquaresRegressor,
     MixtureRegressor,
-    MultiOutputUncertaintyRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
     ResidualRegressor,

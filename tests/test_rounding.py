@@ -21,11 +21,9 @@ from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.distributions import (
     Binned,
     Empirical,
-    EmpiricalJoint,
     Hurdle,
     Mixture,
     Normal,
-    NormalJoint,
     Quantiles,
     SharedEmpirical,
     StudentT,
@@ -37,6 +35,7 @@ from skuq.distributions._recalibrated import Recalibrated
 from skuq.distributions._shared_steps import SharedSteps
 from skuq.distributions._step_table import StepTable
 from skuq.metrics._spec import all_specs
+from skuq.multivariate import EmpiricalJoint, NormalJoint
 from skuq.regressors import (
     BootstrapRegressor,
     MixtureRegressor,

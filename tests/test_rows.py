@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skuq import displays, evaluation, metrics, monitoring, survival
-from skuq.distributions import EmpiricalJoint, Normal
+from skuq import displays, evaluation, metrics, monitoring, multivariate, survival
+from skuq.distributions import Normal
+from skuq.multivariate import EmpiricalJoint
 
 N = 60
 
@@ -103,7 +104,13 @@ EXEMPT = {
 }
 
 
-ROOMS = {"metrics": metrics, "evaluation": evaluation, "displays": displays, "survival": survival}
+ROOMS = {
+    "metrics": metrics,
+    "evaluation": evaluation,
+    "displays": displays,
+    "survival": survival,
+    "multivariate": multivariate,
+}
 
 
 def functions(room):

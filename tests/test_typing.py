@@ -25,7 +25,16 @@ CASES = sorted((ROOT / "tests" / "typing").glob("*.py"))
 # Packages whose `fit` and constructors return the class itself.
 WITH_SELF = {
     f"skuq.{name}"
-    for name in ("displays", "report", "regressors", "recalibration", "neural", "conformal", "survival")
+    for name in (
+        "displays",
+        "report",
+        "regressors",
+        "recalibration",
+        "neural",
+        "conformal",
+        "survival",
+        "multivariate",
+    )
 }
 # Parameters that take an object of scikit-learn, torch or matplotlib, or any object with the right methods.
 # These packages ship no types, or only types that exclude valid objects.

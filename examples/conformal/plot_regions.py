@@ -2,8 +2,8 @@
 Regions for two targets
 =======================
 
-:class:`~skuq.regressors.ConformalRegionRegressor` predicts regions that contain both targets of a row with a
-guaranteed probability. A box is easy to read. An ellipsoid follows the correlation of the errors and has a
+:class:`~skuq.multivariate.ConformalRegionRegressor` predicts regions that contain both targets of a row with
+a guaranteed probability. A box is easy to read. An ellipsoid follows the correlation of the errors and has a
 smaller area.
 """
 
@@ -11,7 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from skuq.regressors import ConformalRegionRegressor, LeastSquaresRegressor
+from skuq.multivariate import ConformalRegionRegressor
+from skuq.regressors import LeastSquaresRegressor
 
 rng = np.random.default_rng(0)
 X = rng.uniform(size=(1500, 1))

@@ -2,17 +2,23 @@
 Is the predicted dependence right? Displays for several targets
 ===============================================================
 
-:class:`~skuq.displays.JointPairDisplay` plots the observed PIT values of two targets together with PIT values
-that the joint distribution predicts. :class:`~skuq.displays.JointRankHistogramDisplay` ranks the observed
-vectors.
+:class:`~skuq.multivariate.JointPairDisplay` plots the observed PIT values of two targets together with PIT
+values that the joint distribution predicts. :class:`~skuq.multivariate.JointRankHistogramDisplay` ranks the
+observed vectors.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import LinearRegression
 
-from skuq.displays import JointPairDisplay, JointRankHistogramDisplay
-from skuq.distributions import CopulaJoint, Normal, normal_template, rank_template
+from skuq.distributions import Normal
+from skuq.multivariate import (
+    CopulaJoint,
+    JointPairDisplay,
+    JointRankHistogramDisplay,
+    normal_template,
+    rank_template,
+)
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(1000, 2))

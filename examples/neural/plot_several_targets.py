@@ -10,9 +10,9 @@ targets. Ensembles with a constant dependence estimate a correlation near 0.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skuq.metrics import prediction_interval_coverage, variogram_score_loss
+from skuq.metrics import prediction_interval_coverage
+from skuq.multivariate import MultiOutputUncertaintyRegressor, variogram_score_loss
 from skuq.neural import DeepEnsembleRegressor
-from skuq.regressors import MultiOutputUncertaintyRegressor
 
 rng = np.random.default_rng(0)
 

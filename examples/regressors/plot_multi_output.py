@@ -3,7 +3,7 @@ The total of several targets
 ============================
 
 The loads of three districts have correlated errors, because the same unobserved weather affects all
-districts. :class:`~skuq.regressors.MultiOutputUncertaintyRegressor` predicts their joint distribution. With
+districts. :class:`~skuq.multivariate.MultiOutputUncertaintyRegressor` predicts their joint distribution. With
 independent targets, the distribution of the total would be too narrow.
 """
 
@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from skuq.metrics import prediction_interval_coverage
-from skuq.regressors import LeastSquaresRegressor, MultiOutputUncertaintyRegressor
+from skuq.multivariate import MultiOutputUncertaintyRegressor
+from skuq.regressors import LeastSquaresRegressor
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-5, 25, size=(1000, 1))

@@ -5,8 +5,6 @@ from skuq.displays._calibration_curve import CalibrationCurveDisplay
 from skuq.displays._calibration_drift import CalibrationDriftDisplay
 from skuq.displays._class_reliability import ClassReliabilityDisplay
 from skuq.displays._interval import IntervalDisplay
-from skuq.displays._joint_pair import JointPairDisplay
-from skuq.displays._joint_rank_histogram import JointRankHistogramDisplay
 from skuq.displays._metric_agreement import MetricAgreementDisplay
 from skuq.displays._murphy import MurphyDisplay
 from skuq.displays._pit_histogram import PITHistogramDisplay
@@ -29,8 +27,6 @@ __all__ = [
     "CalibrationDriftDisplay",
     "ClassReliabilityDisplay",
     "IntervalDisplay",
-    "JointPairDisplay",
-    "JointRankHistogramDisplay",
     "MetricAgreementDisplay",
     "MurphyDisplay",
     "PITHistogramDisplay",

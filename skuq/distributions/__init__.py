@@ -1,7 +1,6 @@
 """Predictive distributions."""
 
-# `_supported` and `_joint.concatenated` complete the base classes: `clip` and `concat` of joint distributions
-# need them.
+# `_supported` completes the base class: `clip` needs it.
 from skuq.distributions import _supported  # noqa: F401
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
@@ -10,12 +9,7 @@ from skuq.distributions._concatenated import concat
 from skuq.distributions._convert import as_distribution
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._hurdle import Hurdle
-from skuq.distributions._joint import concatenated as _concatenated_joint  # noqa: F401
-from skuq.distributions._joint.base import JointDistribution
-from skuq.distributions._joint.copula import CopulaJoint
-from skuq.distributions._joint.empirical import EmpiricalJoint
-from skuq.distributions._joint.normal import NormalJoint
-from skuq.distributions._joint.template import normal_template, rank_template
+from skuq.distributions._joint import JointDistribution
 from skuq.distributions._mixture import Mixture
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_mixture import NormalMixture
@@ -28,15 +22,12 @@ from skuq.distributions._truncated import Truncated
 
 __all__ = [
     "Binned",
-    "CopulaJoint",
     "Distribution",
     "Empirical",
-    "EmpiricalJoint",
     "Hurdle",
     "JointDistribution",
     "Mixture",
     "Normal",
-    "NormalJoint",
     "NormalMixture",
     "Quantiles",
     "ScipyDistribution",
@@ -47,6 +38,4 @@ __all__ = [
     "affine",
     "as_distribution",
     "concat",
-    "normal_template",
-    "rank_template",
 ]

@@ -9,7 +9,6 @@ from skuq.evaluation._decomposition.reliability import (
     quantile_reliability_curve,
 )
 from skuq.evaluation._economic_value import relative_economic_value
-from skuq.evaluation._joint_report import joint_report
 from skuq.evaluation._metric_agreement import metric_agreement
 from skuq.evaluation._report.report import uncertainty_report
 from skuq.evaluation._shift_curve import Tilt, shift_curve
@@ -21,7 +20,6 @@ __all__ = [
     "compare_score_decompositions",
     "conditional_coverage_estimate",
     "expected_loss",
-    "joint_report",
     "metric_agreement",
     "optimal_action",
     "paired_permutation_test",

@@ -22,10 +22,6 @@ from skuq.metrics._group_calibration import (
 )
 from skuq.metrics._interval_width import coverage_width_loss, normalized_mean_interval_width
 from skuq.metrics._intervals import interval_coverage_error, mean_interval_width, prediction_interval_coverage
-from skuq.metrics._joint.energy import energy_score_loss
-from skuq.metrics._joint.moments import dawid_sebastiani_loss, linear_crps_loss, mean_crps_loss
-from skuq.metrics._joint.rank_histogram import joint_rank_histogram
-from skuq.metrics._joint.variogram import variogram_score_loss
 from skuq.metrics._make_scorer import get_scorer, get_scorer_names, make_scorer, scorers
 from skuq.metrics._murphy import murphy_curve
 from skuq.metrics._prediction_sets import (
@@ -75,8 +71,6 @@ __all__ = [
     "crps_miscalibration_error",
     "crps_skill_score",
     "crps_uncertainty",
-    "dawid_sebastiani_loss",
-    "energy_score_loss",
     "expected_calibration_error",
     "expected_coverage_probability_error",
     "expected_normalized_calibration_error",
@@ -87,11 +81,8 @@ __all__ = [
     "interval_excess",
     "interval_miss_rate",
     "interval_score_loss",
-    "joint_rank_histogram",
-    "linear_crps_loss",
     "make_scorer",
     "mean_absolute_calibration_error",
-    "mean_crps_loss",
     "mean_interval_half_width",
     "mean_interval_width",
     "mean_set_size",
@@ -115,7 +106,6 @@ __all__ = [
     "threshold_weighted_nll_loss",
     "uncertainty_calibration_error",
     "uncertainty_characteristics_curve",
-    "variogram_score_loss",
     "weighted_interval_score_loss",
     "worst_slab_coverage",
 ]

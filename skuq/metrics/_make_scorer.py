@@ -11,7 +11,7 @@ from sklearn.metrics import get_scorer_names as sklearn_scorer_names
 
 from skuq._validation import check_option
 from skuq.metrics._scorer import ClassScorer, DistributionScorer, MetricScorer
-from skuq.metrics._spec import MetricFunction, MetricSpec, all_specs, find_spec
+from skuq.metrics._spec import OF_ROOMS, MetricFunction, MetricSpec, all_specs, find_spec
 
 
 def make_scorer(
@@ -181,7 +181,8 @@ def get_scorer_names() -> list[str]:
     >>> "neg_crps" in get_scorer_names()
     True
     """
-    return sorted(spec.scorer_name for spec in all_specs().values() if spec.ready_made and spec.direction)
+    ready = {spec.scorer_name for spec in all_specs().values() if spec.ready_made and spec.direction}
+    return sorted(ready | set(OF_ROOMS))
 
 
 def scorers(*names: str) -> dict[str, MetricScorer]:
@@ -230,12 +231,13 @@ def scorers(*names: str) -> dict[str, MetricScorer]:
 
 
 def _ready_made(name: str, *, monitoring: bool) -> MetricSpec:
-    known = {spec.scorer_name: spec for spec in all_specs().values() if spec.ready_made}
     if not isinstance(name, str):
         raise TypeError(f"the name of a scorer must be a string, got {name!r}.")
-    if name not in known:
-        raise ValueError(_unknown_scorer(name, known, monitoring))
-    return known[name]
+    for rooms in (False, True):  # other rooms are imported only for names that the metrics lack
+        known = {spec.scorer_name: spec for spec in all_specs(rooms=rooms).values() if spec.ready_made}
+        if name in known:
+            return known[name]
+    raise ValueError(_unknown_scorer(name, known, monitoring))
 
 
 def _without_direction(argument: str, spec: MetricSpec, options: dict[str, Any]) -> str:
@@ -294,7 +296,7 @@ def require_spec(name: object) -> MetricSpec:
             f"`metrics` must be metrics of skuq, by name or function, got {name!r}. Pass a metric of your "
             "own to `bootstrap_interval`, `paired_permutation_test` or `make_scorer`."
         )
-    known = all_specs()
+    known = all_specs(rooms=True)
     near = [each.abbreviation for each in known.values() if each.function.__name__ == name]
     near = near or _similar(name.lower().removeprefix("neg_"), known)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -10,6 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Literal, ParamSpec
 
 import numpy as np
@@ -301,6 +302,15 @@ ORDER = (
 )
 """Order of the metrics in the report and in tables. Other metrics follow in the order of definition."""
 
+OF_ROOMS = {
+    "neg_energy_score": "skuq.multivariate",
+    "neg_variogram_score": "skuq.multivariate",
+    "neg_mean_crps": "skuq.multivariate",
+    "neg_linear_crps": "skuq.multivariate",
+    "neg_dawid_sebastiani": "skuq.multivariate",
+}
+"""Predefined scorers of rooms above the metrics. A room is imported when one of its names is used."""
+
 _SPECS: dict[str, MetricSpec] = {}
 _ABBREVIATIONS: dict[object, str] = {}
 
@@ -319,9 +329,13 @@ def metric(
     return register
 
 
-def all_specs() -> dict[str, MetricSpec]:
+def all_specs(*, rooms: bool = False) -> dict[str, MetricSpec]:
+    """Return the records by abbreviation. `rooms` includes the metrics of other rooms, which it imports."""
+    for room in set(OF_ROOMS.values()) if rooms else ():
+        import_module(room)
     listed = [name for name in ORDER if name in _SPECS]
-    return {name: _SPECS[name] for name in dict.fromkeys((*listed, *_SPECS))}
+    specs = [_SPECS[name] for name in dict.fromkeys((*listed, *_SPECS))]
+    return {spec.abbreviation: spec for spec in specs if rooms or spec.scorer_name not in OF_ROOMS}
 
 
 def find_spec(metric: object) -> MetricSpec | None:
@@ -331,6 +345,8 @@ def find_spec(metric: object) -> MetricSpec | None:
         except TypeError:  # An unhashable object is not a metric of skuq.
             return None
         return None if name is None else _SPECS[name]
+    if room := OF_ROOMS.get(f"neg_{metric.removeprefix('neg_')}"):
+        import_module(room)
     return _SPECS.get(metric) or _SPECS.get(metric.removeprefix("neg_"))
 
 

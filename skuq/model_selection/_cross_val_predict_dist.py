@@ -7,7 +7,6 @@ from typing import Any, Literal, cast, overload
 import numpy as np
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
-from skuq._fitting.base_joint_regressor import BaseJointRegressor
 from skuq._fitting.cross_fit import cross_fit, resolve_cv
 from skuq._fitting.fit_wrapped import wraps_skorch
 from skuq._sklearn_compat import count_rows, routing_enabled
@@ -154,7 +153,7 @@ def cross_val_predict_dist(
 def _keeps_shape(estimator: Any, y: Any) -> bool:
     return (
         wraps_skorch(estimator)
-        or any(isinstance(one, BaseJointRegressor) for one in iter_wrapped(estimator))
+        or any(getattr(one, "_several_targets", False) for one in iter_wrapped(estimator))
         or (np.ndim(y) == 2 and np.shape(y)[1] > 1)
     )
 

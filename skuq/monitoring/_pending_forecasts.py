@@ -24,7 +24,7 @@ class PendingForecasts:
 
     See Also
     --------
-    skuq.regressors.MultiOutputUncertaintyRegressor.partial_fit : One calibration per horizon.
+    skuq.multivariate.MultiOutputUncertaintyRegressor.partial_fit : One calibration per horizon.
     skuq.conformal.ConformalRegressor.partial_fit : Intervals that adapt.
     skuq.recalibration.OnlineRecalibrator : Distributions that adapt.
 

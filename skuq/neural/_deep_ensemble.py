@@ -9,11 +9,11 @@ from typing import Any, cast
 import numpy as np
 from sklearn.utils import Tags
 
-from skuq._fitting.several_targets import check_complete, check_targets
 from skuq._fitting.training_data import TrainingData, has_several_columns
 from skuq._typing import ArrayLike, FloatArray, SupportLike
 from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution
+from skuq.multivariate._targets import check_complete, check_targets
 from skuq.neural._joint_loss import JointLoss
 from skuq.neural._losses import CRPSLoss, Loss, read_loss, resolve_selection_score
 from skuq.neural._predictive.ensemble import EnsemblePosterior
@@ -157,7 +157,7 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     See Also
     --------
     PNNRegressor : A single network that predicts a mean and a variance.
-    skuq.regressors.MultiOutputUncertaintyRegressor : Several targets, with one regressor per target.
+    skuq.multivariate.MultiOutputUncertaintyRegressor : Several targets, with one regressor per target.
     BootstrapRegressor : Bootstrap ensemble of any regressor.
 
     Notes

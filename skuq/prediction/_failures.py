@@ -79,7 +79,7 @@ def one_column_each(wrapper: str = "skuq.UncertaintyRegressor") -> str:
     return (
         f"Fit one model per column: multi = MultiOutputRegressor({wrapper}(...)). The distribution of "
         "column j is predict_dist(multi.estimators_[j], X). For the joint distribution of the targets, use "
-        "skuq.regressors.MultiOutputUncertaintyRegressor(...)."
+        "skuq.multivariate.MultiOutputUncertaintyRegressor(...)."
     )
 
 

@@ -2,14 +2,12 @@
 
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq.regressors._bootstrap import BootstrapRegressor
-from skuq.regressors._conformal_region import ConformalRegionRegressor
 from skuq.regressors._default_estimators import default_estimators
 from skuq.regressors._forest_distribution import ForestDistributionRegressor
 from skuq.regressors._functional import FunctionalRegressor
 from skuq.regressors._hurdle import HurdleRegressor
 from skuq.regressors._least_squares import LeastSquaresRegressor
 from skuq.regressors._mixture import MixtureRegressor
-from skuq.regressors._multi_output import MultiOutputUncertaintyRegressor
 from skuq.regressors._multi_quantile import MultiQuantileRegressor
 from skuq.regressors._recalibrated import RecalibratedRegressor
 from skuq.regressors._residual import ResidualRegressor
@@ -19,13 +17,11 @@ from skuq.regressors._uncertainty import UncertaintyRegressor
 __all__ = [
     "BaseUncertaintyRegressor",
     "BootstrapRegressor",
-    "ConformalRegionRegressor",
     "ForestDistributionRegressor",
     "FunctionalRegressor",
     "HurdleRegressor",
     "LeastSquaresRegressor",
     "MixtureRegressor",
-    "MultiOutputUncertaintyRegressor",
     "MultiQuantileRegressor",
     "RecalibratedRegressor",
     "ResidualRegressor",

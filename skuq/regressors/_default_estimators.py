@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -130,9 +131,8 @@ def has_networks() -> bool:
 
 
 def make_deep_ensemble(**params: Any) -> Any:
-    from skuq.neural import DeepEnsembleRegressor  # imported here, because the import takes seconds
-
-    return DeepEnsembleRegressor(**params)
+    # by name and in the call, because the room is above this one, and its import takes seconds
+    return import_module("skuq.neural").DeepEnsembleRegressor(**params)
 
 
 def _encoded(encoding: Encoding, model: Any) -> Pipeline:

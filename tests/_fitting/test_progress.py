@@ -11,12 +11,11 @@ from sklearn.pipeline import make_pipeline
 
 from skuq._fitting.progress import Progress
 from skuq.conformal import ConformalRegressor, CrossConformalRegressor
+from skuq.multivariate import ConformalRegionRegressor, MultiOutputUncertaintyRegressor
 from skuq.regressors import (
     BootstrapRegressor,
-    ConformalRegionRegressor,
     LeastSquaresRegressor,
     MixtureRegressor,
-    MultiOutputUncertaintyRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
     ResidualRegressor,

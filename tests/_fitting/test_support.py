@@ -114,8 +114,6 @@ def test_a_target_outside_is_an_error_that_names_the_row(regressor):
 def test_every_wrapper_has_the_parameter():
     without = {"BaseUncertaintyRegressor", "FunctionalRegressor", "LeastSquaresRegressor"}
     without |= {"SparseGaussianProcessRegressor"}
-    # the regressor of each target has the parameter
-    without |= {"MultiOutputUncertaintyRegressor", "ConformalRegionRegressor"}
     classes = vars(regressors) | vars(conformal)
     wrappers = {*regressors.__all__, "ConformalRegressor", "CrossConformalRegressor"}
     for name in wrappers - without - {"default_estimators"}:

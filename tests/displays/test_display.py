@@ -15,14 +15,19 @@ from sklearn.model_selection import KFold, RepeatedKFold, TimeSeriesSplit, cross
 from skuq import displays, survival
 from skuq.displays._display import Display, Fold
 from skuq.displays._drawing import CURVE, INK, REFERENCE, draw_legend, merge_style, percent
-from skuq.distributions import Hurdle, Normal, NormalJoint, Truncated, concat
+from skuq.distributions import Hurdle, Normal, Truncated, concat
 from skuq.exceptions import NotProbabilisticError
 from skuq.monitoring import MetricAccumulator
+from skuq.multivariate import JointPairDisplay, JointRankHistogramDisplay, NormalJoint
 from skuq.prediction import predict_dist
 from skuq.survival import SurvivalCurveDisplay
 from tests.displays.test_pointwise_coverage import study
 
-EVERY = [getattr(displays, name) for name in displays.__all__] + [SurvivalCurveDisplay]
+EVERY = [getattr(displays, name) for name in displays.__all__] + [
+    SurvivalCurveDisplay,
+    JointPairDisplay,
+    JointRankHistogramDisplay,
+]
 OF_TARGETS = [
     display
     for display in EVERY

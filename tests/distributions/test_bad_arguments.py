@@ -6,13 +6,10 @@ from scipy import sparse, stats
 
 from skuq.distributions import (
     Binned,
-    CopulaJoint,
     Empirical,
-    EmpiricalJoint,
     Hurdle,
     Mixture,
     Normal,
-    NormalJoint,
     NormalMixture,
     Quantiles,
     ScipyDistribution,
@@ -22,8 +19,6 @@ from skuq.distributions import (
     affine,
     as_distribution,
     concat,
-    normal_template,
-    rank_template,
 )
 from skuq.distributions._beta_recalibrated import BetaRecalibrated
 from skuq.distributions._concatenated import Concatenated
@@ -33,6 +28,7 @@ from skuq.distributions._recalibrated import Recalibrated
 from skuq.distributions._shared_steps import SharedSteps
 from skuq.distributions._step_table import StepTable
 from skuq.distributions._supported import Supported
+from skuq.multivariate import CopulaJoint, EmpiricalJoint, NormalJoint, normal_template, rank_template
 
 ONE, TWO = Normal(0.0, 1.0), Normal([0.0, 1.0], 1.0)
 TABLE = StepTable.from_cdfs([0.0, 1.0], [[0.5, 1.0], [0.2, 1.0], [0.0, 1.0]])

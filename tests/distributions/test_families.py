@@ -9,12 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 
 from skuq.distributions import (
-    CopulaJoint,
     Empirical,
-    EmpiricalJoint,
     Mixture,
     Normal,
-    NormalJoint,
     NormalMixture,
     Quantiles,
     ScipyDistribution,
@@ -30,6 +27,7 @@ from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._recalibrated import Recalibrated
 from skuq.exceptions import NoDecompositionError, NoDensityError
+from skuq.multivariate import CopulaJoint, EmpiricalJoint, NormalJoint
 
 
 def test_normal_tails_are_exact():

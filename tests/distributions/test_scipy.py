@@ -5,20 +5,12 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import integrate, stats
 
-from skuq.distributions import (
-    CopulaJoint,
-    Mixture,
-    Normal,
-    ScipyDistribution,
-    Transformed,
-    affine,
-    as_distribution,
-    normal_template,
-)
+from skuq.distributions import Mixture, Normal, ScipyDistribution, Transformed, affine, as_distribution
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._recalibrated import Recalibrated
 from skuq.evaluation import uncertainty_report
 from skuq.metrics import crps_loss, quantile_weighted_crps_loss, threshold_weighted_crps_loss
+from skuq.multivariate import CopulaJoint, normal_template
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,12 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import BayesianRidge
 
-from skuq.distributions import Normal, NormalJoint
+from skuq.distributions import Normal
 from skuq.evaluation import (
     Tilt,
     bootstrap_interval,
     compare_score_decompositions,
     expected_loss,
-    joint_report,
     metric_agreement,
     optimal_action,
     paired_permutation_test,
@@ -26,6 +25,7 @@ from skuq.evaluation import (
 )
 from skuq.metrics import get_scorer
 from skuq.monitoring import MetricAccumulator
+from skuq.multivariate import NormalJoint, joint_report
 from skuq.survival import survival_report
 
 N = 7

@@ -78,7 +78,7 @@ def test_options_in_units_of_any_size(unit, forecast):
         ("auucc", {"y_axis": "deficit", "y_range": (0.1, 0.3)}, 2),
         ("auucc", {"x_axis": "excess", "normalize": "std"}, 0),
     ):
-        function = all_specs()[name].function
+        function = all_specs(rooms=True)[name].function
         before = function(y, dist, **options)
         if "y_range" in options:
             options["y_range"] = tuple(unit * end for end in options["y_range"])
@@ -182,13 +182,13 @@ def test_values_are_floats_within_the_bounds_of_the_record(spec, forecast):
             assert math.isfinite(result) or spread < 1
 
 
-@of(all_specs().values())
+@of(all_specs(rooms=True).values())
 def test_the_record_is_complete_and_documented(spec):
     assert spec.direction in {"lower", "higher", None}
     assert spec.needs in {"distribution", "density", "interval", "moments", "proba", "set", "joint"}
     assert spec.units == "log" or isinstance(spec.units, int)
     assert spec.source
-    assert spec.function.__module__.startswith("skuq.metrics.")
+    assert spec.function.__module__.startswith(("skuq.metrics.", "skuq.multivariate."))
     document = inspect.getdoc(spec.function)
     assert "proper" in document, "the docstring must say whether the metric is proper"
     assert ">>>" in document, "the docstring must have an example"

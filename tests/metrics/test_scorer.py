@@ -38,8 +38,10 @@ from skuq.prediction import predict_dist
 from tests.metrics.options import class_specs, required
 
 OF_CLASSES = [spec.scorer_name for spec in class_specs().values()]  # those: test_class_scorer.py
-OF_TARGETS = [spec.scorer_name for spec in all_specs().values() if spec.of_targets]  # those: _joint/
-READY = [spec for spec in all_specs().values() if spec.ready_made]
+OF_TARGETS = [
+    spec.scorer_name for spec in all_specs(rooms=True).values() if spec.of_targets
+]  # those: _joint/
+READY = [spec for spec in all_specs(rooms=True).values() if spec.ready_made]
 ELSEWHERE = [spec.scorer_name for spec in READY if spec.scorer_name in OF_CLASSES + OF_TARGETS]
 NAMES = sorted(spec.scorer_name for spec in READY if spec.scorer_name not in ELSEWHERE)
 WITHOUT_DIRECTION = [spec.abbreviation for spec in READY if spec.direction is None]
@@ -82,7 +84,7 @@ def test_vocabulary():
 def test_value_is_the_signed_metric_of_the_distribution(subtests):
     model = BayesianRidge().fit(X, Y)
     mean, std = np.asarray(predict_dist(model, X)).T
-    for spec in all_specs().values():
+    for spec in all_specs(rooms=True).values():
         if spec.scorer_name not in NAMES:
             continue
         with subtests.test(msg=spec.scorer_name):
@@ -301,7 +303,7 @@ def test_scores_without_the_private_base_of_scikit_learn(monkeypatch):
 
 
 def test_options_are_checked_without_a_forecast():
-    for spec in all_specs().values():
+    for spec in all_specs(rooms=True).values():
         if spec.of_targets:
             continue
         options = {name: value for name, value in spec.options.items() if name not in spec.one_of}

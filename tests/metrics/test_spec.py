@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import skuq.metrics
-from skuq.distributions import Normal, NormalJoint
+import skuq.multivariate
+from skuq.distributions import Normal
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import (
     _spec,
@@ -16,9 +17,10 @@ from skuq.metrics import (
     mean_absolute_calibration_error,
 )
 from skuq.metrics._spec import ORDER, all_specs, find_spec, metric
+from skuq.multivariate import NormalJoint
 from tests.metrics.options import required
 
-SPECS = all_specs()
+SPECS = all_specs(rooms=True)
 WARNING = {
     "agce",
     "cals",
@@ -56,12 +58,13 @@ CENSORING = {"event", "lower", "upper"}
 def test_every_public_metric_has_a_record():
     functions = {spec.function for spec in SPECS.values()}
     public = {
-        getattr(skuq.metrics, name)
-        for name in skuq.metrics.__all__
+        (vars(skuq.metrics) | vars(skuq.multivariate))[name]
+        for name in (*skuq.metrics.__all__, *skuq.multivariate.__all__)
         if name.rsplit("_", 1)[-1] in {"loss", "error", "score", "width", "sharpness"}
     }
     assert public <= functions
-    assert functions <= {getattr(skuq.metrics, name) for name in skuq.metrics.__all__}
+    known = {name: getattr(room, name) for room in (skuq.metrics, skuq.multivariate) for name in room.__all__}
+    assert functions <= set(known.values())
 
 
 def test_find_by_function_abbreviation_and_scorer_name():
@@ -128,9 +131,11 @@ def registry(monkeypatch):
 
 
 def test_the_order_lists_every_metric_and_not_the_order_of_definition(registry, monkeypatch):
-    assert list(all_specs()) == list(ORDER), "add the abbreviation to ORDER in skuq/metrics/_spec.py"
+    assert list(all_specs(rooms=True)) == list(ORDER), (
+        "add the abbreviation to ORDER in skuq/metrics/_spec.py"
+    )
     monkeypatch.setattr(_spec, "_SPECS", dict(reversed(_spec._SPECS.items())))
-    assert list(all_specs()) == list(ORDER)
+    assert list(all_specs(rooms=True)) == list(ORDER)
 
 
 def test_one_decorator_makes_a_metric(registry):

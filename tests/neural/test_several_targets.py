@@ -19,14 +19,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq import get_scorer
-from skuq.distributions import NormalJoint
-from skuq.metrics import energy_score_loss, variogram_score_loss
 from skuq.model_selection import cross_val_predict_dist
+from skuq.multivariate import (
+    ConformalRegionRegressor,
+    MultiOutputUncertaintyRegressor,
+    NormalJoint,
+    energy_score_loss,
+    variogram_score_loss,
+)
 from skuq.neural import DeepEnsembleRegressor, PNNRegressor, fit_many
 from skuq.neural._predictive.calibration import Calibration
 from skuq.neural._predictive.ensemble import NetworkPredictions
 from skuq.prediction import predict_dist
-from skuq.regressors import ConformalRegionRegressor, MultiOutputUncertaintyRegressor
 
 SMALL = {"hidden_layer_sizes": (16,), "max_epochs": 10, "random_state": 0}
 

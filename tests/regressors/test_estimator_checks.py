@@ -10,16 +10,15 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from skuq.conformal import ConformalRegressor, CrossConformalRegressor
+from skuq.multivariate import ConformalRegionRegressor, MultiOutputUncertaintyRegressor
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
-    ConformalRegionRegressor,
     ForestDistributionRegressor,
     FunctionalRegressor,
     HurdleRegressor,
     LeastSquaresRegressor,
     MixtureRegressor,
-    MultiOutputUncertaintyRegressor,
     MultiQuantileRegressor,
     RecalibratedRegressor,
     ResidualRegressor,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_type
 
-from skuq import distributions
+from skuq import distributions, multivariate
 from skuq._typing import FloatArray
 from skuq.distributions._level_map import LevelMap
 
@@ -50,7 +50,7 @@ def check_several_targets(dist: distributions.JointDistribution, y: FloatArray) 
     assert_type(dist.pit(y), FloatArray)
 
 
-def check_families(normal: distributions.Normal, joint: distributions.NormalJoint) -> None:
+def check_families(normal: distributions.Normal, joint: multivariate.NormalJoint) -> None:
     assert_type(normal[0], distributions.Distribution)
     assert_type(normal.quantile([0.1, 0.9]), FloatArray)
     assert_type(joint.mean(), FloatArray)
@@ -61,5 +61,5 @@ def check_maps_and_templates(levels: LevelMap, y: FloatArray) -> None:
     assert_type(levels(y), FloatArray)
     assert_type(levels.inverse(y), FloatArray)
     assert_type(levels.reversed(), LevelMap)
-    assert_type(distributions.normal_template([[1.0, 0.5], [0.5, 1.0]]), FloatArray)
-    assert_type(distributions.rank_template([[0.0, 1.0], [1.0, 0.0]]), FloatArray)
+    assert_type(multivariate.normal_template([[1.0, 0.5], [0.5, 1.0]]), FloatArray)
+    assert_type(multivariate.rank_template([[0.0, 1.0], [1.0, 0.0]]), FloatArray)

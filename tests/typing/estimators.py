@@ -7,10 +7,10 @@ from typing import Any, assert_type
 import numpy as np
 from numpy.typing import NDArray
 
-from skuq import conformal, model_selection, recalibration, regressors
+from skuq import conformal, model_selection, multivariate, recalibration, regressors
 from skuq._typing import BoolArray, FloatArray
 from skuq.distributions import Distribution, JointDistribution
-from skuq.prediction._regions import PredictionRegion
+from skuq.multivariate._regions import PredictionRegion
 
 
 def check_base(model: regressors.BaseUncertaintyRegressor, X: FloatArray, y: FloatArray) -> None:
@@ -39,10 +39,10 @@ def check_support(estimator: Any) -> None:
 
 
 def check_several_targets(estimator: Any, X: FloatArray, Y: FloatArray) -> None:
-    model = regressors.MultiOutputUncertaintyRegressor(estimator)
+    model = multivariate.MultiOutputUncertaintyRegressor(estimator)
     assert_type(model.predict_dist(X), JointDistribution)
     assert_type(model.fit_transform(X, Y), JointDistribution)
-    region = regressors.ConformalRegionRegressor(estimator)
+    region = multivariate.ConformalRegionRegressor(estimator)
     assert_type(region.predict_region(X), PredictionRegion)
 
 

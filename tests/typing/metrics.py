@@ -6,15 +6,15 @@ from typing import assert_type
 
 import pandas as pd
 
-from skuq import metrics, survival
+from skuq import metrics, multivariate, survival
 from skuq._typing import FloatArray
 from skuq.distributions import Distribution
 from skuq.metrics._adversarial import AdversarialGroupCalibrationCurve
 from skuq.metrics._average_calibration import CalibrationCurve
-from skuq.metrics._joint.rank_histogram import JointRankHistogram
 from skuq.metrics._murphy import MurphyCurve
 from skuq.metrics._ucc.compare import CharacteristicsComparison
 from skuq.metrics._ucc.curve import OperatingPoint, UncertaintyCharacteristicsCurve
+from skuq.multivariate._rank_histogram import JointRankHistogram
 from skuq.survival._calibration import CoverageBounds
 
 
@@ -34,7 +34,7 @@ def check_tables(y: FloatArray, dist: Distribution) -> None:
     assert_type(survival.survival_calibration_table(y, dist, time=1.0), pd.DataFrame)
     assert_type(metrics.adversarial_group_calibration_curve(y, dist), AdversarialGroupCalibrationCurve)
     assert_type(survival.interval_coverage_bounds(y, dist), CoverageBounds)
-    assert_type(metrics.joint_rank_histogram(y, dist), JointRankHistogram)
+    assert_type(multivariate.joint_rank_histogram(y, dist), JointRankHistogram)
     assert_type(metrics.murphy_curve(y, dist), MurphyCurve)
     assert_type(metrics.regression_calibration_curve(y, dist), CalibrationCurve)
     assert_type(metrics.uncertainty_characteristics_curve(y, dist), UncertaintyCharacteristicsCurve)

@@ -282,13 +282,13 @@ frozen.fit(X[150:], y[150:]).predict_interval(X_new[:3], 0.8).round(2)
 # Several targets
 # ---------------
 #
-# :class:`~skuq.regressors.MultiOutputUncertaintyRegressor` fits one regressor per
+# :class:`~skuq.multivariate.MultiOutputUncertaintyRegressor` fits one regressor per
 # target, and estimates the dependence between their errors.
 # :doc:`/how-to/several_targets` shows sums, events and regions. One
 # :class:`~skuq.neural.DeepEnsembleRegressor` for all targets predicts a covariance
 # matrix that depends on x.
 
-from skuq.regressors import MultiOutputUncertaintyRegressor
+from skuq.multivariate import MultiOutputUncertaintyRegressor
 
 both = np.column_stack([y, y**2])
 multi = MultiOutputUncertaintyRegressor(Ridge(), random_state=0).fit(X, both)

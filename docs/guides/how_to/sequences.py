@@ -94,13 +94,13 @@ table
 # ----------------
 #
 # The horizons of a forecast are several targets: the load in one hour, in two hours,
-# and so on. :class:`~skuq.regressors.MultiOutputUncertaintyRegressor` fits and
+# and so on. :class:`~skuq.multivariate.MultiOutputUncertaintyRegressor` fits and
 # calibrates one regressor per horizon. One calibration for all horizons would give
 # intervals that are too wide at the first horizon and too narrow at the last horizon.
 # ``set_callbacks(ProgressBar())`` shows the progress of the fit
 # (:ref:`progress-of-a-fit`).
 
-from skuq.regressors import MultiOutputUncertaintyRegressor
+from skuq.multivariate import MultiOutputUncertaintyRegressor
 
 horizons = np.arange(1, 5)
 ahead = pd.DataFrame({f"in {h} h": load.shift(-h) for h in horizons})

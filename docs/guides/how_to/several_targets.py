@@ -2,7 +2,7 @@
 Predict several targets together
 ================================
 
-:class:`~skuq.regressors.MultiOutputUncertaintyRegressor` fits one regressor per target,
+:class:`~skuq.multivariate.MultiOutputUncertaintyRegressor` fits one regressor per target,
 and estimates the dependence between their errors. The dependence matters for every
 question about more than one target: the sum of several loads, the probability that two
 thresholds are exceeded, or the forecast of one target when another is already known.
@@ -46,7 +46,7 @@ X_new, y_new = draw(500)
 # ``set_callbacks(ProgressBar())`` shows the progress of the fit
 # (:ref:`progress-of-a-fit`).
 
-from skuq.regressors import MultiOutputUncertaintyRegressor
+from skuq.multivariate import MultiOutputUncertaintyRegressor
 
 model = MultiOutputUncertaintyRegressor(LinearRegression(), random_state=0).fit(
     X, y
@@ -144,12 +144,12 @@ inside = (bounds[:, 0] <= y_new) & (y_new <= bounds[:, 1])
 float(inside.all(axis=1).mean())
 
 # %%
-# :class:`~skuq.regressors.ConformalRegionRegressor` guarantees this coverage. It
+# :class:`~skuq.multivariate.ConformalRegionRegressor` guarantees this coverage. It
 # predicts boxes or ellipsoids. Ellipsoids have a smaller volume. The calibration uses
 # one score per row, which is computed from all targets. For a finite region with a
 # coverage of 90 %, at least 9 calibration rows are necessary.
 
-from skuq.regressors import ConformalRegionRegressor
+from skuq.multivariate import ConformalRegionRegressor
 
 volumes = {}
 for shape in ("box", "ellipsoid"):
@@ -181,10 +181,10 @@ pd.DataFrame(volumes).round(2)
 # :doc:`/how-to/networks` has an example, and :doc:`/explanation/several-targets`
 # compares both estimators.
 #
-# :func:`~skuq.evaluation.joint_report` compares a forecast with a forecast that has the
+# :func:`~skuq.multivariate.joint_report` compares a forecast with a forecast that has the
 # same marginals but independent targets:
 
-from skuq.evaluation import joint_report
+from skuq.multivariate import joint_report
 
 joint_report(y_new, dist)
 

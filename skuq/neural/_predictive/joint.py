@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from skuq._typing import BoolArray, FloatArray
-from skuq.distributions import NormalJoint
+from skuq.multivariate import NormalJoint
 from skuq.neural._joint_loss import normal_parameters
 from skuq.neural._modules.device import read_device
 from skuq.neural._modules.evaluate import output_blocks

@@ -18,7 +18,6 @@ from skuq.distributions import (
     Empirical,
     Mixture,
     Normal,
-    NormalJoint,
     Quantiles,
     ScipyDistribution,
     StudentT,
@@ -31,6 +30,8 @@ from skuq.prediction._rules.boosting import BOOSTING_ADAPTERS
 from skuq.prediction._rules.foundation import FOUNDATION_ADAPTERS
 from skuq.prediction._rules.no_distribution import not_fitted
 from skuq.prediction._rules.quantile_estimators import FINE_LEVELS
+
+_normal_joint = from_room("skuq.multivariate", "NormalJoint")
 
 
 def _one_target(columns: int, estimator: Any) -> None:
@@ -47,7 +48,7 @@ def _ngboost_dist(estimator: Any, X: Any) -> Any:
         raise not_fitted(estimator)
     dist = estimator.pred_dist(X)
     if _is_multivariate_normal(dist):
-        return NormalJoint(check_predictions(dist.loc, estimator), dist.cov)
+        return _normal_joint(check_predictions(dist.loc, estimator), dist.cov)
     if getattr(dist, "multi_output", False):
         _one_target(getattr(dist, "n_outputs", 2), estimator)
     frozen = getattr(dist, "dist", None)

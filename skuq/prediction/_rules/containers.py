@@ -22,10 +22,12 @@ from skuq.distributions import Distribution, JointDistribution, Mixture
 from skuq.exceptions import NotProbabilisticError, NotRefittedError
 from skuq.prediction._child import is_search
 from skuq.prediction._failures import one_column_each
+from skuq.prediction._registry import from_room
 from skuq.prediction._rules.automl import AUTOML_CONTAINERS
-from skuq.prediction._rules.joint_target import map_joint_back
 from skuq.prediction._rules.rule import MetaEstimatorRule, Predict
 from skuq.prediction._rules.target import map_back
+
+_map_joint_back = from_room("skuq.multivariate._transformed_target", "map_joint_back")
 
 
 def _of(*classes: type) -> Callable[[Any], bool]:
@@ -91,7 +93,7 @@ def _target_dist(estimator: TransformedTargetRegressor, X: Any, predict: Predict
     check_is_fitted(estimator)
     dist = predict(estimator.regressor_, X)
     if isinstance(dist, JointDistribution):
-        return map_joint_back(dist, estimator.transformer_)
+        return _map_joint_back(dist, estimator.transformer_)
     return map_back(dist, estimator.transformer_)
 
 

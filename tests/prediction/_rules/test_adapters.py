@@ -17,13 +17,13 @@ from skuq.distributions import (
     Empirical,
     Mixture,
     Normal,
-    NormalJoint,
     NormalMixture,
     Quantiles,
     ScipyDistribution,
     StudentT,
 )
 from skuq.exceptions import NotProbabilisticError
+from skuq.multivariate import NormalJoint
 from skuq.prediction import predict_dist, supports_dist
 
 LEVELS = [0.005, 0.05, 0.25, 0.5, 0.75, 0.95, 0.995]

@@ -1,1 +1,0 @@
-"""Joint predictive distributions of several targets."""

@@ -1,1 +1,0 @@
-"""Scores of joint distributions of several targets."""

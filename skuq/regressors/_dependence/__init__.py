@@ -1,1 +1,0 @@
-"""Dependence between targets, estimated from out-of-sample ranks."""
