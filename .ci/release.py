@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHONS = ("python3.11", "python3.12", "python3.13")
 VERSIONS = {
     "pyproject.toml": r'^version = "(.*)"$',
-    "skuq/_versioned.py": r'^__version__ = "(.*)"$',
+    "skuq/_compat.py": r'^__version__ = "(.*)"$',
     "CITATION.cff": r"^version: (.*)$",
     "conda/recipe.yaml": r'^  version: "(.*)"$',
 }

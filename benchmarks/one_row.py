@@ -20,7 +20,7 @@ from measuring import arguments, seconds, times_in_turns
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
 
-from skuq._sklearn_compat import one_thread
+from skuq._compat import one_thread
 from skuq.conformal import ConformalRegressor
 from skuq.regressors import BootstrapRegressor, MixtureRegressor, UncertaintyRegressor
 

@@ -21,7 +21,7 @@ from torch.nn.functional import softplus
 from skuq.metrics import crps_loss
 from skuq.prediction import predict_dist
 from skuq.regressors import SparseGaussianProcessRegressor
-from skuq.regressors._sparse_gp.collapsed_bound import (
+from skuq.regressors._sparse_gaussian_process import (
     HISTORY,
     MIN_NOISE,
     START_NOISE,

@@ -26,7 +26,7 @@ on their first use, for example by ``skuq.metrics.crps_loss`` after ``import sku
 import typing as _typing
 from importlib import import_module as _import_module
 
-from skuq._versioned import __version__
+from skuq._compat import __version__
 
 __all__ = [
     "RecalibratedRegressor",
@@ -45,7 +45,7 @@ _HOMES = {
     "get_scorer": "skuq.metrics",
     "predict_dist": "skuq.prediction",
     "register": "skuq.prediction",
-    "show_versions": "skuq.report._cli.versions",
+    "show_versions": "skuq.report._versions",
     "supports_dist": "skuq.prediction",
 }
 _PACKAGES = (
@@ -92,7 +92,7 @@ if _typing.TYPE_CHECKING:
     from skuq.metrics import get_scorer
     from skuq.prediction import predict_dist, register, supports_dist
     from skuq.regressors import RecalibratedRegressor, UncertaintyRegressor
-    from skuq.report._cli.versions import show_versions
+    from skuq.report._versions import show_versions
 else:
 
     def __getattr__(name: str) -> object:

@@ -2,7 +2,7 @@
 
 import sys
 
-from skuq.report._cli.main import main
+from skuq.report._cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from skuq._compat import warn_user
 from skuq._typing import FloatArray
-from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 
 FEWEST_ROWS = 12

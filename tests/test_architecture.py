@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MAX_MODULE_LINES = 700
 MAX_FUNCTION_LINES = 100
 
-BASE = {"exceptions", "_warnings", "_typing", "_sklearn_compat", "_units", "_rounding", "_ranks", "_weights"}
-CHECKED = BASE | {"_validation", "_versioned", "_prediction_sets", "_few_rows", "_periods", "_censoring"}
+BASE = {"exceptions", "_typing", "_compat", "_numeric"}
+CHECKED = BASE | {"_validation", "_prediction_sets", "_few_rows", "_periods", "_censoring"}
 ALL_BUT_NEURAL = CHECKED | {
     "distributions",
     "prediction",
@@ -47,15 +47,10 @@ EVERYTHING = ALL_BUT_NEURAL | {
 # The packages that each package may import; a package may always import itself.
 ALLOWED = {
     "exceptions": set(),
-    "_warnings": set(),
     "_typing": set(),
-    "_sklearn_compat": set(),
-    "_units": {"_typing"},
-    "_rounding": {"_typing"},
-    "_ranks": {"_typing", "_rounding"},
-    "_weights": {"_typing"},
+    "_compat": {"exceptions"},
+    "_numeric": {"_typing"},
     "_validation": BASE,
-    "_versioned": BASE,
     "_few_rows": BASE,
     "_periods": set(),
     "_censoring": BASE | {"_validation"},
@@ -80,7 +75,7 @@ ALLOWED = {
     "survival": ALL_BUT_NEURAL | {"evaluation", "displays"},
     "report": CHECKED | {"distributions", "prediction", "metrics", "evaluation", "monitoring", "displays"},
     "__main__": {"report"},
-    "__init__": {"_versioned"},
+    "__init__": {"_compat"},
 }
 # In metrics, only the modules that predict by a model, or cross-fit one, may import `prediction`.
 PREDICTING = {"prediction", "_fitting"}
@@ -92,14 +87,14 @@ BY_NAME = {
     "neural",
     "displays._drawing",
     "metrics._spec",
-    "prediction._registry",
+    "prediction._register",
     "regressors._default_estimators",
 }
 # Packages that calibrate or fit use the formulas of metrics, not what is built around them.
 CALIBRATING = {"recalibration", "conformal", "regressors", "neural"}
 
 # The places of the command line, which are the only ones that may print.
-PRINTING = {"skuq.report._cli", "skuq.__main__"}
+PRINTING = {"skuq.report._cli", "skuq.report._versions", "skuq.__main__"}
 # Packages without public names; all others with a leading underscore are modules.
 PRIVATE_PACKAGES = {"_fitting"}
 
@@ -109,24 +104,24 @@ CORE = {"numpy", "scipy", "sklearn", "threadpoolctl", "pandas", *sys.stdlib_modu
 # anywhere inside a function. The sparse Gaussian process is a regressor whose kernels and bound are those of
 # gpytorch, so that one module of `regressors` imports it, and torch beneath it.
 OPTIONAL = {
-    "torch": ("neural", "regressors._sparse_gp.collapsed_bound"),
+    "torch": ("neural", "regressors._sparse_gaussian_process"),
     "skorch": ("neural",),
-    "gpytorch": ("regressors._sparse_gp.collapsed_bound",),
-    "linear_operator": ("regressors._sparse_gp.collapsed_bound",),
+    "gpytorch": ("regressors._sparse_gaussian_process",),
+    "linear_operator": ("regressors._sparse_gaussian_process",),
     "matplotlib": ("displays", "report", "multivariate", "survival"),
     "jinja2": ("report",),
-    "pyarrow": ("report._cli.tables",),
+    "pyarrow": ("report._cli_tables",),
     "rich": None,
     "dask": ("integrations",),
-    "distributed": ("integrations", "_sklearn_compat"),
+    "distributed": ("integrations", "_compat"),
     "flaml": ("integrations",),
     "tpot": ("integrations",),
     "ConfigSpace": ("integrations",),
     "mlflow": ("integrations",),
-    "optuna": ("model_selection._auto_candidates",),
-    "lightgbm": ("regressors._default_estimators", "survival._trees"),
-    "catboost": ("model_selection._auto_candidates",),
-    "ngboost": ("model_selection._auto_candidates",),
+    "optuna": ("model_selection._auto_space",),
+    "lightgbm": ("regressors._default_estimators", "survival._censored_boosting"),
+    "catboost": ("model_selection._auto_space",),
+    "ngboost": ("model_selection._auto_space",),
 }
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 EXPERIMENTAL = {"sklearn.experimental", "sklearn.callback"}
@@ -247,8 +242,8 @@ def rule_other_packages(module: Module, modules: dict[str, Module]) -> Iterator[
         if package in ("", "skuq"):
             continue
         if package == "joblib" or found.module == "sklearn.utils.parallel":
-            if module.package != "_sklearn_compat":
-                yield found.line, "parallel work goes through _sklearn_compat"
+            if module.package != "_compat":
+                yield found.line, "parallel work goes through _compat"
         elif package in OPTIONAL:
             homes = OPTIONAL[package]
             if homes is not None and not {module.package, f"{module.package}.{module.inside}"} & set(homes):
@@ -269,17 +264,17 @@ def is_private(found: Import) -> bool:
 
 
 def rule_private_scikit_learn(module: Module, modules: dict[str, Module]) -> Iterator[tuple[int, str]]:
-    if module.package == "_sklearn_compat":
+    if module.package == "_compat":
         return
     bound = set()
     for found in module.imports:
         if found.module.split(".")[0] == "sklearn":
             bound.add(found.name or "sklearn")
             if is_private(found):
-                yield found.line, "private or experimental names of scikit-learn belong into _sklearn_compat"
+                yield found.line, "private or experimental names of scikit-learn belong into _compat"
     private = rf"\b(?:{'|'.join(filter(str.islower, bound)) or '(?!)'})(?:\.\w+)*\._(?!_)\w"
     for line in lines_with(private, module.text):  # sklearn.utils._name, or _name of an imported module
-        yield line, "private or experimental names of scikit-learn belong into _sklearn_compat"
+        yield line, "private or experimental names of scikit-learn belong into _compat"
 
 
 def lines_with(pattern: str, text: str) -> Iterator[int]:
@@ -397,20 +392,20 @@ def test_a_clean_tree_passes():
         "metrics/_kernels.py": "",
         "metrics/_ucc/__init__.py": "",
         "metrics/_ucc/area.py": "from skuq.metrics._kernels import mean",
-        "metrics/_ucc/curve.py": "from skuq.metrics._ucc.area import area\nfrom skuq.metrics import _crps",
+        "metrics/_ucc/curve.py": "from skuq.metrics._ucc_curve import area\nfrom skuq.metrics import _crps",
         "recalibration/_isotonic.py": "from skuq.metrics._binning import mean\n",
         "_fitting/seeds.py": "from skuq.distributions import Normal\n",
         "simulation/_fits.py": "from skuq._fitting.seeds import seed\n",
         "regressors/_uncertainty.py": "import sklearn.utils\nimport skuq.recalibration\n",
         "displays/_curve.py": "def draw():\n    import matplotlib.pyplot as plt\n    return plt\n",
         "displays/_band.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import matplotlib\n",
-        "regressors/_sparse_gp/collapsed_bound.py": "def fit():\n    import gpytorch\n    import torch\n",
+        "regressors/_sparse_gaussian_process.py": "def fit():\n    import gpytorch\n    import torch\n",
         "integrations/dask.py": "def f():\n    from dask import delayed\n    return delayed\n",
         "neural/_net.py": "import torch\nfrom skuq.regressors import Base\n",
         "neural/__init__.py": "from skuq.neural._net import Net\n",
-        "report/_cli/main.py": "import skuq.displays\nprint(1)\n",
-        "__main__.py": "from skuq.report._cli.main import main\nprint(main())\n",
-        "_sklearn_compat.py": "import joblib\nimport sklearn.callback\nfrom sklearn.utils._tags import x\n",
+        "report/_cli.py": "import skuq.displays\nprint(1)\n",
+        "__main__.py": "from skuq.report._cli import main\nprint(main())\n",
+        "_compat.py": "import joblib\nimport sklearn.callback\nfrom sklearn.utils._tags import x\n",
         "__init__.py": "import typing\nif typing.TYPE_CHECKING:\n    from skuq.prediction import register\n",
     }
     assert violations(grow(files)) == []
@@ -419,7 +414,7 @@ def test_a_clean_tree_passes():
 # A module, its text, and a part of the message about it.
 BREACHES = [
     ("exceptions.py", "import skuq._typing", "exceptions may not import _typing"),
-    ("_sklearn_compat.py", "from skuq import exceptions", "_sklearn_compat may not import exceptions"),
+    ("_compat.py", "from skuq import _validation", "_compat may not import _validation"),
     ("_validation.py", "from skuq.distributions import Normal", "_validation may not import distributions"),
     ("distributions/a.py", "import skuq.prediction", "distributions may not import prediction"),
     ("prediction/a.py", "from skuq.metrics import crps_loss", "prediction may not import metrics"),
@@ -459,10 +454,18 @@ BREACHES = [
     ("metrics/a.py", "from . import b", "relative import"),
     ("metrics/a.py", "def f():\n    from skuq.distributions import Normal", "inside a function"),
     ("metrics/a.py", "class A:\n    def f(self):\n        import numpy", "imports numpy inside a function"),
-    ("regressors/a.py", "import torch", "torch may be imported only in neural and regressors._sparse_gp"),
+    (
+        "regressors/a.py",
+        "import torch",
+        "torch may be imported only in neural and regressors._sparse_gaussian_process",
+    ),
     ("regressors/a.py", "def f():\n    import torch", "torch may be imported only in neural"),
-    ("regressors/_sparse_gp/collapsed_bound.py", "import torch", "torch must be imported inside a function"),
-    ("neural/a.py", "import gpytorch", "gpytorch may be imported only in regressors._sparse_gp"),
+    ("regressors/_sparse_gaussian_process.py", "import torch", "torch must be imported inside a function"),
+    (
+        "neural/a.py",
+        "import gpytorch",
+        "gpytorch may be imported only in regressors._sparse_gaussian_process",
+    ),
     (
         "regressors/a.py",
         "def f():\n    from skorch import NeuralNet",
@@ -475,24 +478,24 @@ BREACHES = [
     (
         "model_selection/a.py",
         "def f():\n    import optuna",
-        "optuna may be imported only in model_selection._auto_candidates",
+        "optuna may be imported only in model_selection._auto_space",
     ),
     (
         "regressors/_default_estimators.py",
         "import lightgbm",
         "the optional lightgbm must be imported inside a function",
     ),
-    ("regressors/a.py", "from joblib import Parallel", "parallel work goes through _sklearn_compat"),
-    ("metrics/a.py", "from sklearn.metrics._scorer import _BaseScorer", "belong into _sklearn_compat"),
-    ("metrics/a.py", "from sklearn.utils import _safe_indexing", "belong into _sklearn_compat"),
+    ("regressors/a.py", "from joblib import Parallel", "parallel work goes through _compat"),
+    ("metrics/a.py", "from sklearn.metrics._scorer import _BaseScorer", "belong into _compat"),
+    ("metrics/a.py", "from sklearn.utils import _safe_indexing", "belong into _compat"),
     (
         "metrics/a.py",
         "from sklearn.experimental import enable_iterative_imputer",
-        "belong into _sklearn_compat",
+        "belong into _compat",
     ),
-    ("metrics/a.py", "from sklearn import callback", "belong into _sklearn_compat"),
-    ("metrics/a.py", "import sklearn\nx = sklearn.utils._tags", "belong into _sklearn_compat"),
-    ("metrics/a.py", "from sklearn import utils\nx = utils._safe_indexing", "belong into _sklearn_compat"),
+    ("metrics/a.py", "from sklearn import callback", "belong into _compat"),
+    ("metrics/a.py", "import sklearn\nx = sklearn.utils._tags", "belong into _compat"),
+    ("metrics/a.py", "from sklearn import utils\nx = utils._safe_indexing", "belong into _compat"),
     ("metrics/a.py", "x = import_module(name)", "only a few modules import by name"),
     ("metrics/a.py", "assert True", "assert statement"),
     ("metrics/a.py", "print(1)", "print"),
@@ -500,8 +503,8 @@ BREACHES = [
     ("displays/a.py", "import skuq.report", "displays may not import report"),
     ("__main__.py", "import skuq.displays", "__main__ may not import displays"),
     ("report/_page.py", "import skuq.regressors", "report may not import regressors"),
-    ("report/_cli/tables.py", "import pyarrow", "the optional pyarrow must be imported inside a function"),
-    ("metrics/a.py", "def f():\n    import pyarrow", "pyarrow may be imported only in report._cli.tables"),
+    ("report/_cli_tables.py", "import pyarrow", "the optional pyarrow must be imported inside a function"),
+    ("metrics/a.py", "def f():\n    import pyarrow", "pyarrow may be imported only in report._cli_tables"),
     (
         "neural/a.py",
         "import torch\nx = torch.backends.mkldnn.matmul",

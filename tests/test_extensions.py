@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skuq._weights import weighted_mean
+from skuq._numeric import weighted_mean
 from skuq.conformal import ConformalRegressor
 from skuq.conformal import _scores as scores
 from skuq.distributions import Normal

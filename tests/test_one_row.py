@@ -13,9 +13,9 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import LinearRegression, QuantileRegressor, Ridge
 from sklearn.preprocessing import StandardScaler
 
-from skuq import _sklearn_compat, predict_dist
-from skuq._fitting import columns as columns_module
-from skuq._fitting.columns import ScaleFeatures
+from skuq import _compat, predict_dist
+from skuq._fitting import table as columns_module
+from skuq._fitting.table import ScaleFeatures
 from skuq.conformal import ConformalRegressor
 from skuq.distributions import Normal, StudentT, affine
 from skuq.distributions._level_map import LevelMap
@@ -200,7 +200,7 @@ def test_words_still_become_numbers():
 
 def test_jobs_give_their_results_in_order(capsys):
     def run(**options):
-        return list(_sklearn_compat.run_parallel(map(_sklearn_compat.delayed(abs), [-1, 2]), **options))
+        return list(_compat.run_parallel(map(_compat.delayed(abs), [-1, 2]), **options))
 
     for n_jobs in (None, 1):
         for one_by_one in (False, True):
@@ -209,6 +209,6 @@ def test_jobs_give_their_results_in_order(capsys):
     with pytest.raises(ValueError, match="n_jobs == 0"):
         run(n_jobs=0)
     # lines before the last task ends
-    tasks = map(_sklearn_compat.delayed(abs), [-1] * 5)
-    assert list(_sklearn_compat.run_parallel(tasks, n_jobs=1, verbose=1)) == [1] * 5
+    tasks = map(_compat.delayed(abs), [-1] * 5)
+    assert list(_compat.run_parallel(tasks, n_jobs=1, verbose=1)) == [1] * 5
     assert "Done   4 tasks" in capsys.readouterr().err

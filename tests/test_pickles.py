@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import BayesianRidge, Ridge
 from sklearn.pipeline import make_pipeline
 
-from skuq import RecalibratedRegressor, UncertaintyRegressor, _versioned
+from skuq import RecalibratedRegressor, UncertaintyRegressor, _compat
 from skuq.conformal import ConformalRecalibrator, ConformalRegressor
 from skuq.exceptions import InconsistentVersionWarning
 from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator
@@ -65,7 +65,7 @@ def test_what_is_loaded_predicts_the_same_to_the_bit(fitted, name, copy):
 
 def test_another_version_warns_where_the_user_loads(fitted, monkeypatch):
     data = pickle.dumps(fitted["uncertainty"])
-    monkeypatch.setattr(_versioned, "__version__", "9.9.9")
+    monkeypatch.setattr(_compat, "__version__", "9.9.9")
     with pytest.warns(
         InconsistentVersionWarning, match="pickled by skuq 0.1.0 and is loaded by skuq 9.9.9"
     ) as caught:
@@ -87,7 +87,7 @@ def test_the_skorch_net_carries_the_version_too(monkeypatch):
         loaded = pickle.loads(data)
     np.testing.assert_array_equal(loaded.predict(X), net.predict(X))
     assert "_skuq_version" not in vars(loaded)
-    monkeypatch.setattr(_versioned, "__version__", "9.9.9")
+    monkeypatch.setattr(_compat, "__version__", "9.9.9")
     with pytest.warns(
         InconsistentVersionWarning, match="ProbabilisticNet was pickled by skuq 0.1.0"
     ) as caught:

@@ -239,7 +239,7 @@ def own_bases(cls: type) -> list[str]:
     return [
         base.__name__
         for base in bases
-        if base.__module__.startswith("skuq.") and base.__module__ != "skuq._sklearn_compat"
+        if base.__module__.startswith("skuq.") and base.__module__ != "skuq._compat"
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skuq._ranks import WeightedRanks
+from skuq._numeric import WeightedRanks
 
 VALUES = np.array([4.0, 1.0, 3.0, 2.0])
 WEIGHTS = np.array([1.0, 1.0, 1.0, 2.0])

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 
 from skuq import conformal, evaluation, metrics, recalibration
-from skuq._rounding import distinct
+from skuq._numeric import distinct
 from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.distributions import (
     Binned,
@@ -32,8 +32,7 @@ from skuq.distributions import (
 )
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._recalibrated import Recalibrated
-from skuq.distributions._shared_steps import SharedSteps
-from skuq.distributions._step_table import StepTable
+from skuq.distributions._step_table import SharedSteps, StepTable
 from skuq.metrics._spec import all_specs
 from skuq.multivariate import EmpiricalJoint, NormalJoint
 from skuq.regressors import (

@@ -30,7 +30,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.linear_model import LinearRegression
 
 import skuq
-from skuq.report._cli.main import main
+from skuq.report._cli import main
 from skuq.datasets import load_concrete
 from skuq.regressors import BootstrapRegressor
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skuq._units import (
+from skuq._numeric import (
     mean_of,
     power_of_two,
     root_mean_square,

@@ -10,7 +10,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 
-from skuq._warnings import warn_user
+from skuq._compat import warn_user
 from skuq.distributions import Normal
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import expected_normalized_calibration_error

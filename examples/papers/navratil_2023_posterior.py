@@ -29,7 +29,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from skuq.distributions import Normal
 from skuq.metrics import uncertainty_characteristics_curve
-from skuq.metrics._ucc.curve import UncertaintyCharacteristicsCurve
+from skuq.metrics._ucc_curve import UncertaintyCharacteristicsCurve
 
 FILE = Path(__file__).with_suffix(".csv")
 GAP, REACH = 1.0, 2.0  # no training rows in [-1, 1], all rows in [-2, 2]

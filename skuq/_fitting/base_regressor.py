@@ -3,27 +3,68 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, ClassVar, Literal, Self, TypeVar, overload
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, check_consistent_length, get_tags
 
 from skuq._censoring import refuse_censoring
-from skuq._fitting.cross_fit import CrossFit, cross_fit, resolve_cv
-from skuq._fitting.distribution_transformer import get_feature_names_out, set_output
+from skuq._compat import CallbackSupportMixin, versioned, with_callbacks
+from skuq._fitting.cross_fit import (
+    CrossFit,
+    cross_fit,
+    find_mismatch,
+    predict_quartiles,
+    resolve_cv,
+    warn_of_mismatch,
+)
 from skuq._fitting.metadata import router_for
-from skuq._fitting.progress import Progress
-from skuq._fitting.refit_check import find_mismatch, predict_quartiles, warn_of_mismatch
+from skuq._fitting.seeds import Progress
 from skuq._fitting.support import Support, read_support
 from skuq._fitting.training_data import TrainingData, check_y, read_training
-from skuq._sklearn_compat import CallbackSupportMixin, with_callbacks
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE, check_new, check_sample_weight
-from skuq._versioned import versioned
 from skuq.distributions import Distribution
+
+EstimatorT = TypeVar("EstimatorT")
+
+
+def set_output(self: EstimatorT, *, transform: Any = None) -> EstimatorT:
+    """Accept scikit-learn's setting of the output type without any effect.
+
+    `transform` always returns a Distribution. ``Pipeline.set_output`` requires this method.
+
+    Parameters
+    ----------
+    transform : {"default", "pandas", "polars"} or None, default=None
+        Ignored.
+
+    Returns
+    -------
+    self : object
+        The transformer itself.
+    """
+    return self
+
+
+def get_feature_names_out(self: Any, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+    """Return the names of the two columns of a Distribution as an array.
+
+    Parameters
+    ----------
+    input_features : array-like of str, default=None
+        Ignored.
+
+    Returns
+    -------
+    names : ndarray of shape (2,)
+        "mean" and "std".
+    """
+    return np.array(["mean", "std"], dtype=object)
 
 
 @versioned

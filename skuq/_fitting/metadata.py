@@ -11,9 +11,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import has_fit_parameter
 
-from skuq._sklearn_compat import routing_enabled, splitter_ignores_groups
+from skuq._compat import routing_enabled, splitter_ignores_groups
 from skuq._typing import FloatArray
-from skuq.prediction._child import child_of
+from skuq.prediction._register import child_of
 
 
 def weight_keyword(estimator: Any) -> str | None:

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skuq._rounding import to_integers
+from skuq._compat import warn_user
+from skuq._numeric import to_integers
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_number
-from skuq._warnings import warn_user
 from skuq.distributions import Distribution
 from skuq.exceptions import SupportWarning
 

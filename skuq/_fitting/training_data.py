@@ -1,4 +1,6 @@
-"""Checked arguments of ``fit``, divided by recipient.
+"""Checked arguments of ``fit``, divided by recipient, and class labels.
+
+Checked arguments of ``fit``, divided by recipient.
 
 X is not converted, because the wrapped estimator validates it. X may be a data frame or a sparse matrix.
 """
@@ -14,24 +16,42 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.multioutput import MultiOutputRegressor, RegressorChain
-from sklearn.utils import check_consistent_length, indexable
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d, indexable
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from skuq._compat import is_classifying, is_regressing, safe_indexing, slice_fit_params, warn_user
 from skuq._few_rows import repeated_rows, warn_of_few_rows
 from skuq._fitting.fit_wrapped import wraps_skorch
 from skuq._fitting.metadata import split_metadata
-from skuq._sklearn_compat import (
-    is_classifying,
-    is_regressing,
-    safe_indexing,
-    slice_fit_params,
-)
 from skuq._typing import FloatArray, IntArray
-from skuq._validation import as_array, as_float_array, check_finite, check_sample_weight, check_X
-from skuq._warnings import warn_user
+from skuq._validation import (
+    as_array,
+    as_float_array,
+    as_labels,
+    check_finite,
+    check_sample_weight,
+    check_unmasked,
+    check_X,
+)
 from skuq.prediction import supports_dist
-from skuq.prediction._child import is_search, iter_wrapped
-from skuq.prediction._failures import one_column_each
+from skuq.prediction._register import is_search, iter_wrapped, one_column_each
+
+
+def check_labels(y: Any, owner: Any) -> np.ndarray:
+    """Return the class labels as an array of shape (n,), with the warnings and errors of scikit-learn."""
+    if y is None:
+        raise ValueError(f"{type(owner).__name__} requires y to be passed, but the target y is None.")
+    check_unmasked(y, "y")
+    array = as_array(y, "y")
+    labels = column_or_1d(array if array.dtype.kind in "biuf" else as_labels(y, "y"), warn=True)
+    assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
+    return np.asarray(labels)
+
+
+def codes_of(labels: np.ndarray, classes: np.ndarray) -> IntArray:
+    return np.asarray(pd.Index(classes).get_indexer(pd.Index(labels)), dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False)

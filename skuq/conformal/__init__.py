@@ -16,8 +16,7 @@ from skuq.conformal._conformal_classifier import ConformalClassifier
 from skuq.conformal._conformal_recalibrator import ConformalRecalibrator
 from skuq.conformal._conformal_regressor import ConformalRegressor
 from skuq.conformal._cross_conformal_regressor import CrossConformalRegressor
-from skuq.prediction._predict_set import predict_set
-from skuq.prediction._prediction_set import prediction_set
+from skuq.prediction._predict_set import predict_set, prediction_set
 
 __all__ = [
     "ConformalClassifier",

@@ -10,11 +10,17 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from skuq._ranks import RANK_TOLERANCE, WeightedRanks, count_reached, score_level
+from skuq._numeric import RANK_TOLERANCE, WeightedRanks, count_reached, score_level
 from skuq._typing import FloatArray, IntArray
-from skuq.conformal._basis import BasisRows
-from skuq.conformal._groups import ALL_LABELS, ALL_ROWS, Groups, grouped_dist
-from skuq.conformal._groups_and_shift import GroupsAndShift, WeightedRows
+from skuq.conformal._groups import (
+    ALL_LABELS,
+    ALL_ROWS,
+    BasisRows,
+    Groups,
+    GroupsAndShift,
+    WeightedRows,
+    grouped_dist,
+)
 from skuq.conformal._scores import Band
 from skuq.distributions import Distribution, concat
 

@@ -14,13 +14,11 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import Tags, check_consistent_length, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skuq._fitting.cross_fit import Split
-from skuq._fitting.labels import check_labels
+from skuq._compat import count_rows, is_classifying, is_regressing, versioned
+from skuq._fitting.cross_fit import Split, stratified_split
 from skuq._fitting.metadata import router_for, split_metadata
-from skuq._fitting.row_sets import stratified_split
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
-from skuq._fitting.training_data import TrainingData, check_clonable
-from skuq._sklearn_compat import count_rows, is_classifying, is_regressing
+from skuq._fitting.training_data import TrainingData, check_clonable, check_labels
 from skuq._typing import ArrayLike, BoolArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -34,12 +32,11 @@ from skuq._validation import (
     check_X,
     effective_rows,
 )
-from skuq._versioned import versioned
-from skuq.conformal._class_scores import select_score
+from skuq.conformal._base import check_groups_need_cv, held_out_splits
 from skuq.conformal._cross_sets import CrossSets, fit_cross_sets
-from skuq.conformal._fold_models import check_groups_need_cv, held_out_splits
-from skuq.conformal._groups_and_shift import GroupsAndShift
-from skuq.conformal._split_sets import SplitSets, fit_split_sets
+from skuq.conformal._groups import GroupsAndShift
+from skuq.conformal._scores import select_score
+from skuq.conformal._split import SplitSets, fit_split_sets
 
 BY_CLASS = "class"
 """Value of ``group_by`` for a separate guarantee for each class."""

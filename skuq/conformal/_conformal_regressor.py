@@ -10,9 +10,8 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils import check_consistent_length
 
 from skuq._fitting.cross_fit import Split
-from skuq._fitting.progress import Progress
-from skuq._fitting.seeds import seeded_clone
-from skuq._fitting.target_units import in_target_units
+from skuq._fitting.fit_wrapped import in_target_units
+from skuq._fitting.seeds import Progress, seeded_clone
 from skuq._fitting.training_data import TrainingData, check_y
 from skuq._typing import ArrayLike, FloatArray, IntArray, SupportLike
 from skuq._validation import (
@@ -24,10 +23,9 @@ from skuq._validation import (
     check_unused,
     effective_rows,
 )
-from skuq.conformal._adaptation import Adaptation
-from skuq.conformal._base_regressor import BaseConformalRegressor
-from skuq.conformal._fold_models import check_groups_need_cv, fit_held_out, held_out_splits
-from skuq.conformal._groups_and_shift import GroupsAndShift
+from skuq.conformal._adaptive import Adaptation
+from skuq.conformal._base import BaseConformalRegressor, check_groups_need_cv, fit_held_out, held_out_splits
+from skuq.conformal._groups import GroupsAndShift
 from skuq.conformal._scores import SCORES
 from skuq.conformal._split import SplitConformal
 from skuq.distributions import Distribution

@@ -1,4 +1,4 @@
-"""Conformal prediction intervals for any regressor.
+"""Conformal prediction intervals for any regressor, calibrated on out-of-fold predictions.
 
 Each row is a calibration row of models that are fitted without it.
 """
@@ -12,19 +12,14 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import LeaveOneOut
 
-from skuq._fitting.cross_fit import Split, resolve_cv
-from skuq._fitting.fit_wrapped import fit_wrapped
-from skuq._fitting.point_predict import point_predict
-from skuq._fitting.progress import Progress
-from skuq._fitting.refit_check import find_mismatch, warn_of_mismatch
-from skuq._fitting.seeds import seeded_clone
-from skuq._fitting.target_units import in_target_units
+from skuq._fitting.cross_fit import Split, find_mismatch, point_predict, resolve_cv, warn_of_mismatch
+from skuq._fitting.fit_wrapped import fit_wrapped, in_target_units
+from skuq._fitting.seeds import Progress, seeded_clone
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import SupportLike
 from skuq._validation import check_integer, check_option, check_unused, effective_rows
-from skuq.conformal._base_regressor import BaseConformalRegressor
+from skuq.conformal._base import BaseConformalRegressor, fit_folds, fold_models, splits_of
 from skuq.conformal._cross import CrossConformal, bagged_bounds, bootstrap_splits, fold_bounds
-from skuq.conformal._fold_models import fit_folds, fold_models, splits_of
 from skuq.distributions import Distribution
 
 CROSS_METHODS = {

@@ -7,21 +7,26 @@ from typing import Any
 
 import numpy as np
 
+from skuq._compat import count_rows
 from skuq._fitting.cross_fit import Split
 from skuq._fitting.fit_wrapped import fit_wrapped
-from skuq._fitting.labels import codes_of
-from skuq._fitting.training_data import TrainingData
-from skuq._ranks import WeightedRanks, has_rank, rank_target
-from skuq._sklearn_compat import count_rows
+from skuq._fitting.training_data import TrainingData, codes_of
+from skuq._numeric import WeightedRanks, has_rank, rank_target
 from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq.conformal._class_labels import check_known_labels, classes_of, fill_empty, warn_of_unknown_labels
-from skuq.conformal._class_scores import ClassScore, scores_of_labels
-from skuq.conformal._fold_models import (
+from skuq.conformal._base import (
     FoldModel,
     check_tested_weight,
     fit_folds,
     fold_models,
     warn_of_few_rows,
+)
+from skuq.conformal._scores import (
+    ClassScore,
+    check_known_labels,
+    classes_of,
+    fill_empty,
+    scores_of_labels,
+    warn_of_unknown_labels,
 )
 from skuq.prediction._predict_set import class_proba
 

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import Bunch
 
+from skuq._compat import warn_user
 from skuq._typing import IntArray
 from skuq._validation import check_integer, check_number, check_option
-from skuq._warnings import warn_user
 from skuq.datasets._download import FAILURES, download
 from skuq.datasets._sets import FOLDER, DataSet, find_set
 from skuq.datasets._table import read_table, store_table

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from scipy.stats import binom, kstwo
 
+from skuq._numeric import weighted_mean
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -17,7 +18,6 @@ from skuq._validation import (
     check_sample_weight,
     check_single_coverage,
 )
-from skuq._weights import weighted_mean
 from skuq.displays._display import CurveMixin, Display, Fold, as_list, event_of_folds, one_or_list
 from skuq.displays._drawing import (
     GRAY,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from skuq._sklearn_compat import count_rows, safe_indexing
+from skuq._compat import count_rows, safe_indexing
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_number, check_sample_weight, check_target, effective_rows
 from skuq.displays._drawing import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from skuq._sklearn_compat import safe_indexing
+from skuq._compat import safe_indexing
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import (
     DEFAULT_COVERAGE,

@@ -22,8 +22,7 @@ from skuq.displays._drawing import (
     merge_style,
 )
 from skuq.metrics import conditional_set_coverage
-from skuq.prediction._predict_set import class_proba, predict_set
-from skuq.prediction._prediction_set import prediction_set
+from skuq.prediction._predict_set import class_proba, predict_set, prediction_set
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

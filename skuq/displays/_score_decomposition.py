@@ -24,7 +24,7 @@ from skuq.displays._drawing import (
     with_unit,
 )
 from skuq.evaluation import score_decomposition
-from skuq.evaluation._decomposition.decomposition import ScoreDecomposition
+from skuq.evaluation._decomposition import ScoreDecomposition
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

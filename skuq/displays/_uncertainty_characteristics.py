@@ -26,7 +26,7 @@ from skuq.displays._drawing import (
 from skuq.distributions import as_distribution
 from skuq.distributions._convert import is_array
 from skuq.metrics import uncertainty_characteristics_curve
-from skuq.metrics._ucc.curve import OperatingPoint, UncertaintyCharacteristicsCurve
+from skuq.metrics._ucc_curve import OperatingPoint, UncertaintyCharacteristicsCurve
 from skuq.monitoring import MetricAccumulator
 
 if TYPE_CHECKING:

@@ -10,12 +10,11 @@ from numpy.polynomial import Polynomial
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite
-from skuq.distributions._base import Distribution
+from skuq.distributions._base import Distribution, check_univariate
 from skuq.distributions._concatenated import stack_rows
-from skuq.distributions._expectation.integer_sums import Atoms, Lattice
+from skuq.distributions._expectation import Atoms, Lattice
+from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel
 from skuq.distributions._normal import Normal
-from skuq.distributions._row_container import check_univariate
-from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
 
 def affine(dist: Distribution, shift: ArrayLike, factor: ArrayLike) -> Distribution:

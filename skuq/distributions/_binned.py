@@ -9,18 +9,18 @@ from functools import cached_property
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri, ndtri_exp
 
-from skuq._rounding import level_rounding
+from skuq._numeric import level_rounding
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_increasing, check_option
 from skuq.distributions._base import Distribution
 from skuq.distributions._normal import LOG_SQRT_2PI
-from skuq.distributions._numerics.piecewise_cdf import (
+from skuq.distributions._piecewise_cdf import (
     Average,
     linear_integrals,
     mean_of_line,
     mean_square_of_line,
 )
-from skuq.distributions._numerics.squared_cdf import squared_normal_cdf
+from skuq.distributions._value_quadrature import squared_normal_cdf
 
 _HALF_NORMAL_MEDIAN = float(ndtri(0.75))
 """Median of the half-normal distribution with scale 1."""

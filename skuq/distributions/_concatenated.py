@@ -11,10 +11,9 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq.distributions._base import Distribution
-from skuq.distributions._expectation.integer_sums import INTEGERS, Lattice
-from skuq.distributions._row_container import RowContainer, check_univariate
-from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, most_demanding
+from skuq.distributions._base import Distribution, RowContainer, check_univariate
+from skuq.distributions._expectation import INTEGERS, Lattice
+from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, most_demanding
 
 Container = TypeVar("Container", bound=RowContainer[Any])
 

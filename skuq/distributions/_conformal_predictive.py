@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skuq._ranks import WeightedRanks, count_reached, score_level
+from skuq._numeric import WeightedRanks, count_reached, score_level
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import (
     as_float_array,
@@ -18,10 +18,9 @@ from skuq._validation import (
     check_positive,
 )
 from skuq.distributions._base import Distribution
-from skuq.distributions._location_scale import read_rows
-from skuq.distributions._numerics.levels import snap_levels
+from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, snap_levels, unreachable_level
+from skuq.distributions._normal import read_rows
 from skuq.distributions._shared_empirical import SharedEmpirical, read_sample, same_sample
-from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, unreachable_level
 
 _HALF = np.array([0.5])
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from skuq._ranks import rank_target
-from skuq._rounding import to_integers
+from skuq._numeric import rank_target, to_integers
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
-from skuq.distributions._expectation.integer_sums import Atoms
+from skuq.distributions._expectation import Atoms
 from skuq.distributions._members import read_members, read_weights, root_mean_square
-from skuq.distributions._numerics.cdf_quadrature import step_terms
+from skuq.distributions._value_quadrature import step_terms
 
 CACHED = 1 << 15
 """Number of values per block, so that a block fits into the cache."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skuq._rounding import level_rounding
+from skuq._numeric import level_rounding
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_probabilities
 from skuq.distributions._affine import affine

@@ -8,12 +8,11 @@ from typing import Any, Generic
 
 import numpy as np
 
-from skuq._ranks import rank_target
+from skuq._numeric import rank_target
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array
-from skuq.distributions._base import Distribution
+from skuq.distributions._base import Distribution, RowContainer, Selected
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._row_container import RowContainer, Selected
 from skuq.exceptions import NoDensityError
 
 

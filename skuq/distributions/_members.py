@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
-from skuq._rounding import level_rounding
+from skuq._numeric import level_rounding
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array, check_finite, check_non_negative
 

@@ -17,6 +17,7 @@ from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import read_parts, stack_rows
 from skuq.distributions._cramer import pool_spread
 from skuq.distributions._empirical import Empirical
+from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, most_demanding
 from skuq.distributions._members import (
     SATURATED,
     QuantileCache,
@@ -30,7 +31,6 @@ from skuq.distributions._members import (
 )
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_mixture import NormalMixture
-from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel, most_demanding
 
 
 @dataclass(frozen=True, eq=False, repr=False)

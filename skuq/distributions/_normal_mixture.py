@@ -14,7 +14,6 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_non_negative, check_option
 from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._location_scale import mean_absolute, standardize, unstandardize
 from skuq.distributions._members import (
     SATURATED,
     QuantileCache,
@@ -27,7 +26,7 @@ from skuq.distributions._members import (
     search_score,
     search_upper_quantile,
 )
-from skuq.distributions._normal import LOG_SQRT_2PI, Normal
+from skuq.distributions._normal import LOG_SQRT_2PI, Normal, mean_absolute, standardize, unstandardize
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -17,7 +17,7 @@ from scipy.special import ndtr, ndtri
 from skuq._censoring import Bounds, MassFunction, event_weights, interval_masses
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
-from skuq.distributions._discrete.atoms import FLOAT32_ROUNDING, atom_windows, tie_tolerance
+from skuq.distributions._discrete import FLOAT32_ROUNDING, atom_windows, tie_tolerance
 
 __all__ = [
     "FLOAT32_ROUNDING",

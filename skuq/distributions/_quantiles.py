@@ -12,11 +12,10 @@ from scipy.special import log_ndtr, ndtri_exp
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import check_increasing, check_open_unit
 from skuq.distributions._base import Distribution
-from skuq.distributions._location_scale import merge_optional, noise_scale, read_epistemic_scale
+from skuq.distributions._level_quadrature import snap_levels
 from skuq.distributions._members import SATURATED, read_members
-from skuq.distributions._normal import Normal
-from skuq.distributions._numerics.levels import snap_levels
-from skuq.distributions._numerics.piecewise_cdf import linear_integrals, mean_square_of_line
+from skuq.distributions._normal import Normal, merge_optional, noise_scale, read_epistemic_scale
+from skuq.distributions._piecewise_cdf import linear_integrals, mean_square_of_line
 
 
 @dataclass(frozen=True, eq=False, repr=False)

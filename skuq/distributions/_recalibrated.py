@@ -10,25 +10,21 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skuq._rounding import level_rounding
+from skuq._numeric import level_rounding
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._affine import affine
-from skuq.distributions._base import Distribution
+from skuq.distributions._base import NO_MEAN, Distribution, check_univariate
 from skuq.distributions._binned import Binned
 from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._expectation.integer_sums import Atoms, Lattice, cdf_steps
-from skuq.distributions._level_map import LevelMap
-from skuq.distributions._messages import NO_MEAN
+from skuq.distributions._expectation import Atoms, Lattice, cdf_steps
+from skuq.distributions._level_map import LevelMap, pieces_crps, pieces_moments
+from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, level_crps, level_mean_distance
 from skuq.distributions._normal import Normal
-from skuq.distributions._normal_pieces import pieces_crps, pieces_moments
-from skuq.distributions._numerics.crps_table import CrpsTable
-from skuq.distributions._numerics.level_quadrature import level_crps, level_mean_distance
-from skuq.distributions._row_container import check_univariate
 from skuq.distributions._shapes import Shape, tabulated_shape
 from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
-from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
+from skuq.distributions._tables import CrpsTable
 
 _ROUNDING = 1e-14
 """Relative rounding error of a normal score after the map and its inverse."""

@@ -13,15 +13,13 @@ from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 from scipy import stats
 
-from skuq._rounding import level_rounding
+from skuq._numeric import level_rounding
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
-from skuq.distributions._discrete.counts import count_means
-from skuq.distributions._discrete.step_sums import TAIL, sum_steps, with_atoms
-from skuq.distributions._expectation.integer_sums import INTEGERS, Lattice
-from skuq.distributions._expectation.outcome_panels import StepPanels
-from skuq.distributions._numerics.cdf_quadrature import adaptive_crps
+from skuq.distributions._discrete import TAIL, count_means, sum_steps, with_atoms
+from skuq.distributions._expectation import INTEGERS, Lattice, StepPanels
+from skuq.distributions._value_quadrature import adaptive_crps
 
 MOST_STEPS = 1 << 14
 """Maximum number of integers whose terms are all evaluated. More integers are summed by a rule."""

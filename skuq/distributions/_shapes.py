@@ -18,9 +18,17 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from skuq._typing import FloatArray, IntArray
-from skuq.distributions._numerics.crps_table import CrpsTable, SmoothCdf
-from skuq.distributions._numerics.gauss_rules import LAST_SCORE, Rule, cell_rule, score_edges, score_rule
-from skuq.distributions._numerics.hermite_table import EDGES, HermiteTable
+from skuq.distributions._tables import (
+    EDGES,
+    LAST_SCORE,
+    CrpsTable,
+    HermiteTable,
+    Rule,
+    SmoothCdf,
+    cell_rule,
+    score_edges,
+    score_rule,
+)
 
 _LARGEST, _LIGHT = 1e28, 1e6
 """Largest distances of nodes from the center in units of the spread. The first is for tables and the second

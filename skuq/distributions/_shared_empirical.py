@@ -8,12 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from skuq._ranks import WeightedRanks, count_reached
+from skuq._numeric import WeightedRanks, count_reached
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_non_negative
 from skuq.distributions._base import Distribution
-from skuq.distributions._expectation.integer_sums import Atoms
-from skuq.distributions._location_scale import read_rows
+from skuq.distributions._expectation import Atoms
+from skuq.distributions._normal import read_rows
 from skuq.distributions._shapes import Shape, step_shape
 
 MOST_LANDMARKS = 512

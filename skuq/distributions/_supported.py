@@ -10,22 +10,28 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from skuq._rounding import to_integers
+from skuq._numeric import to_integers
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_support
 from skuq.distributions._affine import affine
-from skuq.distributions._base import Distribution
+from skuq.distributions._base import NO_MEAN, Distribution, check_univariate
 from skuq.distributions._concatenated import Concatenated, stack_rows
-from skuq.distributions._discrete.atoms import log_difference, log_masses
-from skuq.distributions._discrete.step_sums import TAIL, Term, step_moments, sum_steps, with_atoms
-from skuq.distributions._expectation.expected_values import rule_moments
-from skuq.distributions._expectation.integer_sums import INTEGERS, Atoms, Lattice
-from skuq.distributions._expectation.outcome_panels import StepPanels
-from skuq.distributions._expectation.outcome_rule import OutcomeRule
+from skuq.distributions._discrete import (
+    TAIL,
+    Term,
+    log_difference,
+    log_masses,
+    step_moments,
+    sum_steps,
+    with_atoms,
+)
+from skuq.distributions._expectation import INTEGERS, Atoms, Lattice, OutcomeRule, StepPanels, rule_moments
+from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, level_moments
 from skuq.distributions._members import root_mean_square
-from skuq.distributions._messages import NO_MEAN
 from skuq.distributions._mixture import Mixture
-from skuq.distributions._numerics.cdf_quadrature import (
+from skuq.distributions._transformed import WINSOR_LEVEL, Transformed
+from skuq.distributions._truncated import Truncated
+from skuq.distributions._value_quadrature import (
     UNIFORM,
     landmarks_between,
     step_terms,
@@ -33,11 +39,6 @@ from skuq.distributions._numerics.cdf_quadrature import (
     value_mean_distance,
     value_moments,
 )
-from skuq.distributions._numerics.level_quadrature import level_moments
-from skuq.distributions._row_container import check_univariate
-from skuq.distributions._transformed import WINSOR_LEVEL, Transformed
-from skuq.distributions._truncated import Truncated
-from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
 
 _ONE = np.ones(())
 

@@ -11,20 +11,19 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from skuq._typing import FloatArray, IntArray
-from skuq.distributions._base import Distribution
+from skuq.distributions._base import Distribution, check_univariate
 from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._expectation.expected_values import moments
-from skuq.distributions._expectation.integer_sums import Atoms, Lattice
-from skuq.distributions._numerics.finite_differences import derivative
-from skuq.distributions._numerics.level_quadrature import (
+from skuq.distributions._expectation import Atoms, Lattice, moments
+from skuq.distributions._level_quadrature import (
+    LevelKind,
+    UnreachableLevel,
     Winsorized,
     level_crps,
     level_mean_distance,
     level_moments,
 )
-from skuq.distributions._row_container import check_univariate
-from skuq.distributions._unreachable_levels import LevelKind, UnreachableLevel
+from skuq.distributions._value_quadrature import derivative
 
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
 

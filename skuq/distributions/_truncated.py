@@ -12,10 +12,9 @@ from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import check_support
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import stack_rows
-from skuq.distributions._discrete.atoms import log_difference
-from skuq.distributions._expectation.expected_values import rule_moments
-from skuq.distributions._expectation.integer_sums import Atoms, Lattice, cdf_steps
-from skuq.distributions._numerics.cdf_quadrature import (
+from skuq.distributions._discrete import log_difference
+from skuq.distributions._expectation import Atoms, Lattice, cdf_steps, rule_moments
+from skuq.distributions._value_quadrature import (
     landmarks_between,
     value_mean_distance,
     value_moments,

@@ -2,15 +2,14 @@
 
 from skuq.evaluation._conditional_coverage import conditional_coverage_estimate
 from skuq.evaluation._decisions import expected_loss, optimal_action
-from skuq.evaluation._decomposition.comparison import compare_score_decompositions
-from skuq.evaluation._decomposition.decomposition import score_decomposition
-from skuq.evaluation._decomposition.reliability import (
+from skuq.evaluation._decomposition import compare_score_decompositions, score_decomposition
+from skuq.evaluation._economic_value import relative_economic_value
+from skuq.evaluation._metric_agreement import metric_agreement
+from skuq.evaluation._reliability import (
     probability_reliability_curve,
     quantile_reliability_curve,
 )
-from skuq.evaluation._economic_value import relative_economic_value
-from skuq.evaluation._metric_agreement import metric_agreement
-from skuq.evaluation._report.report import uncertainty_report
+from skuq.evaluation._report import uncertainty_report
 from skuq.evaluation._shift_curve import Tilt, shift_curve
 from skuq.evaluation._significance import bootstrap_interval, paired_permutation_test
 

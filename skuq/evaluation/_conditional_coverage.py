@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from skuq._numeric import weighted_mean
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_sample_weight
-from skuq._weights import weighted_mean
-from skuq.metrics._internal import coverage_risk
+from skuq.metrics._conditional_coverage import coverage_risk
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skuq._rounding import reaches
+from skuq._numeric import reaches
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_number, check_open_unit, check_option
-from skuq.metrics._internal import check_forecast
+from skuq.metrics._inputs import check_forecast
 
 RATIOS = np.arange(1, 100) / 100
 """Default ratios of the cost to the loss."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skuq._rounding import ROUNDING, last_of_ties
+from skuq._numeric import ROUNDING, last_of_ties
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import (
     as_float_array,
@@ -20,8 +20,8 @@ from skuq._validation import (
     check_number,
     check_random_state,
 )
-from skuq.evaluation._report.table import UncertaintyReport
-from skuq.metrics._internal import find_spec
+from skuq.evaluation._report_table import UncertaintyReport
+from skuq.metrics._spec import find_spec
 
 DIRECTIONS = ("lower", "higher")
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from skuq._numeric import group_sums, is_sparse
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import (
     as_float_array,
@@ -26,22 +27,11 @@ from skuq._validation import (
     check_target,
     effective_rows,
 )
-from skuq._weights import group_sums, is_sparse
 from skuq.distributions import Distribution, as_distribution, concat
 from skuq.distributions._convert import as_forecast, is_array
-from skuq.metrics._internal import (
-    MetricFunction,
-    MetricScorer,
-    MetricSpec,
-    OrderedWeights,
-    WeightFunction,
-    check_class_forecast,
-    check_labels,
-    check_options,
-    draw_codes,
-    find_spec,
-    require_spec,
-)
+from skuq.metrics._class_scores import check_class_forecast, check_labels, draw_codes
+from skuq.metrics._scorer import MetricScorer, check_options, require_spec
+from skuq.metrics._spec import MetricFunction, MetricSpec, OrderedWeights, WeightFunction, find_spec
 
 BLOCK = 2**21
 """A matrix of weights has at most this number of entries (16 MB)."""

@@ -16,8 +16,7 @@ from sklearn.metrics import get_scorer as sklearn_scorer
 from sklearn.metrics import get_scorer_names as sklearn_scorer_names
 from sklearn.model_selection import KFold, StratifiedKFold, cross_validate
 
-from skuq._fitting.cross_fit import resolve_cv
-from skuq._sklearn_compat import (
+from skuq._compat import (
     BaseScorer,
     accepts_sample_weight,
     count_rows,
@@ -26,6 +25,7 @@ from skuq._sklearn_compat import (
     run_parallel,
     safe_indexing,
 )
+from skuq._fitting.cross_fit import resolve_cv
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     EFFECTIVE_ROWS,

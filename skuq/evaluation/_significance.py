@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from skuq._numeric import unit_of
 from skuq._typing import ArrayLike, FloatArray
-from skuq._units import unit_of
 from skuq._validation import check_integer, check_option, check_random_state, check_single_coverage
 from skuq.evaluation._resampling import Evaluation, Rows, bootstrap, concatenate, evaluations, swap_weights
 

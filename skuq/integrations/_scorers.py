@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from skuq.metrics import make_scorer
-from skuq.metrics._internal import DistributionScorer, MetricScorer
+from skuq.metrics._scorer import DistributionScorer, MetricScorer
 
 Scorer = TypeVar("Scorer", bound=MetricScorer)
 

@@ -6,11 +6,14 @@ from skuq.metrics._average_calibration import (
     regression_calibration_curve,
     root_mean_squared_calibration_error,
 )
-from skuq.metrics._calibration_area import miscalibration_area
-from skuq.metrics._calibration_scores import calibration_score_loss, expected_coverage_probability_error
+from skuq.metrics._calibration_scores import (
+    calibration_score_loss,
+    expected_coverage_probability_error,
+    miscalibration_area,
+)
 from skuq.metrics._class_scores import class_brier_loss, class_log_loss
 from skuq.metrics._conditional_coverage import conditional_coverage_error
-from skuq.metrics._decomposition.crps_parts import (
+from skuq.metrics._crps_parts import (
     crps_discrimination_score,
     crps_miscalibration_error,
     crps_uncertainty,
@@ -22,7 +25,6 @@ from skuq.metrics._group_calibration import (
 )
 from skuq.metrics._interval_width import coverage_width_loss, normalized_mean_interval_width
 from skuq.metrics._intervals import interval_coverage_error, mean_interval_width, prediction_interval_coverage
-from skuq.metrics._make_scorer import get_scorer, get_scorer_names, make_scorer, scorers
 from skuq.metrics._murphy import murphy_curve
 from skuq.metrics._prediction_sets import (
     conditional_set_coverage,
@@ -34,17 +36,17 @@ from skuq.metrics._proper import crps_loss, nll_loss
 from skuq.metrics._quantile_calibration import quantile_calibration_error
 from skuq.metrics._quantile_scores import interval_score_loss, pinball_loss, weighted_interval_score_loss
 from skuq.metrics._reliability import conditional_coverage, reliability_table
+from skuq.metrics._scorer import get_scorer, get_scorer_names, make_scorer, scorers
 from skuq.metrics._sharpness import sharpness
 from skuq.metrics._skill import crps_skill_score, mean_standardized_log_loss
-from skuq.metrics._ucc.compare import compare_characteristics_curves
-from skuq.metrics._ucc.coordinates import (
+from skuq.metrics._ucc_coordinates import (
     interval_deficit,
     interval_excess,
     interval_miss_rate,
     mean_interval_half_width,
 )
-from skuq.metrics._ucc.curve import uncertainty_characteristics_curve
-from skuq.metrics._ucc.scores import auucc_gain_score, auucc_loss
+from skuq.metrics._ucc_curve import uncertainty_characteristics_curve
+from skuq.metrics._ucc_scores import auucc_gain_score, auucc_loss, compare_characteristics_curves
 from skuq.metrics._weighted_scores import (
     quantile_weighted_crps_loss,
     threshold_weighted_crps_loss,

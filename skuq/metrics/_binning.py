@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skuq._rounding import ROUNDING
+from skuq._numeric import ROUNDING, weighted, weighted_sum
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_n_bins
-from skuq._weights import weighted, weighted_sum
 from skuq.metrics._kernels import BLOCK, BinIndex, count_below
 
 STRATEGIES = ("quantile", "uniform")

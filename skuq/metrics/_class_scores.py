@@ -1,13 +1,180 @@
-"""Proper scores of class probabilities: log loss and Brier score."""
+"""Proper scores of class probabilities, and the checks of class labels and probabilities.
+
+Validation of the arguments of classification metrics, and integer codes of the classes.
+
+A code is the column of a class in the forecast. A label without a column has the code -1. Its probability is
+0, so it is in no set and is never the predicted class.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+from typing import Any
 
-from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._weights import weighted_mean
-from skuq.metrics._class_inputs import ClassForecast, check_classes
+import numpy as np
+import pandas as pd
+
+from skuq._numeric import weighted_mean
+from skuq._prediction_sets import check_proba, mass_sets
+from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from skuq._validation import as_array, as_labels, check_sample_weight, check_single_coverage, check_unmasked
 from skuq.metrics._spec import FastPath, metric
+
+ClassForecast = np.ndarray
+"""Array of shape (n, K), which contains probabilities, or sets as booleans."""
+
+_KINDS = {"b": "truth values", "i": "numbers", "u": "numbers", "f": "numbers", "U": "texts", "S": "bytes"}
+
+
+@dataclass(frozen=True)
+class CheckedClasses:
+    """Checked rows with positive weight. The array ``codes`` contains the codes of the targets."""
+
+    codes: IntArray
+    forecast: ClassForecast
+    weight: FloatArray | None
+    labels: np.ndarray
+
+
+def check_classes(
+    y_true: ArrayLike,
+    y_pred: Any,
+    labels: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    *,
+    needs_proba: bool = False,
+) -> CheckedClasses:
+    forecast = check_class_forecast(y_pred, needs_proba=needs_proba)
+    codes, known = check_labels(y_true, labels, forecast.shape[1], len(forecast))
+    weight = check_sample_weight(sample_weight, len(forecast))
+    if weight is not None and weight.min() == 0:
+        keep = weight > 0
+        codes, forecast, weight = codes[keep], forecast[keep], weight[keep]
+    return CheckedClasses(codes, forecast, weight, known)
+
+
+def check_class_forecast(
+    y_pred: Any, shape: tuple[int, int] | None = None, *, needs_proba: bool = False
+) -> ClassForecast:
+    array = as_array(y_pred, "y_pred")
+    # The package crepes returns sets as integers. A DataFrame that allows missing values has dtype object.
+    whole = array.dtype.kind in "iu" and array.ndim == 2 and np.any(array.sum(axis=1) != 1)
+    if whole or (array.dtype == object and array.size and isinstance(array.flat[0], bool | np.bool_)):
+        raise TypeError(
+            f"`y_pred` must have dtype bool for prediction sets, got {array.dtype}. Pass "
+            "`y_pred.astype(bool)`, or probabilities that sum to 1 in each row."
+        )
+    if array.dtype != np.bool_:
+        array = check_proba(y_pred, "y_pred")
+    elif needs_proba:
+        raise ValueError("`y_pred` must hold probabilities from `predict_proba`, got sets.")
+    elif array.ndim != 2 or not array.size:
+        raise ValueError(
+            "`y_pred` must have shape (n, K), with one column per class and at least one row, got "
+            f"{array.shape}. Pass the sets of one coverage."
+        )
+    check_unmasked(y_pred, "y_pred")
+    if shape is not None and array.shape != shape:
+        raise ValueError(
+            f"`y_pred` must have shape {shape}, one row per target and one column per class, got "
+            f"{array.shape}."
+        )
+    return array
+
+
+def check_class_target(y_true: ArrayLike, n: int | None = None) -> np.ndarray:
+    y = _as_labels(y_true, "y_true")
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1 or not y.size:
+        raise ValueError(f"`y_true` must have shape (n,), with at least one row, got {y.shape}.")
+    if n not in (None, y.size):
+        raise ValueError(f"`y_true` must have {n} rows, one per sample, got {y.size}.")
+    return y
+
+
+def check_labels(
+    y_true: ArrayLike, labels: ArrayLike | None, n_classes: int, n: int | None = None
+) -> tuple[IntArray, np.ndarray]:
+    """Return the code of each target, and the label of each column."""
+    y = check_class_target(y_true, n)
+    known = _sorted_classes(y) if labels is None else check_class_labels(labels)
+    if labels is None and len(known) != n_classes:
+        raise ValueError(
+            f"`labels` must be given if `y_true` does not contain all {n_classes} classes, got None and a "
+            f"`y_true` with {len(known)} classes. Pass `labels=estimator.classes_`."
+        )
+    if known.shape != (n_classes,):
+        raise ValueError(f"`labels` must have shape ({n_classes},), one per column, got {known.shape}.")
+    if isinstance(getattr(y_true, "dtype", None), pd.BooleanDtype) and kind_of(known) == "numbers":
+        # scikit-learn's classifiers convert booleans in the same way, so their `classes_` are 0. and 1.
+        y = y.astype(np.float64)
+    if kind_of(y) != kind_of(known):
+        here, there = y[:1].tolist()[0], known[:1].tolist()[0]
+        raise TypeError(f"`labels` must have the type of `y_true`, such as {here!r}, got {there!r}.")
+    return pd.Index(known).get_indexer(pd.Index(y)).astype(np.intp), known
+
+
+def check_class_labels(labels: ArrayLike) -> np.ndarray:
+    """Return the label of each column. The labels are distinct."""
+    known = _as_labels(labels, "labels")
+    if known.ndim != 1 or not known.size:
+        raise ValueError(f"`labels` must have shape (K,), one per column, got {known.shape}.")
+    repeated = pd.Series(known).duplicated().to_numpy()
+    if repeated.any():
+        raise ValueError(f"`labels` must be distinct, got {known[repeated].tolist()[0]!r} twice.")
+    return known
+
+
+def _sorted_classes(y: np.ndarray) -> np.ndarray:
+    try:
+        return np.sort(pd.unique(y))
+    except TypeError as error:
+        raise TypeError(
+            "`y_true` must hold labels of one kind, either numbers or strings, got both."
+        ) from error
+
+
+def check_class(label: Any, name: str, labels: np.ndarray) -> int:
+    (column,) = pd.Index(labels).get_indexer([label])
+    if column < 0:
+        raise ValueError(f"`{name}` must be one of the classes {labels.tolist()}, got {label!r}.")
+    return int(column)
+
+
+def _as_labels(values: Any, name: str) -> np.ndarray:
+    if values is None:
+        place = "column" if name == "labels" else "row"
+        raise ValueError(f"`{name}` must hold a class for each {place}, got None.")
+    return as_labels(values, name)
+
+
+def kind_of(labels: np.ndarray) -> str:
+    if labels.dtype == object and all(isinstance(each, str) for each in labels):
+        return "texts"
+    return _KINDS.get(labels.dtype.kind, "objects")
+
+
+def sets_of(forecast: ClassForecast, coverage: Any) -> BoolArray:
+    nominal = check_single_coverage(coverage)
+    return forecast if forecast.dtype == np.bool_ else mass_sets(forecast, np.asarray(nominal))
+
+
+def claimed_mass(proba: ClassForecast, sets: BoolArray) -> FloatArray:
+    # Because of rounding, a row of probabilities may sum to slightly more than 1.
+    return np.asarray(np.minimum(np.einsum("ij,ij->i", proba, sets, dtype=np.float64), 1.0))
+
+
+def is_in_set(codes: IntArray, sets: BoolArray) -> FloatArray:
+    # The code -1 selects the last column; the next line corrects this.
+    inside = sets[np.arange(len(codes)), codes]
+    return np.asarray(inside & (codes >= 0), dtype=np.float64)
+
+
+def draw_codes(proba: ClassForecast, rng: np.random.RandomState) -> IntArray:
+    mass = np.cumsum(proba, axis=1, dtype=np.float64)
+    # The random numbers are scaled to the sum of each row, because rounding may make the sum differ from 1.
+    return np.asarray((rng.random_sample((len(proba), 1)) * mass[:, -1:] >= mass[:, :-1]).sum(axis=1))
 
 
 def _proba_of_target(codes: IntArray, proba: ClassForecast) -> FloatArray:

@@ -10,8 +10,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import has_fit_parameter
 
+from skuq._compat import is_classifying
 from skuq._fitting.cross_fit import cross_fit, resolve_cv
-from skuq._sklearn_compat import is_classifying
+from skuq._numeric import weighted_mean
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -20,7 +21,6 @@ from skuq._validation import (
     check_single_coverage,
     effective_rows,
 )
-from skuq._weights import weighted_mean
 from skuq.metrics._inputs import check_covered
 from skuq.metrics._spec import metric
 

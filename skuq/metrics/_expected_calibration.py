@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from skuq._numeric import ROUNDING
 from skuq._prediction_sets import mass_tolerance
-from skuq._rounding import ROUNDING
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer, check_n_bins, check_option, effective_rows
 from skuq.metrics._binning import STRATEGIES, Bins, bin_means, make_bins
-from skuq.metrics._class_inputs import ClassForecast, check_class, check_classes
+from skuq.metrics._class_scores import ClassForecast, check_class, check_classes
 from skuq.metrics._kernels import BinIndex, count_below
 from skuq.metrics._spec import FastPath, Merging, WeightFunction, metric
 

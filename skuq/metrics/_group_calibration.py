@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skuq._numeric import square_in, square_unit
 from skuq._typing import ArrayLike, FloatArray
-from skuq._units import square_in, square_unit
 from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution, Normal
 from skuq.metrics._binning import STRATEGIES, Binning, bin_means

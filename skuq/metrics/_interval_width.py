@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from skuq._rounding import reaches
+from skuq._numeric import reaches, standard_deviation, weighted_mean
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._units import standard_deviation
 from skuq._validation import DEFAULT_COVERAGE, check_number, check_option, check_single_coverage, check_target
-from skuq._weights import weighted_mean
 from skuq.metrics._inputs import Forecast, check_forecast_or_bounds, interval_bounds
 from skuq.metrics._kernels import covered
 from skuq.metrics._spec import FastPath, Merging, WeightFunction, metric

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from skuq._numeric import weighted_mean
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE
-from skuq._weights import weighted_mean
 from skuq.metrics._inputs import (
     Forecast,
     check_forecast_alone,

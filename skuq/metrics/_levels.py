@@ -17,7 +17,7 @@ from scipy import sparse
 from scipy.special import ndtr
 
 from skuq._censoring import Bounds
-from skuq._rounding import ROUNDING, reaches
+from skuq._numeric import ROUNDING, reaches
 from skuq._typing import FloatArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution, Quantiles

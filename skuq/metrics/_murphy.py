@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from skuq._rounding import equal_step, last_of_ties
+from skuq._numeric import equal_step, last_of_ties, unit_of
 from skuq._typing import ArrayLike, BoolArray, FloatArray
-from skuq._units import unit_of
 from skuq._validation import as_float_array, check_finite, check_number, check_option, check_single_coverage
 from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_forecast, finite_mean

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skuq._numeric import weighted_mean
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -15,8 +16,7 @@ from skuq._validation import (
     check_sample_weight,
     check_single_coverage,
 )
-from skuq._weights import weighted_mean
-from skuq.metrics._class_inputs import (
+from skuq.metrics._class_scores import (
     CheckedClasses,
     ClassForecast,
     check_class_forecast,

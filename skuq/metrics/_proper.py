@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from skuq._censoring import Bounds, log_mass
+from skuq._numeric import weighted_mean
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
-from skuq._weights import weighted_mean
 from skuq.distributions import Distribution, Empirical
 from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._pit import bound_scores

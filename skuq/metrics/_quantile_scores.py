@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from skuq._numeric import weighted_mean
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_coverage, check_single_coverage
-from skuq._weights import weighted_mean
 from skuq.distributions import Distribution
-from skuq.distributions._unreachable_levels import warn_of_unreachable_level
+from skuq.distributions._level_quadrature import warn_of_unreachable_level
 from skuq.metrics._inputs import Forecast, check_forecast, check_forecast_or_bounds, interval_bounds
 from skuq.metrics._kernels import count_below, level_grid, location_scale, standardized
 from skuq.metrics._spec import FastPath, metric

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from skuq._numeric import square_in, square_unit, unit_of, weighted_mean
 from skuq._typing import ArrayLike, FloatArray
-from skuq._units import square_in, square_unit, unit_of
 from skuq._validation import check_option
-from skuq._weights import weighted_mean
 from skuq.distributions import Distribution, as_distribution
 from skuq.metrics._group_calibration import merging_of_groups
 from skuq.metrics._inputs import check_forecast_alone, finite_std, rows_with_weight

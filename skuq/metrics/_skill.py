@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from skuq._numeric import standard_deviation, weighted_means
 from skuq._typing import ArrayLike, FloatArray
-from skuq._units import standard_deviation
 from skuq._validation import check_target
-from skuq._weights import weighted_means
 from skuq.distributions import Distribution, Empirical, Normal, as_distribution
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._spec import FastPath, metric

@@ -15,8 +15,8 @@ from typing import Any, Literal, ParamSpec
 
 import numpy as np
 
+from skuq._compat import warn_user
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
 
 MetricFunction = Callable[..., float]

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from scipy.special import log_ndtr
 
+from skuq._numeric import weighted_mean
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option, check_support
-from skuq._weights import weighted_mean
 from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import BLOCK, location_scale, standardized

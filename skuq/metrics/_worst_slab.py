@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from skuq._numeric import standard_deviation, weighted_mean
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from skuq._units import standard_deviation
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_integer,
@@ -16,7 +16,6 @@ from skuq._validation import (
     check_random_state,
     check_single_coverage,
 )
-from skuq._weights import weighted_mean
 from skuq.metrics._inputs import check_covered
 from skuq.metrics._spec import metric
 

@@ -12,11 +12,17 @@ import pandas as pd
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils import Tags, get_tags
 
-from skuq._fitting.cross_fit import has_random_folds, resolve_cv, row_order, split_rows
+from skuq._compat import warn_user
+from skuq._fitting.cross_fit import (
+    has_random_folds,
+    point_and_dist,
+    point_predict,
+    resolve_cv,
+    row_order,
+    split_rows,
+)
 from skuq._fitting.metadata import router_for
-from skuq._fitting.point_predict import point_and_dist, point_predict
-from skuq._fitting.progress import Progress
-from skuq._fitting.seeds import MAX_SEED
+from skuq._fitting.seeds import MAX_SEED, Progress
 from skuq._fitting.training_data import TrainingData, read_training
 from skuq._typing import FloatArray
 from skuq._validation import (
@@ -26,19 +32,26 @@ from skuq._validation import (
     check_random_state,
     effective_rows,
 )
-from skuq._warnings import warn_user
 from skuq.distributions import Distribution
 from skuq.exceptions import ConstraintWarning
-from skuq.model_selection._auto.budget import Budget, clock
-from skuq.model_selection._auto.evaluation import Evaluator
-from skuq.model_selection._auto.finalists import Finalist, best_of, finalists
-from skuq.model_selection._auto.halving import search_by_halving
-from skuq.model_selection._auto.leaderboard import leaderboard
-from skuq.model_selection._auto.parzen import content_of, open_study, quiet, search_by_optuna, stored_trials
-from skuq.model_selection._auto.search import Search
-from skuq.model_selection._auto.space import read_space
-from skuq.model_selection._auto.trial import Summary, Trial
-from skuq.model_selection._auto_candidates import default_space, deferred_space, import_optuna
+from skuq.model_selection._auto_evaluation import Evaluator, Summary, Trial
+from skuq.model_selection._auto_parzen import content_of, open_study, quiet, search_by_optuna, stored_trials
+from skuq.model_selection._auto_search import (
+    Finalist,
+    Search,
+    best_of,
+    finalists,
+    leaderboard,
+    search_by_halving,
+)
+from skuq.model_selection._auto_space import (
+    Budget,
+    clock,
+    default_space,
+    deferred_space,
+    import_optuna,
+    read_space,
+)
 from skuq.model_selection._constraints import Constraint, read_constraints
 from skuq.prediction import predict_dist
 from skuq.regressors import BaseUncertaintyRegressor

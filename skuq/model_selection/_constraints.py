@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from skuq._typing import FloatArray
 from skuq._validation import check_number, check_option
-from skuq.metrics._internal import find_spec
+from skuq.metrics._spec import find_spec
 
 _OPERATORS = ("<=", ">=")
 

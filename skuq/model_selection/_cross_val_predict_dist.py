@@ -7,13 +7,13 @@ from typing import Any, Literal, cast, overload
 import numpy as np
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
+from skuq._compat import count_rows, routing_enabled
 from skuq._fitting.cross_fit import cross_fit, resolve_cv
 from skuq._fitting.fit_wrapped import wraps_skorch
-from skuq._sklearn_compat import count_rows, routing_enabled
 from skuq._typing import ArrayLike, IntArray
 from skuq._validation import check_option, check_target, check_unmasked
 from skuq.distributions import Distribution
-from skuq.prediction._child import iter_wrapped
+from skuq.prediction._register import iter_wrapped
 
 
 @overload

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from skuq._compat import warn_user
 from skuq._typing import FloatArray
 from skuq._validation import as_float_array
-from skuq._warnings import warn_user
 from skuq.exceptions import ConstraintWarning
-from skuq.metrics._internal import find_spec
+from skuq.metrics._spec import find_spec
 from skuq.model_selection._constraints import Constraint, read_constraints
 
 _PREFIX = "mean_test_"

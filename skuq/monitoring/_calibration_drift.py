@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom, kstwo
 
+from skuq._numeric import binomial_interval, root_mean_square
 from skuq._typing import FloatArray
-from skuq._units import root_mean_square
 from skuq._validation import check_repetitions, check_single_coverage
-from skuq._weights import binomial_interval
-from skuq.monitoring._accumulator.accumulator import MetricAccumulator
+from skuq.monitoring._accumulator import MetricAccumulator
 
 METRICS, CURVES = ("crps", "mpiw"), ("calibration", "reliability")
 

@@ -10,7 +10,8 @@ from scipy.special import betainc, betaln, logsumexp
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_option, check_single_coverage
-from skuq.metrics._internal import check_forecast_or_bounds, coverage_rows, has_no_rows
+from skuq.metrics._inputs import check_forecast_or_bounds, has_no_rows
+from skuq.metrics._intervals import coverage_rows
 
 ALTERNATIVES = ("less", "greater", "two-sided")
 

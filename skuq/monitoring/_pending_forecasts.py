@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from skuq._sklearn_compat import safe_indexing
+from skuq._compat import safe_indexing
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import as_float_array
 from skuq.distributions import Distribution, concat

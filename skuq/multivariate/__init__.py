@@ -4,12 +4,10 @@
 
     X -> regressor -> JointDistribution -> score, report, plot or region
 
-    distributions  _normal, _copula, _empirical, _concatenated; points _template, _draws; _conditional
-    regressors     one regressor per target and their dependence: _multi_output, _dependence,
-                   _conditional_dependence, _correlation
-    regions        _conformal_region, _calibrated_regions, _region_scores, _regions
-    forecasts      scores _energy, _variogram, _moment_scores; ranks _rank_histogram; report _report;
-                   plots _pair_display, _rank_histogram_display
+    distributions  _normal, _copula, _empirical, _concatenated, _template; _conditional
+    regressors     one regressor per target and their dependence: _base_regressor, _multi_output, _dependence
+    regions        _conformal_region, _regions
+    forecasts      scores _scores, _moment_scores; ranks _rank_histogram; report _report; plot _pair_display
     predict_dist   back to the units of the targets: _transformed_target
 """
 
@@ -18,16 +16,14 @@ from skuq.multivariate import _concatenated  # noqa: F401
 from skuq.multivariate._conformal_region import ConformalRegionRegressor
 from skuq.multivariate._copula import CopulaJoint
 from skuq.multivariate._empirical import EmpiricalJoint
-from skuq.multivariate._energy import energy_score_loss
 from skuq.multivariate._moment_scores import dawid_sebastiani_loss, linear_crps_loss, mean_crps_loss
 from skuq.multivariate._multi_output import MultiOutputUncertaintyRegressor
 from skuq.multivariate._normal import NormalJoint
 from skuq.multivariate._pair_display import JointPairDisplay
-from skuq.multivariate._rank_histogram import joint_rank_histogram
-from skuq.multivariate._rank_histogram_display import JointRankHistogramDisplay
+from skuq.multivariate._rank_histogram import JointRankHistogramDisplay, joint_rank_histogram
 from skuq.multivariate._report import joint_report
+from skuq.multivariate._scores import energy_score_loss, variogram_score_loss
 from skuq.multivariate._template import normal_template, rank_template
-from skuq.multivariate._variogram import variogram_score_loss
 
 __all__ = [
     "ConformalRegionRegressor",

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from skuq._compat import warn_user
 from skuq._typing import FloatArray, IntArray
-from skuq._warnings import warn_user
 from skuq.distributions import Distribution, Normal
 from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._pit import middle_scores

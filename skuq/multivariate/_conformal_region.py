@@ -15,10 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import Split, resolve_cv
 from skuq._fitting.fit_wrapped import fit_wrapped
-from skuq._fitting.progress import Progress
-from skuq._fitting.seeds import MAX_SEED, seeded_clone
+from skuq._fitting.seeds import MAX_SEED, Progress, seeded_clone
 from skuq._fitting.training_data import TrainingData
-from skuq._ranks import WeightedRanks
+from skuq._numeric import WeightedRanks
 from skuq._typing import FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -29,7 +28,7 @@ from skuq._validation import (
     check_unused,
     effective_rows,
 )
-from skuq.conformal._fold_models import (
+from skuq.conformal._base import (
     check_groups_need_cv,
     check_tested_weight,
     fit_folds,
@@ -38,20 +37,20 @@ from skuq.conformal._fold_models import (
     splits_of,
 )
 from skuq.distributions import JointDistribution
-from skuq.multivariate._base_regressor import BaseJointRegressor
-from skuq.multivariate._calibrated_regions import (
+from skuq.multivariate._base_regressor import BaseJointRegressor, check_complete
+from skuq.multivariate._multi_output import MultiOutputUncertaintyRegressor
+from skuq.multivariate._regions import (
+    REGION_SCORES,
     CrossRegions,
+    PredictionRegion,
+    RegionScore,
     SplitRegions,
     cross_regions,
     predict_region_moments,
     warn_of_few_region_rows,
 )
-from skuq.multivariate._multi_output import MultiOutputUncertaintyRegressor
-from skuq.multivariate._region_scores import REGION_SCORES, RegionScore
-from skuq.multivariate._regions import PredictionRegion
-from skuq.multivariate._targets import check_complete
 from skuq.prediction import predict_dist
-from skuq.prediction._child import iter_wrapped
+from skuq.prediction._register import iter_wrapped
 
 
 class ConformalRegionRegressor(BaseJointRegressor):

@@ -13,18 +13,17 @@ from scipy.special import ndtri
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_same_length
 from skuq.distributions import Distribution, JointDistribution, Normal
+from skuq.distributions._base import check_univariate
 from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._joint_points import correlation_of
 from skuq.distributions._members import read_weights
-from skuq.distributions._row_container import check_univariate
 from skuq.multivariate._conditional import (
     conditional_marginal,
     conditional_normal,
     kernel_weights,
     observed_scores,
 )
-from skuq.multivariate._draws import draw_points
-from skuq.multivariate._empirical import EmpiricalJoint
+from skuq.multivariate._empirical import EmpiricalJoint, draw_points
 from skuq.multivariate._normal import LEAST_EIGENVALUE, NormalJoint, normal_cdf, quadratic_form
 from skuq.multivariate._template import (
     check_correlation,

@@ -1,19 +1,217 @@
-"""Dependence templates for several targets, from the normal scores of out-of-sample forecasts."""
+"""Dependence between targets, estimated from out-of-sample ranks, constant or predicted by a forest."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
+from sklearn.ensemble import RandomForestRegressor
 
-from skuq._sklearn_compat import safe_indexing
-from skuq._typing import FloatArray, IntArray
+from skuq._compat import count_rows, safe_indexing
+from skuq._fitting.table import ScaleFeatures
+from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions import Distribution
 from skuq.distributions._pit import randomized_scores
-from skuq.multivariate._conditional_dependence import ConditionalWeights, fit_conditional_weights
-from skuq.multivariate._correlation import normal_scores, pairwise_correlation, shrunk_correlation
 from skuq.multivariate._template import normal_template, rank_template
+from skuq.regressors._forest_trees import LeafWeights, Trees
+
+FEWEST_COMMON_ROWS = 30
+"""Smallest number of rows in which both targets of a pair are known, if the correlation is estimated
+separately for each pair."""
+
+_LEAST_EIGENVALUE = 1e-6
+"""The smallest eigenvalue of a projected correlation matrix is at least this value."""
+
+
+def normal_scores(values: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return the normal scores of the ranks in each column, shape (n, d). Missing values stay NaN."""
+    scores = np.full(values.shape, np.nan)
+    for column, score in zip(values.T, scores.T, strict=True):
+        known = np.flatnonzero(~np.isnan(column))
+        order = known[np.argsort(column[known], kind="stable")]
+        reached = np.cumsum(weight[order])
+        score[order] = ndtri((reached - weight[order] / 2) / reached[-1])
+    return scores
+
+
+def shrunk_correlation(scores: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return the correlation matrix of complete scores, shrunk toward independence.
+
+    The covariance matrix is shrunk by the method of Ledoit and Wolf (2004). A weight is a number of
+    repetitions.
+    """
+    n, d = float(weight.sum()), scores.shape[1]
+    centered = scores - np.average(scores, axis=0, weights=weight)
+    covariance = (centered * weight[:, np.newaxis]).T @ centered / n
+    mean_variance = np.trace(covariance) / d
+    distance = np.sum((covariance - mean_variance * np.eye(d)) ** 2)
+    fourth = weight @ np.sum(centered**2, axis=1) ** 2 / n
+    error = (fourth - np.sum(covariance**2)) / n
+    intensity = min(error, distance) / distance if distance > 0 else 0.0
+    return as_correlation((1 - intensity) * covariance + intensity * mean_variance * np.eye(d))
+
+
+def pairwise_correlation(scores: FloatArray, weight: FloatArray, labels: list[str]) -> FloatArray:
+    """Return the correlation matrix of scores with missing values.
+
+    Each entry is estimated from the rows that have both scores. The matrix is then projected to a positive
+    definite matrix.
+    """
+    d = scores.shape[1]
+    correlation = np.eye(d)
+    for i, j in combinations(range(d), 2):
+        common = ~np.isnan(scores[:, i] + scores[:, j])
+        if np.count_nonzero(common) < FEWEST_COMMON_ROWS:
+            raise ValueError(
+                f"`y` must have at least {FEWEST_COMMON_ROWS} rows without missing values for each pair of "
+                f"targets, got {np.count_nonzero(common)} for {labels[i]} and {labels[j]}. The dependence of "
+                "two targets is estimated from these rows. Leave one target out, or use "
+                "dependence='independent'."
+            )
+        pair = scores[common][:, [i, j]]
+        covariance = np.cov(pair.T, aweights=weight[common])
+        correlation[i, j] = correlation[j, i] = as_correlation(covariance)[0, 1]
+    values, vectors = np.linalg.eigh(correlation)
+    if values[0] >= _LEAST_EIGENVALUE:
+        return correlation
+    return as_correlation((vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T)
+
+
+def as_correlation(covariance: FloatArray) -> FloatArray:
+    """Return the correlation matrices of covariance matrices of shape (..., d, d)."""
+    std = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
+    correlation = covariance / (std[..., :, np.newaxis] * std[..., np.newaxis, :])
+    index = np.arange(covariance.shape[-1])
+    correlation[..., index, index] = 1.0
+    return np.asarray(correlation)
+
+
+FEWEST_ROWS = 300
+"""With fewer rows, the dependence does not vary with x."""
+
+_SHARES = np.linspace(0, 1, 11)
+"""Candidates for the share of the forest in the correlation matrix."""
+
+_STANDARD_ERRORS = 2.0
+"""The forest is used if the out-of-bag log score improves by at least this number of standard errors."""
+
+_RIDGE = 1e-6
+"""This share of the identity is added to a correlation matrix, so that the matrix is invertible."""
+
+_N_TREES = 100
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionalWeights:
+    """Weights of the rows of the template for new rows.
+
+    A row of the template has a positive weight if it shares leaves with the new row.
+    """
+
+    trees: Trees
+    features: ScaleFeatures
+    local: LeafWeights
+    weight: FloatArray  # weight of each row of the template without the forest; the sum is 1
+    share: float  # share of the forest
+
+    def __call__(self, X: Any) -> FloatArray:
+        """Return the weights of the rows of the template, shape (n, K). The sum of each row is 1."""
+        near = self.local.of_new(self.trees.leaves(_table(self.features, X))).toarray()
+        return np.asarray(self.share * near + (1 - self.share) * self.weight)
+
+
+def fit_conditional_weights(
+    X: Any,
+    scores: FloatArray,
+    correlation: FloatArray,
+    weight: FloatArray,
+    template_rows: IntArray,
+    seed: int,
+    n_jobs: int | None,
+) -> ConditionalWeights | None:
+    """Fit the forest. Return None if it does not predict the dependence better than ``correlation``.
+
+    X, ``scores`` and ``weight`` have the same rows. The template contains ``template_rows`` of these rows.
+    """
+    features = ScaleFeatures.from_columns(X)
+    if not features.categories:
+        raise ValueError(
+            f"`X` must be a table of numbers or categories with dependence='conditional', got "
+            f"{type(X).__name__}. Use dependence='empirical'."
+        )
+    n, d = scores.shape
+    if n < FEWEST_ROWS or d < 2:
+        return None
+    first, second = np.triu_indices(d, k=1)
+    forest = RandomForestRegressor(
+        _N_TREES, min_samples_leaf=max(20, n // 30), max_features=0.5, random_state=seed, n_jobs=n_jobs
+    )
+    table, products = _table(features, X), scores[:, first] * scores[:, second]
+    forest.fit(table, products if products.shape[1] > 1 else products[:, 0], sample_weight=weight)
+    trees = Trees.from_forest(forest)
+    leaves = trees.leaves(table)
+    n_nodes = len(trees.values)
+    local = LeafWeights.from_leaves(leaves, n_nodes, weight)
+    out_of_bag = _oob_correlation(local, scores, leaves, trees.counts(n) == 0, weight)
+    share = _choose_share(out_of_bag, correlation, scores, weight)
+    if share == 0:
+        return None
+    kept = weight[template_rows]
+    in_template = LeafWeights.from_leaves(leaves[template_rows], n_nodes, kept)
+    return ConditionalWeights(trees, features, in_template, kept / kept.sum(), share)
+
+
+def _table(features: ScaleFeatures, X: Any) -> FloatArray:
+    return features(X, np.empty((count_rows(X), 0)))
+
+
+def _oob_correlation(
+    local: LeafWeights, scores: FloatArray, leaves: IntArray, oob: BoolArray, weight: FloatArray
+) -> FloatArray:
+    """Return the correlation matrix of each row, shape (n, d, d), from trees that have not drawn the row."""
+    n, d = scores.shape
+    covariance = np.empty((n, d, d))
+    for i in range(d):
+        for j in range(i + 1):
+            products = scores[:, i] * scores[:, j]
+            average = local.oob_average(products, leaves, oob, weight)
+            covariance[:, i, j] = covariance[:, j, i] = average
+    drawn_by_all = ~oob.any(axis=1)
+    covariance[drawn_by_all] = np.eye(d)
+    return as_correlation(covariance)
+
+
+def _choose_share(
+    out_of_bag: FloatArray, constant: FloatArray, scores: FloatArray, weight: FloatArray
+) -> float:
+    """Return the share of the forest with the best log score.
+
+    The share is positive only if the gain is significant.
+    """
+    rows = np.stack(
+        [log_copula_density((1 - share) * constant + share * out_of_bag, scores) for share in _SHARES]
+    )
+    best = int(np.argmax(rows @ weight))
+    gain = rows[best] - rows[0]
+    mean = np.average(gain, weights=weight)
+    error = np.sqrt(np.average((gain - mean) ** 2, weights=weight) / weight.sum())
+    return float(_SHARES[best]) if mean > _STANDARD_ERRORS * error else 0.0
+
+
+def log_copula_density(correlation: FloatArray, scores: FloatArray) -> FloatArray:
+    r"""Return the log density of the normal copula at normal scores z, shape (n,).
+
+    .. math:: -\tfrac12 \log |R| - \tfrac12 z^T (R^{-1} - I) z
+    """
+    identity = np.eye(scores.shape[1])
+    matrix = (1 - _RIDGE) * correlation + _RIDGE * identity
+    _, log_determinant = np.linalg.slogdet(matrix)
+    solved = np.linalg.solve(matrix, scores[:, :, np.newaxis])[:, :, 0]
+    return np.asarray(-(log_determinant + np.sum(scores * (solved - scores), axis=1)) / 2)
+
 
 DEPENDENCES = ("empirical", "gaussian", "conditional", "independent")
 

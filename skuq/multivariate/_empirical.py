@@ -1,4 +1,4 @@
-"""Empirical distributions of several targets."""
+"""Joint distributions given by draws of all targets."""
 
 from __future__ import annotations
 
@@ -14,8 +14,22 @@ from skuq._validation import as_float_array, check_finite
 from skuq.distributions import Distribution, Empirical, JointDistribution
 from skuq.distributions._members import read_weights
 from skuq.multivariate._conditional import kernel_weights, observed_scores
-from skuq.multivariate._draws import draw_points
 from skuq.multivariate._template import weighted_levels
+
+
+def draw_points(weights: FloatArray | None, n: int, k: int, m: int, rng: np.random.RandomState) -> IntArray:
+    """Return the indices of m random points for each of n rows, shape (n, m).
+
+    The weights have the shape (k,) or (n, k).
+    """
+    if weights is None:
+        return rng.randint(k, size=(n, m))
+    total = np.cumsum(np.broadcast_to(weights, (n, k)), axis=1)
+    levels = rng.uniform(size=(n, m)) * total[:, -1:]
+    index = np.array(
+        [np.searchsorted(row, level, side="right") for row, level in zip(total, levels, strict=True)]
+    )
+    return np.asarray(np.minimum(index, k - 1))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,15 +6,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from skuq._numeric import weighted_mean
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array
-from skuq._weights import weighted_mean
 from skuq.distributions import JointDistribution
 from skuq.metrics._proper import check_estimator
 from skuq.metrics._spec import metric
 from skuq.multivariate._concatenated import ConcatenatedJoint
 from skuq.multivariate._empirical import EmpiricalJoint
-from skuq.multivariate._inputs import check_joint_forecast, check_scaled_forecast, unbiased_factor
+from skuq.multivariate._scores import check_joint_forecast, check_scaled_forecast, unbiased_factor
 
 LEAST_EIGENVALUE = 1e-12
 """A correlation matrix counts as positive definite if its smallest eigenvalue is at least this value."""

@@ -9,13 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_consistent_length
 
-from skuq._fitting.base_regressor import BaseUncertaintyRegressor
-from skuq._fitting.cross_fit import Split, has_random_folds, resolve_cv, row_order, split_rows
-from skuq._fitting.progress import Progress
-from skuq._fitting.row_sets import rows_outside
-from skuq._fitting.seeds import MAX_SEED, seeded_clone
-from skuq._fitting.training_data import TrainingData
-from skuq._sklearn_compat import (
+from skuq._compat import (
     available_if,
     delayed,
     run_parallel,
@@ -23,6 +17,10 @@ from skuq._sklearn_compat import (
     slice_fit_params,
     with_callbacks,
 )
+from skuq._fitting.base_regressor import BaseUncertaintyRegressor
+from skuq._fitting.cross_fit import Split, has_random_folds, resolve_cv, row_order, rows_outside, split_rows
+from skuq._fitting.seeds import MAX_SEED, Progress, seeded_clone
+from skuq._fitting.training_data import TrainingData
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -33,11 +31,10 @@ from skuq._validation import (
     check_single_coverage,
 )
 from skuq.distributions import Distribution, JointDistribution, concat
-from skuq.multivariate._base_regressor import BaseJointRegressor
+from skuq.multivariate._base_regressor import BaseJointRegressor, Targets, read_targets
 from skuq.multivariate._copula import CopulaJoint
 from skuq.multivariate._dependence import DEPENDENCES, Dependence, fit_dependence, forecast_scores
-from skuq.multivariate._targets import Targets, read_targets
-from skuq.prediction._failures import note_fold
+from skuq.prediction._register import note_fold
 from skuq.regressors import UncertaintyRegressor
 
 

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skuq._numeric import weighted_mean
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_sample_weight, check_single_coverage, effective_rows
-from skuq._weights import weighted_mean
 from skuq.distributions import JointDistribution
 from skuq.metrics import crps_loss, mean_interval_width, miscalibration_area, prediction_interval_coverage
 from skuq.multivariate._copula import CopulaJoint
-from skuq.multivariate._energy import energy_score_loss
 from skuq.multivariate._rank_histogram import joint_rank_histogram
+from skuq.multivariate._scores import energy_score_loss, variogram_score_loss
 from skuq.multivariate._template import normal_template
-from skuq.multivariate._variogram import variogram_score_loss
 
 _LARGEST_SHARE = 0.1
 """The number of bins of a rank histogram is at most this share of the number of rows."""

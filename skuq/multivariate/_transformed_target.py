@@ -23,7 +23,7 @@ from skuq.multivariate._copula import CopulaJoint
 from skuq.multivariate._empirical import EmpiricalJoint
 from skuq.multivariate._normal import NormalJoint
 from skuq.multivariate._template import normal_template
-from skuq.prediction._rules.target import backward, flatten, map_back
+from skuq.prediction._target import backward, flatten, map_back
 
 _FITTED_COLUMNS: dict[type, tuple[str, ...]] = {
     StandardScaler: ("mean_", "var_", "scale_"),

@@ -13,11 +13,10 @@ except ImportError as error:
         'skuq.neural needs torch and skorch, which are not installed: pip install "skuq[torch]"'
     ) from error
 
+from skuq.neural._base import fit_many
 from skuq.neural._bootstrap_net import BootstrapNetRegressor
 from skuq.neural._concrete_dropout import ConcreteDropoutRegressor
-from skuq.neural._deep_ensemble import DeepEnsembleRegressor
-from skuq.neural._deep_ensemble_classifier import DeepEnsembleClassifier
-from skuq.neural._fit_many import fit_many
+from skuq.neural._deep_ensemble import DeepEnsembleClassifier, DeepEnsembleRegressor
 from skuq.neural._laplace import LastLayerLaplaceRegressor
 from skuq.neural._losses import (
     BetaNLLLoss,
@@ -28,13 +27,11 @@ from skuq.neural._losses import (
     NLLLoss,
     SquaredErrorLoss,
 )
-from skuq.neural._mc_dropout import MCDropoutRegressor
-from skuq.neural._mc_dropout_classifier import MCDropoutClassifier
+from skuq.neural._mc_dropout import MCDropoutClassifier, MCDropoutRegressor
 from skuq.neural._pnn import PNNRegressor
 from skuq.neural._probabilistic_net import ProbabilisticNet
 from skuq.neural._swa import SWARegressor
-from skuq.neural._variational_classifier import VariationalClassifier
-from skuq.neural._variational_regressor import VariationalRegressor
+from skuq.neural._variational import VariationalClassifier, VariationalRegressor
 
 __all__ = [
     "BetaNLLLoss",

@@ -1,4 +1,6 @@
-"""Base class of the neural estimators.
+"""Base class of the neural estimators, and several fits in one training.
+
+Base class of the neural estimators.
 
 Several estimators can be trained together in one stack of networks.
 """
@@ -12,28 +14,33 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 from skorch.history import History
 
-from skuq._fitting.progress import NO_PROGRESS, Progress
-from skuq._fitting.seeds import MAX_SEED
+from skuq._compat import count_rows, safe_indexing, slice_fit_params, warn_user
+from skuq._fitting.seeds import MAX_SEED, NO_PROGRESS, Progress
 from skuq._fitting.training_data import TrainingData
-from skuq._sklearn_compat import safe_indexing, slice_fit_params
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer, check_number, check_option, check_random_state, check_unmasked
-from skuq._warnings import warn_user
 from skuq.exceptions import SmallSampleWarning
-from skuq.neural._modules.architecture import Architecture, MLPArchitecture
-from skuq.neural._modules.input_layer import PLAIN_LAYERS, Layers
-from skuq.neural._modules.user_module import check_module
-from skuq.neural._predictive.posterior import TrainedNetworks
-from skuq.neural._training.holdout import hold_out
-from skuq.neural._training.net import StackedNet
-from skuq.neural._training.plan import AUTO_EPOCHS, PATIENCE, FitPlan, TrainingOptions, TrainingSpec
-from skuq.neural._training.scaling import FEW_CATEGORIES, Standardizer, table_of
-from skuq.neural._training.trainer import TrainedFit, train
+from skuq.neural._architecture import Architecture, MLPArchitecture, check_module
+from skuq.neural._input_layer import PLAIN_LAYERS, Layers
+from skuq.neural._plan import (
+    AUTO_EPOCHS,
+    FEW_CATEGORIES,
+    PATIENCE,
+    FitPlan,
+    Standardizer,
+    TrainingOptions,
+    TrainingSpec,
+    hold_out,
+    table_of,
+)
+from skuq.neural._predictive import TrainedNetworks
+from skuq.neural._training import StackedNet, TrainedFit, train
 
 NetworkT = TypeVar("NetworkT", bound="BaseNeuralEstimator")
 
@@ -303,3 +310,82 @@ def _trained_longer(
         return fit
     # a new plan, because the first plan has used its random numbers
     return train([estimator._prepare(data)], longer, n_jobs=estimator.n_jobs, on_epoch=report)[0]
+
+
+def fit_many(
+    estimators: Sequence[NetworkT],
+    X: Any,
+    y: Any,
+    rows: Sequence[IntArray] | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> list[NetworkT]:
+    """Fit many neural estimators, each to its own rows, with as few stacked trainings as possible.
+
+    Use this function to fit folds, candidates of a search, seeds, losses or simulations together. This takes
+    a fraction of the time of separate fits. Estimators are trained together if their layers and training
+    parameters are equal. Losses, learning rates and random states may differ.
+
+    Parameters
+    ----------
+    estimators : sequence of K neural estimators
+        Estimators of any class of `skuq.neural` except `ProbabilisticNet`. Their clones are fitted.
+    X : array-like or DataFrame of n rows
+        Features of all fits.
+    y : array-like of shape (n,)
+        Target of all fits.
+    rows : sequence of K ndarrays, or None, default=None
+        Row numbers or a boolean mask for each estimator. None uses all rows for all estimators.
+    sample_weight : array-like of shape (n,) or None, default=None
+        Number of repetitions of each row.
+
+    Returns
+    -------
+    fitted : list of K estimators
+        Fitted clones. Each clone equals the result of ``fit`` on its rows, up to rounding errors. If a
+        `module` draws random numbers from torch in training (for example, for dropout), the results also
+        differ by chance, because estimators that are trained together share torch's random generator.
+
+    Raises
+    ------
+    TypeError
+        If an estimator is not from `skuq.neural`, or if it is a `ProbabilisticNet`.
+    ValueError
+        If the numbers of row sets and estimators differ, or if the lengths of X, y and weights differ.
+
+    See Also
+    --------
+    skuq.model_selection.cross_val_predict_dist : Distributions for the tested rows of folds.
+
+    Notes
+    -----
+    Cost: the memory contains the standardized rows of all fits that are trained together. About 40 networks
+    use a processor core fully. With more networks, the training time is proportional to the number of
+    networks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.neural import PNNRegressor, fit_many
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(200, 1))
+    >>> y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=200)
+    >>> candidates = [PNNRegressor(loss=loss, max_epochs=5, random_state=0) for loss in ("nll", "crps")]
+    >>> by_likelihood, by_crps = fit_many(candidates, X, y)
+    >>> by_crps.loss
+    'crps'
+    """
+    check_consistent_length(X, y, sample_weight)
+    rows = [np.arange(count_rows(X))] * len(estimators) if rows is None else list(rows)
+    if len(rows) != len(estimators):
+        raise ValueError(
+            f"`rows` must contain one set of rows for each of the {len(estimators)} estimators, got "
+            f"{len(rows)} sets. Use None to fit each estimator to all rows."
+        )
+    for estimator in estimators:
+        if not isinstance(estimator, BaseNeuralEstimator):
+            raise TypeError(
+                "`estimators` must be estimators of skuq.neural other than ProbabilisticNet, got "
+                f"{type(estimator).__name__}. Fit other estimators one by one."
+            )
+    return fit_clones(estimators, X, y, rows, sample_weight=sample_weight)

@@ -11,11 +11,10 @@ from skuq._fitting.training_data import TrainingData
 from skuq._typing import SupportLike
 from skuq._validation import check_integer, check_option
 from skuq.neural._losses import Loss, SquaredErrorLoss, resolve_selection_score
-from skuq.neural._predictive.calibration import Calibration, FixedTails
-from skuq.neural._predictive.ensemble import BootstrapPosterior
+from skuq.neural._plan import TrainingSpec, plan_pairs
+from skuq.neural._predictive import BootstrapPosterior, Calibration, FixedTails
 from skuq.neural._regressor import BaseNeuralRegressor
-from skuq.neural._training.plan import TrainingSpec, plan_pairs
-from skuq.neural._training.trainer import TrainedFit
+from skuq.neural._training import TrainedFit
 
 
 class BootstrapNetRegressor(BaseNeuralRegressor):

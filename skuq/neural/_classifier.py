@@ -10,19 +10,16 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 
-from skuq._fitting.labels import check_labels
-from skuq._fitting.progress import Progress
-from skuq._fitting.training_data import TrainingData
-from skuq._sklearn_compat import CallbackSupportMixin, with_callbacks
+from skuq._compat import CallbackSupportMixin, versioned, with_callbacks
+from skuq._fitting.seeds import Progress
+from skuq._fitting.training_data import TrainingData, check_labels
 from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import check_option, check_sample_weight, check_unmasked, effective_rows
-from skuq._versioned import versioned
 from skuq.neural._base import BaseNeuralEstimator
-from skuq.neural._cross_entropy import CrossEntropyLoss
-from skuq.neural._predictive.class_probabilities import ClassPosterior, EntropyParts
-from skuq.neural._training.plan import TrainingSpec, rows_with_weight
-from skuq.neural._training.scaling import Standardizer
-from skuq.neural._training.trainer import TrainedFit
+from skuq.neural._losses import CrossEntropyLoss
+from skuq.neural._plan import Standardizer, TrainingSpec, rows_with_weight
+from skuq.neural._predictive import ClassPosterior, EntropyParts
+from skuq.neural._training import TrainedFit
 
 
 @versioned

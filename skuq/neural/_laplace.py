@@ -10,15 +10,13 @@ import numpy as np
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray, SupportLike
 from skuq._validation import check_integer
+from skuq.neural._architecture import Architecture, check_module
+from skuq.neural._last_layer import Evidence, FeatureArchitecture, LastLinearPosterior, features_of
 from skuq.neural._losses import Loss, SquaredErrorLoss, resolve_selection_score
-from skuq.neural._modules.architecture import Architecture
-from skuq.neural._modules.device import read_device
-from skuq.neural._modules.last_layer import Evidence, FeatureArchitecture, features_of
-from skuq.neural._modules.user_module import check_module
-from skuq.neural._predictive.last_linear import LastLinearPosterior
+from skuq.neural._plan import LONG_TRAINING, TrainingSpec, rows_with_weight
 from skuq.neural._regressor import BaseNeuralRegressor
-from skuq.neural._training.plan import LONG_TRAINING, TrainingSpec, rows_with_weight
-from skuq.neural._training.trainer import TrainedFit
+from skuq.neural._stacked import read_device
+from skuq.neural._training import TrainedFit
 
 
 class LastLayerLaplaceRegressor(BaseNeuralRegressor):

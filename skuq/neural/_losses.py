@@ -1,4 +1,6 @@
-"""Training losses of networks: scores of a normal distribution, in torch.
+"""Training losses of networks, in torch.
+
+Training losses of networks: scores of a normal distribution, in torch.
 
 The outputs of a network are the mean and, if the loss needs a variance, a raw variance. Both are outputs for
 the standardized target. `variance_of` converts the raw variance to a positive variance. A loss returns one
@@ -8,7 +10,7 @@ value per row and member.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,7 +22,95 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from skuq._validation import check_integer, check_number
-from skuq.neural._training_loss import TrainingLoss, check_per_row
+
+
+class TrainingLoss(ABC):
+    """Loss of network outputs. For each member, the training minimizes the mean loss over rows.
+
+    Attributes
+    ----------
+    n_outputs : int
+        Number of outputs of the network.
+    target : {"number", "class"}
+        Kind of the target.
+    """
+
+    target: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def n_outputs(self) -> int:
+        """Return the number of outputs of the network."""
+
+    @abstractmethod
+    def __call__(self, output: Tensor, y: Tensor) -> Tensor:
+        """Return the losses (...) of network outputs (..., k) for targets (...)."""
+
+    def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss and its derivative with respect to the outputs.
+
+        Parameters
+        ----------
+        output : Tensor of shape (..., k)
+            Outputs of the network.
+        y : Tensor of shape (...)
+            Targets.
+
+        Returns
+        -------
+        loss : Tensor of shape (...)
+            Values of the loss.
+        gradient : Tensor of shape (..., k)
+            Derivative of each value with respect to the outputs.
+        """
+        leaf = output.detach().requires_grad_()
+        loss = check_per_row(self, self(leaf, y), y)
+        (gradient,) = torch.autograd.grad(loss.sum(), leaf)
+        return loss.detach(), gradient
+
+    @abstractmethod
+    def averaged_parts(self, output: Tensor) -> Sequence[Tensor]:
+        """Return the quantities whose means over members define the averaged forecast.
+
+        Parameters
+        ----------
+        output : Tensor of shape (M, k, B)
+            Outputs of M members for B rows.
+
+        Returns
+        -------
+        parts : sequence of Tensor of shape (M, B)
+            The number of parts is the same for all losses with the same ``target`` and ``n_outputs``.
+        """
+
+    @abstractmethod
+    def score_average(self, parts: Sequence[Tensor], y: Tensor) -> Tensor:
+        """Return the score of the averaged forecast of each row.
+
+        The smaller the better.
+
+        Parameters
+        ----------
+        parts : sequence of Tensor of shape (B,)
+            Means of `averaged_parts` over the members.
+        y : Tensor of shape (B,)
+            Targets.
+
+        Returns
+        -------
+        score : Tensor of shape (B,)
+            Scores.
+        """
+
+
+def check_per_row(loss: TrainingLoss, values: Tensor, y: Tensor) -> Tensor:
+    if values.shape == y.shape:
+        return values
+    raise ValueError(
+        f"`score` of {type(loss).__name__} must return one value for each target, of shape {tuple(y.shape)}, "
+        f"got {tuple(values.shape)}. Do not average over rows."
+    )
+
 
 MIN_VARIANCE = 1e-4
 """Smallest noise variance, relative to the variance of the target."""
@@ -436,3 +526,123 @@ def resolve_selection_score(
             f"{keep_best!r}."
         )
     return score.selection_score()
+
+
+@dataclass(frozen=True)
+class CrossEntropyLoss(TrainingLoss):
+    """Cross-entropy of the softmax of the outputs. The targets are the codes 0 to K - 1 of the classes."""
+
+    n_classes: int
+    target: ClassVar[str] = "class"
+
+    @property
+    def n_outputs(self) -> int:
+        return self.n_classes
+
+    def __call__(self, output: Tensor, y: Tensor) -> Tensor:
+        log_proba = torch.log_softmax(output, dim=-1)
+        return -log_proba.gather(-1, y.long().unsqueeze(-1)).squeeze(-1)
+
+    def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        # (M, K, B) is the memory layout of the networks and of the backward pass
+        logits, codes = output.detach().movedim(0, -1), y.movedim(0, -1).long().unsqueeze(-2)
+        log_proba = torch.log_softmax(logits, dim=-2)
+        loss = -log_proba.gather(-2, codes).squeeze(-2)
+        # the gradient is the probabilities minus the one-hot encoded target
+        gradient = log_proba.exp_()
+        gradient.scatter_add_(-2, codes, gradient.new_full((), -1.0).expand(codes.shape))
+        return loss.movedim(-1, 0), gradient.movedim(-1, 0)
+
+    def averaged_parts(self, output: Tensor) -> Sequence[Tensor]:
+        return torch.softmax(output, dim=1).unbind(dim=1)
+
+    def score_average(self, parts: Sequence[Tensor], y: Tensor) -> Tensor:
+        proba = torch.stack(list(parts)).gather(0, y.long().unsqueeze(0)).squeeze(0)
+        return -proba.clamp(min=torch.finfo(proba.dtype).tiny).log()
+
+
+@dataclass(frozen=True)
+class JointLoss(TrainingLoss):
+    """Sum of the losses of all targets. The forecast of a target is conditional on all earlier targets.
+
+    With the negative log-likelihood, the sum is the negative log-likelihood of the multivariate normal
+    distribution.
+    """
+
+    # A network has three blocks of outputs: the means, the raw variances, and the coefficients below the
+    # diagonal of the matrix B. Given the targets before j, target j has the mean m_j + sum_k B_jk (y_k - m_k)
+    # and the variance v_j. The covariance matrix is L L' with the Cholesky factor L = (I - B)^-1
+    # diag(v)^(1/2).
+
+    loss: Loss
+    n_targets: int
+    target: ClassVar[str] = "number"
+
+    @property
+    def n_outputs(self) -> int:
+        return self.n_targets * (self.n_targets + 3) // 2
+
+    def __call__(self, output: Tensor, y: Tensor) -> Tensor:
+        loc, raw, coefficients = split_output(output, self.n_targets)
+        given = loc + _product(coefficients, y - loc)
+        return self.loss(torch.stack([given, raw], dim=-1), y).sum(dim=-1)
+
+    def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        loc, raw, coefficients = split_output(output.detach(), self.n_targets)
+        residual = y - loc
+        given = loc + _product(coefficients, residual)
+        values, slope = self.loss.with_gradient(torch.stack([given, raw], dim=-1), y)
+        by_given, by_raw = slope.unbind(-1)
+        row, column = _below_diagonal(self.n_targets)
+        by_loc = by_given - _product(coefficients.mT, by_given)
+        by_coefficients = by_given[..., row] * residual[..., column]
+        return values.sum(dim=-1), torch.cat([by_loc, by_raw, by_coefficients], dim=-1)
+
+    def averaged_parts(self, output: Tensor) -> Sequence[Tensor]:
+        loc, factor = normal_parameters(output.movedim(1, -1), self.n_targets)
+        square = factor @ factor.mT + loc.unsqueeze(-1) * loc.unsqueeze(-2)
+        row, column = torch.tril_indices(self.n_targets, self.n_targets)
+        return *loc.unbind(-1), *square[..., row, column].unbind(-1)
+
+    def score_average(self, parts: Sequence[Tensor], y: Tensor) -> Tensor:
+        # The average forecast is the normal distribution with the mean and covariance of the mixture.
+        d = self.n_targets
+        loc = torch.stack(list(parts[:d]), dim=-1).double()
+        square = torch.stack(list(parts[d:]), dim=-1).double()
+        row, column = torch.tril_indices(d, d)
+        covariance = square.new_zeros(*square.shape[:-1], d, d)
+        covariance[..., row, column] = square - loc[..., row] * loc[..., column]
+        factor, failed = torch.linalg.cholesky_ex(covariance)
+        residual = (y - loc).unsqueeze(-1)
+        scale = factor.diagonal(dim1=-2, dim2=-1)
+        z = torch.linalg.solve_triangular(factor, residual, upper=False).squeeze(-1)
+        score = self.loss.score(y - scale * z, scale * scale, y.double()).sum(dim=-1)
+        return torch.where(failed > 0, torch.inf, score).to(y.dtype)
+
+
+def split_output(output: Tensor, d: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return means (..., d), raw variances (..., d) and coefficients (..., d, d) of outputs."""
+    loc, raw, below = torch.split(output, [d, d, d * (d - 1) // 2], dim=-1)
+    coefficients = output.new_zeros(*output.shape[:-1], d, d)
+    row, column = _below_diagonal(d)
+    coefficients[..., row, column] = below
+    return loc, raw, coefficients
+
+
+def normal_parameters(output: Tensor, d: int) -> tuple[Tensor, Tensor]:
+    """Return the means (..., d), and the Cholesky factors (..., d, d) of the covariance matrices."""
+    loc, raw, coefficients = split_output(output, d)
+    scale = torch.diag_embed(variance_of(raw).sqrt())
+    # With `unitriangular`, the solver assumes that the diagonal of I - B is 1.
+    factor = torch.linalg.solve_triangular(-coefficients, scale, upper=False, unitriangular=True)
+    return loc, factor
+
+
+def _product(matrix: Tensor, vector: Tensor) -> Tensor:
+    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
+
+
+@lru_cache(maxsize=8)
+def _below_diagonal(d: int) -> tuple[Tensor, Tensor]:
+    row, column = torch.tril_indices(d, d, offset=-1)
+    return row, column

@@ -10,10 +10,10 @@ import numpy as np
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import SupportLike
 from skuq.neural._losses import Loss, read_loss, resolve_selection_score
-from skuq.neural._predictive.ensemble import NetworkPosterior
+from skuq.neural._plan import TrainingSpec
+from skuq.neural._predictive import NetworkPosterior
 from skuq.neural._regressor import BaseNeuralRegressor
-from skuq.neural._training.plan import TrainingSpec
-from skuq.neural._training.trainer import TrainedFit
+from skuq.neural._training import TrainedFit
 
 
 class PNNRegressor(BaseNeuralRegressor):

@@ -15,9 +15,8 @@ from skorch.utils import is_dataset, to_numpy
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset
 
-from skuq._sklearn_compat import available_if
+from skuq._compat import available_if, versioned
 from skuq._typing import FloatArray
-from skuq._versioned import versioned
 from skuq.distributions import Distribution, Normal
 from skuq.neural._losses import Loss, read_loss, variance_of
 

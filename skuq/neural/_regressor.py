@@ -10,11 +10,10 @@ import numpy as np
 from sklearn.base import clone
 
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
-from skuq._fitting.progress import NO_PROGRESS, Progress
-from skuq._fitting.row_sets import rows_outside
-from skuq._fitting.seeds import MAX_SEED
+from skuq._fitting.cross_fit import rows_outside
+from skuq._fitting.seeds import MAX_SEED, NO_PROGRESS, Progress
 from skuq._fitting.training_data import TrainingData, check_y
-from skuq._ranks import rows_needed
+from skuq._numeric import rows_needed
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import (
     check_option,
@@ -25,12 +24,9 @@ from skuq._validation import (
 )
 from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralEstimator, fit_together
-from skuq.neural._predictive.calibration import Calibration
-from skuq.neural._predictive.ensemble import EnsemblePosterior
-from skuq.neural._predictive.posterior import Posterior
-from skuq.neural._training.plan import TrainingSpec, rows_with_weight
-from skuq.neural._training.scaling import Standardizer
-from skuq.neural._training.trainer import TrainedFit
+from skuq.neural._plan import Standardizer, TrainingSpec, rows_with_weight
+from skuq.neural._predictive import Calibration, EnsemblePosterior, Posterior
+from skuq.neural._training import TrainedFit
 
 
 class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):

@@ -13,14 +13,13 @@ from skorch.callbacks import Callback
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import SupportLike
 from skuq._validation import check_integer, check_number
+from skuq.neural._architecture import Architecture
 from skuq.neural._losses import SquaredErrorLoss
-from skuq.neural._modules.architecture import Architecture
-from skuq.neural._modules.seeds import MemberSeed
-from skuq.neural._modules.stacked import StackedModule
-from skuq.neural._predictive.sampled import SampledPosterior
+from skuq.neural._plan import LONG_TRAINING, TrainingOptions, TrainingSpec, rows_with_weight
+from skuq.neural._predictive import SampledPosterior
 from skuq.neural._regressor import BaseNeuralRegressor
-from skuq.neural._training.plan import LONG_TRAINING, TrainingOptions, TrainingSpec, rows_with_weight
-from skuq.neural._training.trainer import TrainedFit
+from skuq.neural._stacked import MemberSeed, StackedModule
+from skuq.neural._training import TrainedFit
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from skuq._sklearn_compat import count_rows, sequential_in_cluster_task
+from skuq._compat import count_rows, sequential_in_cluster_task
 from skuq._validation import check_unmasked
 from skuq.distributions import Distribution, JointDistribution
 from skuq.exceptions import NotProbabilisticError
-from skuq.prediction._failures import note_estimator
-from skuq.prediction._registry import add_adapter, find_adapter, may_predict_columns, register
-from skuq.prediction._rules.adapters import ADAPTERS
-from skuq.prediction._rules.containers import CONTAINERS
-from skuq.prediction._rules.native import NATIVES
-from skuq.prediction._rules.no_distribution import no_distribution
-from skuq.prediction._rules.rule import EstimatorRule, MetaEstimatorRule
+from skuq.prediction._adapters import ADAPTERS
+from skuq.prediction._containers import CONTAINERS
+from skuq.prediction._native import NATIVES, no_distribution
+from skuq.prediction._register import (
+    EstimatorRule,
+    MetaEstimatorRule,
+    add_adapter,
+    find_adapter,
+    may_predict_columns,
+    note_estimator,
+    register,
+)
 
 __all__ = [
     "check_estimator",

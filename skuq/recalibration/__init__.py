@@ -1,19 +1,20 @@
 """Recalibrators: they convert predicted distributions to better calibrated distributions."""
 
 from skuq.recalibration._base import BaseRecalibrator
-from skuq.recalibration._binned_scaling import BinnedScalingRecalibrator
 from skuq.recalibration._empirical import EmpiricalRecalibrator
-from skuq.recalibration._gp_beta import GPBetaRecalibrator
-from skuq.recalibration._gp_cauchy import GPCauchyRecalibrator
-from skuq.recalibration._gp_normal import GPNormalRecalibrator
+from skuq.recalibration._gp_recalibrators import (
+    GPBetaRecalibrator,
+    GPCauchyRecalibrator,
+    GPNormalRecalibrator,
+)
 from skuq.recalibration._identity import IdentityRecalibrator
 from skuq.recalibration._isotonic import IsotonicRecalibrator
 from skuq.recalibration._isotonic_distributional import IsotonicDistributionalRecalibrator
 from skuq.recalibration._online import OnlineRecalibrator
 from skuq.recalibration._operating_point import OperatingPointRecalibrator
 from skuq.recalibration._quantile_shift import QuantileShiftRecalibrator
+from skuq.recalibration._scaling import BinnedScalingRecalibrator, StdScalingRecalibrator
 from skuq.recalibration._shrunk_isotonic import ShrunkIsotonicRecalibrator
-from skuq.recalibration._std_scaling import StdScalingRecalibrator
 from skuq.recalibration._support_map import SupportMap
 from skuq.recalibration._variance_isotonic import VarianceIsotonicRecalibrator
 

@@ -12,14 +12,14 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skuq._compat import versioned
 from skuq._few_rows import few_rows_reported, repeated_rows, warn_of_few_rows
-from skuq._fitting.distribution_transformer import get_feature_names_out, set_output
+from skuq._fitting.base_regressor import get_feature_names_out, set_output
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     check_sample_weight,
     check_target,
 )
-from skuq._versioned import versioned
 from skuq.distributions import Distribution, as_distribution
 
 NOT_METADATA = {"dist": UNUSED}

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from skuq._rounding import reaches
+from skuq._numeric import reaches
 from skuq._typing import FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -19,7 +19,7 @@ from skuq._validation import (
 )
 from skuq.distributions import Distribution, Normal, affine, concat
 from skuq.distributions._pit import FLOAT32_ROUNDING
-from skuq.metrics._ucc.curve import (
+from skuq.metrics._ucc_curve import (
     MISS_AXES,
     VARY,
     WIDTH_AXES,

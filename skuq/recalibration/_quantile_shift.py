@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skuq._ranks import WeightedRanks
+from skuq._numeric import WeightedRanks
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_increasing, check_open_unit, effective_rows
 from skuq.distributions import Distribution, Quantiles

@@ -7,21 +7,20 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
+from skuq._compat import is_pairwise, safe_indexing
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
-from skuq._fitting.columns import ScaleFeatures
+from skuq._fitting.cross_fit import rows_outside
 from skuq._fitting.fit_wrapped import fit_wrapped
-from skuq._fitting.progress import NO_PROGRESS, Progress
-from skuq._fitting.row_sets import rows_outside
-from skuq._fitting.seeds import MAX_SEED, seeded_clone
+from skuq._fitting.seeds import MAX_SEED, NO_PROGRESS, Progress, seeded_clone
+from skuq._fitting.table import ScaleFeatures
 from skuq._fitting.training_data import TrainingData
-from skuq._sklearn_compat import is_pairwise, safe_indexing
+from skuq._numeric import power_of_two, root_mean_square, standard_deviation
 from skuq._typing import BoolArray, FloatArray, IntArray, SupportLike
-from skuq._units import power_of_two, root_mean_square, standard_deviation
 from skuq._validation import check_integer, check_option, check_random_state
 from skuq.distributions import Distribution, Empirical, Quantiles, StudentT
-from skuq.distributions._estimated_scale import fit_student, predictive_df
+from skuq.distributions._student_t import fit_student, predictive_df
 from skuq.regressors._error_forest import LEVELS, MOST_ROWS, ErrorForest, ErrorSample, SecondErrors
-from skuq.regressors._forest.trees import fit_forest, grows_trees
+from skuq.regressors._forest_trees import fit_forest, grows_trees
 from skuq.regressors._members import (
     MemberPredictions,
     fit_members,

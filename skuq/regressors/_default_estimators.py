@@ -11,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.pipeline import Pipeline
 
 from skuq._fitting.seeds import MAX_SEED
-from skuq._fitting.table_encoder import Encoding, TableEncoder
+from skuq._fitting.table import Encoding, TableEncoder
 from skuq._validation import check_random_state
 from skuq.regressors._uncertainty import UncertaintyRegressor
 

@@ -12,11 +12,10 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 from sklearn.tree import ExtraTreeRegressor
 
 from skuq._fitting.seeds import MAX_SEED
-from skuq._rounding import distinct
+from skuq._numeric import distinct, power_of_two
 from skuq._typing import FloatArray, IntArray
-from skuq._units import power_of_two
-from skuq.distributions._estimated_scale import fit_student, shrunk_level_map
 from skuq.distributions._level_map import LevelMap
+from skuq.distributions._student_t import fit_student, shrunk_level_map
 from skuq.recalibration._isotonic import isotonic_level_map
 
 FEWEST_ROWS = 40

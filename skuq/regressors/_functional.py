@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.fit_wrapped import fit_wrapped
-from skuq._fitting.progress import Progress
+from skuq._fitting.seeds import Progress
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import FloatArray
 from skuq._validation import check_option, check_rows, check_single_coverage, check_unused

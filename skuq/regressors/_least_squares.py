@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
-from skuq._fitting.column_scale import column_scale
-from skuq._fitting.progress import Progress
+from skuq._fitting.seeds import Progress
+from skuq._fitting.table import column_scale
 from skuq._fitting.training_data import TrainingData, check_y
 from skuq._typing import FloatArray
 from skuq._validation import check_sample_weight, check_unmasked, effective_rows

@@ -16,17 +16,15 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skuq._fitting.fit_wrapped import fit_wrapped
-from skuq._fitting.point_predict import point_predict, predict_member
-from skuq._fitting.row_sets import rows_outside
+from skuq._compat import ForestRegressor, delayed, run_parallel, safe_indexing
+from skuq._fitting.cross_fit import point_predict, predict_member, rows_outside
+from skuq._fitting.fit_wrapped import fit_wrapped, in_target_units
 from skuq._fitting.seeds import MAX_SEED, seed_everything
-from skuq._fitting.target_units import in_target_units
 from skuq._fitting.training_data import TrainingData
-from skuq._sklearn_compat import ForestRegressor, delayed, run_parallel, safe_indexing
+from skuq._numeric import unit_of
 from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq._units import unit_of
 from skuq._validation import effective_rows
-from skuq.prediction._failures import note_fold, place_of
+from skuq.prediction._register import note_fold, place_of
 
 
 @dataclass(frozen=True, eq=False)

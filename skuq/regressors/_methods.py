@@ -9,11 +9,9 @@ from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import ARDRegression, BayesianRidge
 
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
-from skuq._fitting.cross_fit import has_random_folds
+from skuq._fitting.cross_fit import has_random_folds, point_and_dist, point_predict
 from skuq._fitting.fit_wrapped import fit_wrapped
-from skuq._fitting.point_predict import point_and_dist, point_predict
-from skuq._fitting.progress import Progress
-from skuq._fitting.seeds import MAX_SEED, seeded_clone
+from skuq._fitting.seeds import MAX_SEED, Progress, seeded_clone
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import FloatArray
 from skuq._validation import check_random_state
@@ -22,22 +20,25 @@ from skuq.conformal._cross_conformal_regressor import CROSS_METHODS, CrossConfor
 from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
+from skuq.prediction._quantile_estimators import configured_levels
 from skuq.prediction._resolve import (
     calibrates_itself,
     has_exact_posterior,
     inner_estimators,
     learns_in_context,
 )
-from skuq.prediction._rules.quantile_estimators import configured_levels
 from skuq.recalibration import BaseRecalibrator, ShrunkIsotonicRecalibrator
 from skuq.regressors._bootstrap import BootstrapRegressor
 from skuq.regressors._default_recalibrator import DefaultRecalibrator
-from skuq.regressors._few_fits.level_regression import LevelRegressionRecalibrator
-from skuq.regressors._few_fits.two_folds import TwoFoldsRegressor
-from skuq.regressors._forest.trees import bootstraps_trees
 from skuq.regressors._forest_distribution import ForestDistributionRegressor
-from skuq.regressors._multi_quantile import DEFAULT_LEVELS, MultiQuantileRegressor, fits_each_level
-from skuq.regressors._recalibrated import RecalibratedRegressor
+from skuq.regressors._forest_trees import bootstraps_trees
+from skuq.regressors._multi_quantile import (
+    DEFAULT_LEVELS,
+    LevelRegressionRecalibrator,
+    MultiQuantileRegressor,
+    fits_each_level,
+)
+from skuq.regressors._recalibrated import RecalibratedRegressor, TwoFoldsRegressor
 from skuq.regressors._residual import ResidualRegressor
 
 Effort = Literal["low", "standard", "high"]

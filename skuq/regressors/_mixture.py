@@ -10,6 +10,7 @@ import pandas as pd
 from sklearn.utils import Bunch, Tags, get_tags
 from sklearn.utils.metadata_routing import process_routing
 
+from skuq._compat import BaseComposition, routing_enabled, warn_user
 from skuq._few_rows import few_rows_reported
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import (
@@ -21,11 +22,9 @@ from skuq._fitting.cross_fit import (
     split_rows,
 )
 from skuq._fitting.metadata import routed_groups, router_for, weight_params_for
-from skuq._fitting.progress import Progress
 from skuq._fitting.recalibrators import check_recalibrator, fit_recalibrator
-from skuq._fitting.seeds import MAX_SEED, seeded_clone
+from skuq._fitting.seeds import MAX_SEED, Progress, seeded_clone
 from skuq._fitting.training_data import TrainingData, check_wrapped, read_training
-from skuq._sklearn_compat import BaseComposition, routing_enabled
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray, SupportLike
 from skuq._validation import (
     as_float_array,
@@ -35,14 +34,12 @@ from skuq._validation import (
     check_random_state,
     effective_rows,
 )
-from skuq._warnings import warn_user
 from skuq.distributions import Distribution, concat
 from skuq.prediction import predict_dist
-from skuq.prediction._failures import note_fold
+from skuq.prediction._register import note_fold
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors._default_estimators import default_estimators, has_networks
-from skuq.regressors._pool.criterion import COMBINATIONS, Pool, mean_and_error
-from skuq.regressors._pool.members import fit_pool, is_dropped, named_members
+from skuq.regressors._pool import COMBINATIONS, Pool, fit_pool, is_dropped, mean_and_error, named_members
 
 Folds = list[tuple[IntArray, IntArray]]
 

@@ -8,18 +8,23 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
+from skuq._compat import is_pairwise, safe_indexing
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
-from skuq._fitting.columns import ScaleFeatures
-from skuq._fitting.cross_fit import CrossFit, cross_fit, is_partition, resolve_cv, split_rows
-from skuq._fitting.fit_wrapped import fit_wrapped
-from skuq._fitting.point_predict import point_predict
-from skuq._fitting.progress import Progress
-from skuq._fitting.refit_check import find_mismatch, warn_of_mismatch
-from skuq._fitting.row_sets import columns_of_rows
-from skuq._fitting.seeds import MAX_SEED, seeded_clone
-from skuq._fitting.target_units import in_target_units
+from skuq._fitting.cross_fit import (
+    CrossFit,
+    columns_of_rows,
+    cross_fit,
+    find_mismatch,
+    is_partition,
+    point_predict,
+    resolve_cv,
+    split_rows,
+    warn_of_mismatch,
+)
+from skuq._fitting.fit_wrapped import fit_wrapped, in_target_units
+from skuq._fitting.seeds import MAX_SEED, Progress, seeded_clone
+from skuq._fitting.table import ScaleFeatures
 from skuq._fitting.training_data import TrainingData
-from skuq._sklearn_compat import is_pairwise, safe_indexing
 from skuq._typing import FloatArray, IntArray, SupportLike
 from skuq._validation import check_option, check_random_state, effective_rows
 from skuq.distributions import Distribution, Quantiles

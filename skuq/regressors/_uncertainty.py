@@ -8,13 +8,12 @@ import numpy as np
 from sklearn.utils import indexable
 
 from skuq._censoring import refuse_censoring
+from skuq._compat import safe_indexing
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
-from skuq._fitting.cross_fit import has_random_folds
-from skuq._fitting.point_predict import point_and_dist, point_predict
-from skuq._fitting.progress import Progress
+from skuq._fitting.cross_fit import has_random_folds, point_and_dist, point_predict
+from skuq._fitting.seeds import Progress
 from skuq._fitting.support import rows_for_warning, warn_of_negative_counts
 from skuq._fitting.training_data import TrainingData, check_wrapped, check_y
-from skuq._sklearn_compat import safe_indexing
 from skuq._typing import ArrayLike, FloatArray, IntArray, SupportLike
 from skuq._validation import DEFAULT_COVERAGE, as_float_array, check_option, looks_like_counts
 from skuq.distributions import Distribution

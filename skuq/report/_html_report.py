@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
-from skuq._sklearn_compat import count_rows, safe_indexing
+from skuq._compat import count_rows, installed_versions, is_classifying, safe_indexing
 from skuq._typing import ArrayLike
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -23,11 +27,13 @@ from skuq.displays._display import check_cv_results, models_of_cv
 from skuq.displays._drawing import check_matplotlib
 from skuq.distributions import Distribution, concat
 from skuq.evaluation import uncertainty_report
-from skuq.evaluation._report.table import UncertaintyReport
-from skuq.report._base import Page, Parts
-from skuq.report._figures import Figure, figure_of_parts, figures_of, figures_of_accumulators
+from skuq.evaluation._report_table import UncertaintyReport
+from skuq.prediction import predict_dist
+from skuq.prediction._predict_set import class_proba
+from skuq.report._advice import Evidence, Finding, findings
 from skuq.report._measure import (
     Accumulator,
+    Diagnostics,
     checked_forecasts,
     coverage_of_accumulators,
     coverage_of_parts,
@@ -39,8 +45,183 @@ from skuq.report._measure import (
     groups_of,
     periods_of,
 )
-from skuq.report._page import check_jinja2
-from skuq.report._sources import call_text, check_report, joined, parameters_of, predictions_of, taken
+from skuq.report._page import (
+    Figure,
+    check_jinja2,
+    figure_of_parts,
+    figures_of,
+    figures_of_accumulators,
+    models_of,
+    render,
+    summaries_of,
+    to_json,
+    values_of,
+    write_together,
+)
+
+
+def predictions_of(models: Mapping[str, Any], X: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the forecasts of all estimators, and the labels of classifiers."""
+    classify = {is_classifying(each) for each in models.values()}
+    if len(classify) > 1:
+        raise ValueError("`estimator` must hold only classifiers or only regressors, got both.")
+    if classify == {False}:
+        return {name: predict_dist(each, X) for name, each in models.items()}, {}
+    labels = [np.asarray(each.classes_) for each in models.values()]
+    if any(not np.array_equal(each, labels[0]) for each in labels):
+        raise ValueError("`estimator` must hold classifiers with equal `classes_`, got different classes.")
+    return {name: class_proba(each, X) for name, each in models.items()}, {"labels": labels[0]}
+
+
+def parameters_of(models: Mapping[str, Any]) -> dict[str, str]:
+    return {f"Model {name}": " ".join(repr(each).split()) for name, each in models.items()}
+
+
+def taken(values: Any, rows: np.ndarray) -> Any:
+    return None if values is None else safe_indexing(values, rows)
+
+
+def call_text(method: str, arguments: str, options: Mapping[str, Any]) -> str:
+    shown = [f"{name}={each!r}" for name, each in options.items() if isinstance(each, bool | int | float)]
+    return f"HTMLReport.{method}({', '.join([arguments, *shown])})"
+
+
+def check_report(report: Any, name: str) -> UncertaintyReport:
+    if not isinstance(report, UncertaintyReport) or "headlines" not in report.attrs:
+        raise TypeError(
+            f"`{name}` must be a report from uncertainty_report, got {type(report).__name__}. Pass the whole "
+            "report, not a selection of its rows."
+        )
+    return report
+
+
+def joined(reports: Mapping[str, UncertaintyReport]) -> UncertaintyReport:
+    """Return one report of several models."""
+    if not reports:
+        raise ValueError("`reports` must hold at least one report, got none.")
+    tables: dict[str, pd.DataFrame] = {}
+    attrs: dict[str, Any] = {"definitions": {}, "in_percent": []}
+    for name, report in reports.items():
+        check_report(report, "reports")
+        attrs["definitions"] |= report.attrs["definitions"]
+        attrs["in_percent"] = [*attrs["in_percent"], *report.attrs["in_percent"]]
+        for inner, table in models_of(report).items():
+            label = str(name) if report.index.nlevels == 1 else f"{name}, {inner}"
+            tables[label] = table
+            for key in ("summary", "headlines"):
+                attrs.setdefault(key, {})[label] = report.attrs[key][inner]
+        for key in ("rows", "confidence", "of_classes"):
+            if attrs.setdefault(key, report.attrs[key]) != report.attrs[key]:
+                raise ValueError(
+                    f"`reports` must have equal {key}, got {attrs[key]!r} and {report.attrs[key]!r}. "
+                    "Evaluate all models on the same rows."
+                )
+    whole = UncertaintyReport(pd.concat(tables, names=["model", "metric"]).swaplevel())
+    whole.attrs.update(attrs)
+    return whole
+
+
+Parts = Mapping[str, Mapping[str, pd.DataFrame]]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Page:
+    """Base class of `HTMLReport`, which documents the parameters."""
+
+    report: UncertaintyReport
+    figures: Sequence[Figure] = ()
+    slices: Parts = field(default_factory=dict)
+    diagnostics: Mapping[str, Diagnostics] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    origin: Mapping[str, str] = field(default_factory=dict)
+    title: str = "Uncertainty report"
+    created: datetime | str | None = None
+
+    def __post_init__(self) -> None:
+        check_jinja2("HTMLReport")
+        if self.created is None:
+            self.created = datetime.now(UTC)
+        self.findings: dict[str, list[Finding]] = {
+            name: findings(self._evidence(name, table)) for name, table in models_of(self.report).items()
+        }
+
+    @property
+    def summaries(self) -> dict[str, str]:
+        """Sentence about each model, without a period."""
+        return summaries_of(self.report)
+
+    def _evidence(self, name: str, table: pd.DataFrame) -> Evidence:
+        parts = {by: tables[name] for by, tables in self.slices.items()}
+        attrs = self.report.attrs
+        diagnostics = self.diagnostics.get(name, Diagnostics())
+        return Evidence(
+            attrs["headlines"][name], table, attrs["rows"], attrs["of_classes"], parts, diagnostics
+        )
+
+    @property
+    def html(self) -> str:
+        """The page as one text."""
+        return render(figures=self.figures, **self._content())
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All values of the page, without the figures."""
+        return values_of(**self._content())
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            "created": self._time(),
+            "report": self.report,
+            "findings": self.findings,
+            "slices": self.slices,
+            "facts": self.facts,
+            "trace": {**self.origin, "Created": self._time(), **installed_versions()},
+        }
+
+    def _time(self) -> str:
+        if isinstance(self.created, datetime):
+            aware = self.created if self.created.tzinfo else self.created.replace(tzinfo=UTC)
+            return f"{aware.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return str(self.created)
+
+    def __repr__(self) -> str:
+        faults = sum(each.severity == "wrong" for found in self.findings.values() for each in found)
+        return f"HTMLReport({len(self.findings)} models, {self.report.attrs['rows']:g} rows, {faults} faults)"
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame, so that its style does not change the notebook."""
+        return (
+            f'<iframe srcdoc="{escape(self.html)}" title="{escape(self.title)}" sandbox="allow-scripts" '
+            'style="width:100%;height:40rem;border:1px solid #8a8f98"></iframe>'
+        )
+
+    def save(self, path: str | os.PathLike[str], *, json: bool = True) -> Path:
+        """Write the page, and a JSON file with the same values next to it.
+
+        Each file is complete or absent: it is written under another name and then renamed.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File of the page. The JSON file has the same name with the suffix ``.json``.
+        json : bool, default=True
+            Whether to write the JSON file.
+
+        Returns
+        -------
+        path : Path
+            File of the page.
+        """
+        page = Path(path)
+        if page.suffix == ".json":
+            raise ValueError(f"`path` must not have the suffix .json, got {str(page)!r}. Use .html.")
+        texts = {page: self.html}
+        if json:
+            texts[page.with_suffix(".json")] = to_json(self.values)
+        write_together(texts)
+        return page
+
 
 MOST_DRAWN_ROWS = 100_000_000
 """Maximum number of rows times resamples, if the number of resamples is not given."""

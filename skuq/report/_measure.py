@@ -17,14 +17,8 @@ from skuq._validation import as_array, check_sample_weight, effective_rows
 from skuq.distributions import Distribution, Quantiles
 from skuq.distributions._convert import as_forecast
 from skuq.metrics import prediction_interval_coverage, reliability_table
-from skuq.metrics._internal import (
-    check_class_forecast,
-    check_labels,
-    claimed_mass,
-    covered,
-    is_in_set,
-    sets_of,
-)
+from skuq.metrics._class_scores import check_class_forecast, check_labels, claimed_mass, is_in_set, sets_of
+from skuq.metrics._kernels import covered
 from skuq.monitoring import ClassMetricAccumulator, MetricAccumulator
 
 Accumulator = MetricAccumulator | ClassMetricAccumulator

@@ -11,10 +11,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from skuq._sklearn_compat import count_rows
+from skuq._compat import count_rows, versioned
 from skuq._typing import FloatArray
 from skuq._validation import check_finite_moments, check_integer
-from skuq._versioned import versioned
 from skuq.distributions import Distribution
 
 

@@ -13,18 +13,17 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import Tags, check_consistent_length, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skuq._fitting.cross_fit import cross_fit, resolve_cv
+from skuq._compat import count_rows, is_classifying, safe_indexing
+from skuq._fitting.cross_fit import cross_fit, point_predict, resolve_cv
 from skuq._fitting.fit_wrapped import fit_wrapped
-from skuq._fitting.point_predict import point_predict
 from skuq._fitting.seeds import seeded_clone
 from skuq._fitting.training_data import check_y
-from skuq._sklearn_compat import count_rows, is_classifying, safe_indexing
+from skuq._numeric import unit_of
 from skuq._typing import FloatArray
-from skuq._units import unit_of
 from skuq._validation import check_finite, check_new, check_option, check_X
 from skuq.distributions import Distribution, Normal, ScipyDistribution, StudentT
 from skuq.simulation._base import BaseProcess, check_index, check_truth
-from skuq.simulation._seeds import draw_seed, target_rng
+from skuq.simulation._fits import draw_seed, target_rng
 
 _DF, _SHAPE = 3.0, 0.1
 """Degrees of freedom of "student_t", and shape parameter of "gamma"."""

@@ -1,4 +1,11 @@
-"""Tasks of a study. A task fits an estimator to one or several training sets and forecasts the test rows."""
+"""Tasks of a study, with independent random streams.
+
+Independent random streams for the data and the training of a study.
+
+Each simulation has its own child of a seed, and each child has separate streams for features, targets and
+training. Data and training are therefore independent, even if the process and the study have the same seed.
+The first simulations do not depend on the number of simulations.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +19,41 @@ import pandas as pd
 from sklearn.base import clone
 
 from skuq._fitting.fit_wrapped import fit_wrapped
-from skuq._fitting.seeds import seed_everything
+from skuq._fitting.seeds import MAX_SEED, seed_everything
 from skuq._typing import FloatArray
+from skuq._validation import check_random_state
 from skuq.distributions import Distribution
 from skuq.exceptions import NoDecompositionError
 from skuq.prediction import predict_dist
-from skuq.prediction._failures import note_fold
+from skuq.prediction._register import note_fold
+
+_FEATURES, _TARGETS, _TRAINING = range(3)
+
+
+def draw_seed(random_state: Any) -> int:
+    """Draw an integer from a ``random_state``. With None, each call gives a different integer."""
+    return int(check_random_state(random_state).randint(MAX_SEED))
+
+
+def fixed_rng(seed: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(seed))
+
+
+def feature_rng(seed: int, index: int) -> np.random.Generator:
+    return np.random.default_rng(_stream(seed, index, _FEATURES))
+
+
+def target_rng(seed: int, index: int) -> np.random.RandomState:
+    return np.random.RandomState(np.random.MT19937(_stream(seed, index, _TARGETS)))
+
+
+def training_seed(seed: int, index: int) -> int:
+    return int(_stream(seed, index, _TRAINING).generate_state(1)[0]) % MAX_SEED
+
+
+def _stream(seed: int, index: int, purpose: int) -> np.random.SeedSequence:
+    return np.random.SeedSequence(seed, spawn_key=(index, purpose))
+
 
 TrainingSet = tuple[Any, FloatArray]
 Caught = tuple[type[Warning], str]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from skuq._sklearn_compat import count_rows
+from skuq._compat import count_rows
 from skuq._typing import BoolArray, FloatArray
 from skuq._validation import check_integer, check_option, check_random_state
 from skuq.distributions import Distribution

@@ -7,19 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from skuq._fitting.progress import Progress
-from skuq._sklearn_compat import delayed, run_parallel, with_callbacks
+from skuq._compat import delayed, run_parallel, warn_user, with_callbacks
+from skuq._fitting.seeds import Progress
+from skuq._numeric import unit_of
 from skuq._typing import ArrayLike, FloatArray
-from skuq._units import unit_of
 from skuq._validation import DEFAULT_COVERAGE, check_coverage, check_integer, check_option
-from skuq._warnings import warn_user
 from skuq.distributions import Empirical
 from skuq.exceptions import NoDecompositionError, SmallSampleWarning
 from skuq.prediction._resolve import check_supports_dist
 from skuq.simulation._base import check_process
-from skuq.simulation._fits import Forecast, Task, fit_and_forecast, simulations_per_task, training_sets
+from skuq.simulation._fits import (
+    Forecast,
+    Task,
+    draw_seed,
+    fit_and_forecast,
+    simulations_per_task,
+    training_seed,
+    training_sets,
+)
 from skuq.simulation._pointwise_coverage import PointwiseCoverage
-from skuq.simulation._seeds import draw_seed, training_seed
 
 _FEW_SIMULATIONS = 30
 """With fewer simulations than this, the standard error of a coverage of 90 % at a row is above 0.05."""

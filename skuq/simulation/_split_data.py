@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from skuq._sklearn_compat import count_rows, safe_indexing
+from skuq._compat import count_rows, safe_indexing
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_target, check_unmasked
 from skuq.simulation._base import ConstructedProcess, check_index
-from skuq.simulation._seeds import draw_seed
+from skuq.simulation._fits import draw_seed
 
 
 class SplitData(ConstructedProcess):

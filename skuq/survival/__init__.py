@@ -16,10 +16,9 @@ is False in these rows.
 from skuq.survival._calibration import concordance_score, interval_coverage_bounds, survival_calibration_table
 from skuq.survival._censored_boosting import CensoredBoostingRegressor
 from skuq.survival._censoring_weighted import CensoringWeightedRegressor
-from skuq.survival._censoring_weights import censoring_weights
 from skuq.survival._conformal_survival import ConformalSurvivalRegressor
 from skuq.survival._from_survival import from_survival
-from skuq.survival._kaplan_meier import kaplan_meier_curve
+from skuq.survival._kaplan_meier import censoring_weights, kaplan_meier_curve
 from skuq.survival._report import survival_report
 from skuq.survival._scores import ipcw_brier_loss, ipcw_crps_loss, localized_crps_loss
 from skuq.survival._survival_curve_display import SurvivalCurveDisplay

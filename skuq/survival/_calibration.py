@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skuq._censoring import Bounds, product_limit, require_events
+from skuq._numeric import binomial_interval, weighted_mean, weighted_sum
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -17,7 +18,6 @@ from skuq._validation import (
     check_single_coverage,
     effective_rows,
 )
-from skuq._weights import binomial_interval, weighted_mean, weighted_sum
 from skuq.distributions import Distribution
 from skuq.metrics._binning import make_bins
 from skuq.metrics._inputs import check_censored, check_right_censored

@@ -2,25 +2,231 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
+from scipy.optimize import minimize
+from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
-from skuq._censoring import CENSORING, Bounds, check_times
+from skuq._censoring import CENSORING, Bounds, check_times, log_mass
+from skuq._compat import delayed, run_parallel
 from skuq._few_rows import few_rows_reported
 from skuq._fitting.cross_fit import Split, is_partition, resolve_cv, split_rows
-from skuq._fitting.progress import Progress
-from skuq._fitting.seeds import MAX_SEED
+from skuq._fitting.seeds import MAX_SEED, Progress
 from skuq._fitting.training_data import TrainingData
-from skuq._sklearn_compat import delayed, run_parallel
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_integer, check_number, check_option, check_random_state, effective_rows
 from skuq.distributions import Distribution, Normal, Transformed
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.survival._base_regressor import BaseCensoredRegressor
-from skuq.survival._trees import ENGINES, BoostedFold, Rows, TreeOptions, has_lightgbm
+
+_LOG_NORMAL_PEAK = -0.5 * np.log(2 * np.pi)
+_LEAST_LOC_CURVATURE, _LEAST_SCALE_CURVATURE = 0.01, 0.02
+
+
+def scores_of(bounds: Bounds, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the standardized bounds for the columns location and log-scale of ``theta``."""
+    scale = np.exp(theta[:, 1])
+    return (bounds.lower - theta[:, 0]) / scale, (bounds.upper - theta[:, 0]) / scale
+
+
+def loss(bounds: Bounds, theta: FloatArray) -> FloatArray:
+    """Return the negative log-likelihood of each row, shape (n,)."""
+    low, high = scores_of(bounds, theta)
+    observed = bounds.observed
+    density = _LOG_NORMAL_PEAK - 0.5 * np.square(np.where(observed, low, 0.0)) - theta[:, 1]
+    return -np.where(observed, density, log_mass(low, high))
+
+
+def derivatives(bounds: Bounds, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the gradient and a positive curvature of the loss, each of shape (n, 2)."""
+    low, high = scores_of(bounds, theta)
+    observed = bounds.observed
+    mass = np.where(observed, 0.0, log_mass(low, high))
+    # Density at each bound, divided by the probability between the bounds. It is 0 at infinite bounds.
+    at_low, at_high = (
+        np.where(np.isfinite(z), np.exp(_LOG_NORMAL_PEAK - 0.5 * np.square(z) - mass), 0.0)
+        for z in (low, high)
+    )
+    z_low, z_high = (np.where(np.isfinite(z), z, 0.0) for z in (low, high))
+    first = at_high - at_low
+    second = z_high * at_high - z_low * at_low
+    third = z_high * (1 - z_high**2) * at_high - z_low * (1 - z_low**2) * at_low
+    scale = np.exp(theta[:, 1])
+    gradient = np.column_stack(
+        [np.where(observed, -z_low, first) / scale, np.where(observed, 1 - z_low**2, second)]
+    )
+    loc_curvature = np.clip(first**2 + second, _LEAST_LOC_CURVATURE, 1.0)
+    scale_curvature = np.clip(second**2 - third, _LEAST_SCALE_CURVATURE, 2.0)
+    curvature = np.column_stack(
+        [np.where(observed, 1.0, loc_curvature) / scale**2, np.where(observed, 2.0, scale_curvature)]
+    )
+    return gradient, curvature
+
+
+def constant_fit(bounds: Bounds, weight: FloatArray) -> FloatArray:
+    """Return the location and the log-scale of the best distribution without features, shape (2,)."""
+    ends = np.concatenate([bounds.lower, bounds.upper])
+    finite = np.unique(ends[np.isfinite(ends)])
+    center, spread = float(np.median(finite)), float(np.ptp(finite)) / 4 or 1.0
+    standard = Bounds((bounds.lower - center) / spread, (bounds.upper - center) / spread)
+    total = weight.sum()
+
+    def value_and_slope(theta: FloatArray) -> tuple[float, FloatArray]:
+        rows = np.tile(theta, (weight.size, 1))
+        return float(weight @ loss(standard, rows)) / total, weight @ derivatives(standard, rows)[0] / total
+
+    found = minimize(value_and_slope, np.zeros(2), jac=True, method="L-BFGS-B", bounds=[(-20, 20), (-15, 15)])
+    return np.array([center + spread * found.x[0], np.log(spread) + found.x[1]])
+
+
+SLOWER_SCALE = 0.25
+"""Learning rate of the log-scale, relative to the learning rate of the location."""
+
+PATIENCE = 20
+"""Boosting ends after this number of rounds without a better held-out likelihood."""
+
+
+class Rows(NamedTuple):
+    """Features, bounds of the targets and weights of n rows."""
+
+    X: FloatArray
+    bounds: Bounds
+    weight: FloatArray
+
+    def take(self, part: IntArray) -> Rows:
+        """Return the rows of a part that have a positive weight."""
+        kept = part[self.weight[part] > 0]
+        return Rows(self.X[kept], self.bounds.take(kept), self.weight[kept])
+
+
+@dataclass(frozen=True)
+class TreeOptions:
+    """Parameters of the boosting."""
+
+    n_estimators: int
+    learning_rate: float
+    max_leaf_nodes: int
+    min_samples_leaf: int
+    seed: int
+
+
+def has_lightgbm() -> bool:
+    return find_spec("lightgbm") is not None
+
+
+def mean_loss(rows: Rows, theta: FloatArray) -> float:
+    return float(rows.weight @ loss(rows.bounds, theta) / rows.weight.sum())
+
+
+def slowed_derivatives(rows: Rows, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the gradient and curvature of the weighted loss, with a smaller gradient for the log-scale."""
+    gradient, curvature = derivatives(rows.bounds, theta)
+    gradient[:, 1] *= SLOWER_SCALE
+    weight = rows.weight[:, np.newaxis]
+    return weight * gradient, weight * curvature
+
+
+class LightGBMTrees:
+    """Boosted trees of LightGBM."""
+
+    def __init__(self, train: Rows, held_out: Rows, options: TreeOptions) -> None:
+        import lightgbm
+
+        # LightGBM does not use the label here, but the label must be finite.
+        train_set = lightgbm.Dataset(train.X, train.weight)
+        valid_set = train_set.create_valid(held_out.X, held_out.weight)
+
+        def objective(theta: FloatArray, _: Any) -> tuple[FloatArray, FloatArray]:
+            return slowed_derivatives(train, theta.reshape(-1, 2))
+
+        def score(theta: FloatArray, _: Any) -> tuple[str, float, bool]:
+            return "nll", mean_loss(held_out, theta.reshape(-1, 2)), False
+
+        settings = {
+            "objective": objective,
+            "num_class": 2,
+            "learning_rate": options.learning_rate,
+            "num_leaves": options.max_leaf_nodes,
+            "min_data_in_leaf": options.min_samples_leaf,
+            "feature_pre_filter": False,  # Without any feature, LightGBM stops with an error.
+            "boost_from_average": False,
+            "metric": "None",
+            "seed": options.seed,
+            "deterministic": True,
+            "force_row_wise": True,
+            "num_threads": 1,
+            "verbosity": -1,
+        }
+        stop = lightgbm.early_stopping(PATIENCE, verbose=False)
+        self._booster = lightgbm.train(
+            settings, train_set, options.n_estimators, valid_sets=[valid_set], feval=score, callbacks=[stop]
+        )
+
+    def predict(self, X: FloatArray) -> FloatArray:
+        return np.asarray(self._booster.predict(X, raw_score=True, num_threads=1))
+
+
+class SklearnTrees:
+    """Boosted trees of scikit-learn."""
+
+    def __init__(self, train: Rows, held_out: Rows, options: TreeOptions) -> None:
+        self._rate = options.learning_rate
+        self._trees: list[list[DecisionTreeRegressor]] = []
+        theta, held_theta = (np.zeros((len(rows.X), 2)) for rows in (train, held_out))
+        rng = np.random.RandomState(options.seed)
+        best, best_round = mean_loss(held_out, held_theta), 0
+        for round_ in range(1, options.n_estimators + 1):
+            gradient, curvature = slowed_derivatives(train, theta)
+            trees = [
+                DecisionTreeRegressor(
+                    max_leaf_nodes=options.max_leaf_nodes,
+                    min_samples_leaf=options.min_samples_leaf,
+                    random_state=rng,
+                ).fit(train.X, -slope / bend, sample_weight=bend)
+                for slope, bend in zip(gradient.T, curvature.T, strict=True)
+            ]
+            self._trees.append(trees)
+            theta, held_theta = theta + self._step(trees, train.X), held_theta + self._step(trees, held_out.X)
+            value = mean_loss(held_out, held_theta)
+            if value < best:
+                best, best_round = value, round_
+            elif round_ - best_round >= PATIENCE:
+                break
+        del self._trees[best_round:]
+
+    def _step(self, trees: list[DecisionTreeRegressor], X: FloatArray) -> FloatArray:
+        return self._rate * np.column_stack([tree.predict(X) for tree in trees])
+
+    def predict(self, X: FloatArray) -> FloatArray:
+        return sum((self._step(trees, X) for trees in self._trees), start=np.zeros((len(X), 2)))
+
+
+ENGINES: dict[str, Any] = {"lightgbm": LightGBMTrees, "sklearn": SklearnTrees}
+
+
+class BoostedFold:
+    """Boosted trees. Targets are standardized by the best normal distribution without features."""
+
+    def __init__(self, engine: str, train: Rows, held_out: Rows, options: TreeOptions) -> None:
+        self._center, self._log_unit = constant_fit(train.bounds, train.weight).tolist()
+        self._trees = ENGINES[engine](self._standard(train), self._standard(held_out), options)
+
+    def _standard(self, rows: Rows) -> Rows:
+        unit = np.exp(self._log_unit)
+        ends = ((end - self._center) / unit for end in (rows.bounds.lower, rows.bounds.upper))
+        return rows._replace(bounds=Bounds(*ends))
+
+    def predict(self, X: FloatArray) -> FloatArray:
+        """Return location and log-scale, shape (n, 2)."""
+        theta = self._trees.predict(X)
+        return np.column_stack(
+            [self._center + np.exp(self._log_unit) * theta[:, 0], self._log_unit + theta[:, 1]]
+        )
 
 
 class OutOfFold(NamedTuple):

@@ -7,16 +7,14 @@ from typing import Any, Self
 import numpy as np
 
 from skuq._censoring import product_limit
+from skuq._compat import safe_indexing, slice_fit_params, warn_user
+from skuq._fitting.cross_fit import point_predict
 from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.metadata import weights_for
-from skuq._fitting.point_predict import point_predict
-from skuq._fitting.progress import Progress
-from skuq._fitting.seeds import MAX_SEED, seeded_clone
+from skuq._fitting.seeds import MAX_SEED, Progress, seeded_clone
 from skuq._fitting.training_data import TrainingData
-from skuq._sklearn_compat import safe_indexing, slice_fit_params
 from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import check_number, check_random_state
-from skuq._warnings import warn_user
 from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
 from skuq.prediction import predict_dist, supports_dist

@@ -13,10 +13,10 @@ from sklearn.utils import Tags, get_tags, indexable
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from skuq._censoring import check_times, read_censoring_time, read_event, require_events
-from skuq._fitting.row_sets import check_held_out_size, n_held_out
+from skuq._compat import safe_indexing, versioned
+from skuq._fitting.cross_fit import check_held_out_size, n_held_out
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
 from skuq._fitting.training_data import check_y
-from skuq._sklearn_compat import safe_indexing
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -26,7 +26,6 @@ from skuq._validation import (
     check_single_coverage,
     check_X,
 )
-from skuq._versioned import versioned
 from skuq.conformal._conformal_regressor import ConformalRegressor
 from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError, SmallSampleWarning

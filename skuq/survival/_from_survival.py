@@ -1,4 +1,4 @@
-"""Conversion of the structured arrays of scikit-survival."""
+"""Distributions from survival functions, and from the estimators of scikit-survival."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skuq._censoring import check_times
+from skuq._censoring import check_times, step_masses
 from skuq._typing import BoolArray, FloatArray
 from skuq._validation import check_target
+from skuq.distributions import Empirical
+from skuq.prediction._register import check_predictions
 
 
 class CensoredTarget(NamedTuple):
@@ -81,3 +83,11 @@ def from_survival(y: Any) -> CensoredTarget:
         )
     time = check_times(check_target(np.asarray(y[times[0]]), "y"), "y")
     return CensoredTarget(time, np.array(y[events[0]]))
+
+
+def steps_dist(estimator: Any, X: Any) -> Empirical:
+    """Return the steps of the survival functions. All later times form one step just after the last time."""
+    functions = estimator.predict_survival_function(X)
+    survival = check_predictions(np.stack([function.y for function in functions]), estimator)
+    times, steps = step_masses(np.asarray(functions[0].x, dtype=np.float64), survival)
+    return Empirical(np.tile(times, (len(steps), 1)), np.maximum(steps, 0.0))

@@ -12,6 +12,7 @@ import pandas as pd
 
 from skuq._censoring import Bounds, product_limit, read_event, require_events, step_masses
 from skuq._fitting.seeds import MAX_SEED
+from skuq._numeric import weighted_mean, weighted_quantiles
 from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -20,12 +21,12 @@ from skuq._validation import (
     check_random_state,
     check_single_coverage,
 )
-from skuq._weights import weighted_mean, weighted_quantiles
 from skuq.distributions import Distribution, Empirical
 from skuq.evaluation._resampling import Rows, argument_name, bootstrap_weights
 from skuq.evaluation._significance import interval_of_draws
 from skuq.metrics import regression_calibration_curve
-from skuq.metrics._internal import WeightFunction, censored_nll_rows, nll_rows
+from skuq.metrics._proper import censored_nll_rows, nll_rows
+from skuq.metrics._spec import WeightFunction
 from skuq.survival._calibration import coverage_of_weights, covered_rows, pair_sums
 from skuq.survival._scores import (
     check_uncensored,

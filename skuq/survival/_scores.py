@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from skuq._censoring import StepSurvival, inverse_weights, product_limit, read_censoring_time, read_event
+from skuq._numeric import weighted_mean
 from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import check_number, check_target
-from skuq._weights import weighted_mean
 from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_right_censored, counted
 from skuq.metrics._proper import crps_rows

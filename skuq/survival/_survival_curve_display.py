@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from skuq._numeric import weighted_mean, weighted_quantiles
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -20,7 +21,6 @@ from skuq._validation import (
     check_target,
     effective_rows,
 )
-from skuq._weights import weighted_mean, weighted_quantiles
 from skuq.displays._display import CurveMixin, Display, Fold, event_of_folds
 from skuq.displays._drawing import (
     REFERENCE,

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from skuq._fitting.fit_wrapped import fit_wrapped, wraps_skorch
 from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.model_selection import cross_val_predict_dist
-from skuq.prediction._child import child_of
+from skuq.prediction._register import child_of
 from skuq.regressors import BootstrapRegressor, RecalibratedRegressor, UncertaintyRegressor
 
 

@@ -9,7 +9,7 @@ from sklearn.linear_model import BayesianRidge, LinearRegression, QuantileRegres
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from skuq._fitting.progress import Progress
+from skuq._fitting.seeds import Progress
 from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.multivariate import ConformalRegionRegressor, MultiOutputUncertaintyRegressor
 from skuq.regressors import (

@@ -9,9 +9,7 @@ from sklearn.model_selection import KFold, TimeSeriesSplit
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeRegressor
 
-from skuq._fitting.cross_fit import cross_fit
-from skuq._fitting.point_predict import point_predict
-from skuq._fitting.refit_check import find_mismatch
+from skuq._fitting.cross_fit import cross_fit, find_mismatch, point_predict
 from skuq.conformal import CrossConformalRegressor
 from skuq.distributions import Normal
 from skuq.exceptions import FoldMismatchWarning

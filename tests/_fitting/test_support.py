@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 
 from skuq import conformal, regressors
-from skuq._fitting.point_predict import point_and_dist
+from skuq._fitting.cross_fit import point_and_dist
 from skuq._fitting.support import Support, read_support
 from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.distributions import Normal

@@ -8,11 +8,11 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-from skuq._fitting.columns import ScaleFeatures
-from skuq._fitting.table_encoder import (
+from skuq._fitting.table import (
     ENCODINGS,
     MAX_CODES,
     MAX_INDICATORS,
+    ScaleFeatures,
     TableEncoder,
     encoder_for,
 )

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from skuq._fitting.target_units import in_target_units
+from skuq._fitting.fit_wrapped import in_target_units
 from skuq.regressors import BootstrapRegressor, ResidualRegressor
 
 Y = np.linspace(-1.0, 1.0, 101)

@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
 from skuq.conformal import ConformalRegressor
-from skuq.conformal._adaptation import TRACKING_STEPS, QuantileTracker
+from skuq.conformal._adaptive import TRACKING_STEPS, QuantileTracker
 from tests.conformal.test_adaptive import COVERAGES, PATHS, level_of, misses, start
 from tests.regressors.worlds import linear_world
 

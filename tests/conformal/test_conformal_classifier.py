@@ -27,7 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skuq._fitting.row_sets import stratified_split
+from skuq._fitting.cross_fit import stratified_split
 from skuq.conformal import ConformalClassifier, predict_set
 from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
 from tests.conformal.class_worlds import CLASSES, GivenProba, contains, miscalibrated_rows

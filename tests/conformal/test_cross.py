@@ -27,7 +27,7 @@ from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
 from skuq.conformal import CrossConformalRegressor
-from skuq.conformal._cross_bounds import FoldBounds, PairBounds
+from skuq.conformal._cross import FoldBounds, PairBounds
 from skuq.exceptions import SmallSampleWarning
 from tests.regressors.worlds import linear_world
 

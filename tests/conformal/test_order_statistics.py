@@ -9,12 +9,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skuq._ranks import score_level
-from skuq.conformal import _cross_bounds as cross_bounds
-from skuq.conformal import _order_statistics as order_statistics
-from skuq.conformal._cross_bounds import FoldBounds, LeftOutMean, LeftOutMedian, ModelOfFold, PairBounds
-from skuq.conformal._fold_models import warn_of_few_rows
-from skuq.conformal._order_statistics import FoldScores, SortedScores, smallest_fold_sums
+from skuq._numeric import score_level
+from skuq.conformal import _cross as cross_bounds
+from skuq.conformal import _cross as order_statistics
+from skuq.conformal._base import warn_of_few_rows
+from skuq.conformal._cross import (
+    FoldBounds,
+    FoldScores,
+    LeftOutMean,
+    LeftOutMedian,
+    ModelOfFold,
+    PairBounds,
+    SortedScores,
+    smallest_fold_sums,
+)
 from skuq.exceptions import SmallSampleWarning
 
 PROBABILITIES = np.array([0.001, 0.05, 0.3, 0.5, 0.9, 0.95])

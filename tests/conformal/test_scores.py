@@ -10,8 +10,17 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 
 from skuq.conformal import ConformalRegressor, prediction_set
-from skuq.conformal._class_scores import APSScore, LACScore, scores_of_labels, select_score
-from skuq.conformal._scores import SCORES, AbsoluteScore, Band, CQRScore, NormalizedScore
+from skuq.conformal._scores import (
+    SCORES,
+    AbsoluteScore,
+    APSScore,
+    Band,
+    CQRScore,
+    LACScore,
+    NormalizedScore,
+    scores_of_labels,
+    select_score,
+)
 from skuq.distributions import Normal, StudentT
 from skuq.exceptions import NotProbabilisticError
 

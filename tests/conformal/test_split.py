@@ -9,10 +9,10 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.metrics.pairwise import linear_kernel
 from sklearn.model_selection import GroupShuffleSplit, KFold, ShuffleSplit
 
-from skuq._ranks import RANK_TOLERANCE
+from skuq._numeric import RANK_TOLERANCE
 from skuq.conformal import ConformalRegressor
 from skuq.conformal._calibration_set import CalibrationSet, PredictedRows
-from skuq.conformal._groups_and_shift import GroupsAndShift
+from skuq.conformal._groups import GroupsAndShift
 from skuq.conformal._scores import Band
 from skuq.distributions._concatenated import Concatenated
 from tests.regressors.worlds import linear_world

@@ -21,7 +21,7 @@ from skuq.metrics import (
     set_coverage_error,
     set_coverage_score,
 )
-from skuq.metrics._class_inputs import draw_codes
+from skuq.metrics._class_scores import draw_codes
 from skuq.monitoring import ClassMetricAccumulator
 
 X, Y = load_iris(return_X_y=True)

@@ -25,8 +25,7 @@ from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._recalibrated import Recalibrated
-from skuq.distributions._shared_steps import SharedSteps
-from skuq.distributions._step_table import StepTable
+from skuq.distributions._step_table import SharedSteps, StepTable
 from skuq.distributions._supported import Supported
 from skuq.multivariate import CopulaJoint, EmpiricalJoint, NormalJoint, normal_template, rank_template
 

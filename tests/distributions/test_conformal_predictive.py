@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skuq._ranks import WeightedRanks, count_reached, rows_needed
+from skuq._numeric import WeightedRanks, count_reached, rows_needed
 from skuq.distributions import Mixture, Normal, SharedEmpirical, Transformed, affine, concat
 from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.distributions._level_map import LevelMap

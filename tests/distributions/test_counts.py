@@ -21,11 +21,10 @@ from skuq.distributions import (
 )
 from skuq.distributions._beta_recalibrated import BetaRecalibrated
 from skuq.distributions._concatenated import Concatenated
-from skuq.distributions._expectation.integer_sums import SIZE, sum_rule
+from skuq.distributions._expectation import SIZE, sum_rule
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._recalibrated import Recalibrated
-from skuq.distributions._shared_steps import SharedSteps
-from skuq.distributions._step_table import StepTable
+from skuq.distributions._step_table import SharedSteps, StepTable
 from skuq.evaluation import expected_loss
 
 ORACLES = [  # scoringrules 0.10 and sums

@@ -27,8 +27,8 @@ from skuq.distributions import (
 from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._cramer import cramer_distances
 from skuq.distributions._level_map import LevelMap
-from skuq.distributions._numerics.cdf_quadrature import value_distances
 from skuq.distributions._recalibrated import Recalibrated
+from skuq.distributions._value_quadrature import value_distances
 from tests.distributions.families import ALL, EMPIRICAL, LOC, NORMAL, POINT, QUANTILES, SCALE
 
 N = 3

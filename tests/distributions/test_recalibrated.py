@@ -17,17 +17,17 @@ from skuq.distributions import (
     affine,
     concat,
 )
+from skuq.distributions import _beta_recalibrated as maps
 from skuq.distributions._beta_recalibrated import BetaRecalibrated
-from skuq.distributions._estimated_scale import (
+from skuq.distributions._level_map import LevelMap
+from skuq.distributions._recalibrated import Recalibrated
+from skuq.distributions._student_t import (
     fit_student,
     predictive_df,
     predictive_scores,
     prior_share,
     shrunk_level_map,
 )
-from skuq.distributions._level_map import LevelMap
-from skuq.distributions._numerics import beta_maps as maps
-from skuq.distributions._recalibrated import Recalibrated
 from skuq.recalibration import IsotonicRecalibrator
 
 LEVELS = np.array([1e-300, 1e-12, 0.01, 0.3, 0.5, 0.9, 1 - 1e-9])

@@ -7,10 +7,9 @@ import pytest
 from numpy.polynomial import Polynomial
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skuq.distributions import Empirical, _shared_steps, _step_table, concat
-from skuq.distributions._numerics import step_integrals
-from skuq.distributions._shared_steps import SharedSteps
-from skuq.distributions._step_table import StepTable
+from skuq.distributions import Empirical, _step_table, concat
+from skuq.distributions import _piecewise_cdf as step_integrals
+from skuq.distributions._step_table import SharedSteps, StepTable
 
 THRESHOLDS = np.array([-1.0, 0.2, 1.5, 4.0])
 CDFS = np.array([[0.3, 0.9, 1, 1], [0.3, 0.5, 0.9, 1], [0, 0.15, 0.35, 1]])
@@ -26,7 +25,7 @@ def as_empirical():
 
 @pytest.mark.parametrize("block", [1, 9, 1 << 20])
 def test_equals_the_dense_distribution(block, monkeypatch):
-    monkeypatch.setattr(_shared_steps, "_BLOCK", block)
+    monkeypatch.setattr(_step_table, "_BLOCK", block)
     monkeypatch.setattr(step_integrals, "BLOCK", block)
     ours, dense = SharedSteps(TABLE, POSITION), as_empirical()
     assert_allclose(ours.mean(), dense.mean(), rtol=1e-14)

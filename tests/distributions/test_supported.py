@@ -23,9 +23,9 @@ from skuq.distributions import (
 from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.distributions._level_map import LevelMap
-from skuq.distributions._numerics.squared_cdf import squared_normal_cdf
 from skuq.distributions._recalibrated import Recalibrated
 from skuq.distributions._supported import Supported
+from skuq.distributions._value_quadrature import squared_normal_cdf
 from skuq.evaluation import expected_loss
 from skuq.exceptions import NoDensityError, SmallSampleWarning
 

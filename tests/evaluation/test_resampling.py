@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skuq._weights import group_sums
+from skuq._numeric import group_sums
 from skuq.distributions import Empirical, Normal, Quantiles, StudentT
 from skuq.evaluation import bootstrap_interval, uncertainty_report
 from skuq.evaluation._resampling import (

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from skuq import get_scorer, predict_dist, supports_dist
-from skuq._fitting.point_predict import point_predict
+from skuq._fitting.cross_fit import point_predict
 from skuq.distributions import Normal, Quantiles
 from skuq.evaluation import uncertainty_report
 from skuq.exceptions import NotProbabilisticError

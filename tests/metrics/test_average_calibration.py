@@ -23,7 +23,7 @@ from skuq.metrics import (
     root_mean_squared_calibration_error,
     uncertainty_calibration_error,
 )
-from skuq.metrics._calibration_area import area_of_lines, area_of_steps
+from skuq.metrics._calibration_scores import area_of_lines, area_of_steps
 from skuq.metrics._levels import entries
 
 pytestmark = pytest.mark.usefixtures("few_rows")

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from skuq._weights import weighted_means
+from skuq._numeric import weighted_means
 from skuq.conformal import prediction_set
 from skuq.evaluation import uncertainty_report
-from skuq.metrics._class_inputs import draw_codes
+from skuq.metrics._class_scores import draw_codes
 from tests.metrics.options import class_specs
 
 SPECS = list(class_specs().values())

@@ -18,7 +18,7 @@ from skuq.metrics import (
     set_coverage_error,
     set_coverage_score,
 )
-from skuq.metrics._class_inputs import draw_codes
+from skuq.metrics._class_scores import draw_codes
 from skuq.metrics._expected_calibration import ece_of_weights
 from skuq.monitoring import MetricAccumulator
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from scipy import sparse, stats
 
-from skuq._weights import weighted_means
+from skuq._numeric import weighted_means
 from skuq.distributions import Empirical, Normal, Quantiles, StudentT, affine
 from skuq.metrics._spec import all_specs
 from tests.metrics.options import forecast_specs, required

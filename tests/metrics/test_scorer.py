@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
-from skuq import _sklearn_compat
+from skuq import _compat
 from skuq.distributions import Normal
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import (
@@ -278,7 +278,7 @@ def test_scores_without_the_private_base_of_scikit_learn(monkeypatch):
     import sklearn.metrics._scorer as private
 
     monkeypatch.delattr(private, "_BaseScorer")
-    found = importlib.util.spec_from_file_location("compat_without_base", _sklearn_compat.__file__)
+    found = importlib.util.spec_from_file_location("compat_without_base", _compat.__file__)
     compat = importlib.util.module_from_spec(found)
     found.loader.exec_module(compat)
     assert compat.BaseScorer.__module__ == "compat_without_base"
@@ -286,7 +286,7 @@ def test_scores_without_the_private_base_of_scikit_learn(monkeypatch):
     scorer_file = importlib.util.find_spec("skuq.metrics._scorer").origin
     found = importlib.util.spec_from_file_location("scorer_without_base", scorer_file)
     module = importlib.util.module_from_spec(found)
-    monkeypatch.setattr(_sklearn_compat, "BaseScorer", compat.BaseScorer)
+    monkeypatch.setattr(_compat, "BaseScorer", compat.BaseScorer)
     found.loader.exec_module(module)
     monkeypatch.undo()
 

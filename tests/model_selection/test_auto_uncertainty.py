@@ -27,13 +27,12 @@ from skuq._fitting.training_data import read_training
 from skuq.distributions import Normal, concat
 from skuq.exceptions import ConstraintWarning
 from skuq.metrics import crps_loss
-from skuq.model_selection import AutoUncertaintyRegressor, _auto_candidates
+from skuq.model_selection import AutoUncertaintyRegressor, _auto_space
+from skuq.model_selection import _auto_evaluation as evaluation
+from skuq.model_selection import _auto_space as clock_module
 from skuq.model_selection import _auto_uncertainty as auto_module
-from skuq.model_selection._auto import budget as clock_module
-from skuq.model_selection._auto import evaluation
-from skuq.model_selection._auto.budget import Cost
-from skuq.model_selection._auto.parzen import content_of
-from skuq.model_selection._auto.space import Base, Deferred, Space, Values
+from skuq.model_selection._auto_parzen import content_of
+from skuq.model_selection._auto_space import Base, Cost, Deferred, Space, Values
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors import MixtureRegressor, UncertaintyRegressor, _default_estimators
 from tests.estimator_checks import checks_of_settings
@@ -61,7 +60,7 @@ SPACE = {
 LINEAR = {"estimators": {name: SPACE["estimators"][name] for name in ("bayes", "ridge")}}
 WITHOUT_RIDGE = {"estimators": {name: SPACE["estimators"][name] for name in ("bayes", "forest")}}
 TINY = {"estimators": {"bayes": {"estimator": BayesianRidge(), "methods": ["native"]}}}
-needs_optuna = pytest.mark.skipif(_auto_candidates.import_optuna() is None, reason="needs Optuna")
+needs_optuna = pytest.mark.skipif(_auto_space.import_optuna() is None, reason="needs Optuna")
 ENGINES = ["halving", pytest.param("optuna", marks=needs_optuna)]
 ONE_ENGINE = ["halving", pytest.param("optuna", marks=[needs_optuna, pytest.mark.laws])]
 
@@ -632,7 +631,7 @@ def test_a_resumed_or_shared_search(tmp_path):
 
 
 def test_without_optuna_it_is_successive_halving(monkeypatch):
-    for module in (_auto_candidates, _default_estimators):
+    for module in (_auto_space, _default_estimators):
         monkeypatch.setattr(module, "find_spec", lambda name: None)
     pd.testing.assert_frame_equal(
         auto(n_trials=3).fit(X, Y).leaderboard_.drop(columns="seconds"),

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from skuq._ranks import WeightedRanks
-from skuq.conformal._fold_models import FoldModel
+from skuq._numeric import WeightedRanks
+from skuq.conformal._base import FoldModel
 from skuq.multivariate import NormalJoint
-from skuq.multivariate._calibrated_regions import CrossRegions, SplitRegions
-from skuq.multivariate._region_scores import REGION_SCORES
+from skuq.multivariate._regions import REGION_SCORES, CrossRegions, SplitRegions
 
 
 class Constant:

@@ -7,14 +7,17 @@ from scipy.stats import multivariate_normal, norm, rankdata
 from sklearn.covariance import ledoit_wolf
 
 from skuq.distributions import Empirical, Normal
-from skuq.multivariate._conditional_dependence import fit_conditional_weights, log_copula_density
-from skuq.multivariate._correlation import (
+from skuq.multivariate._dependence import (
+    MOST_ROWS,
     as_correlation,
+    fit_conditional_weights,
+    fit_dependence,
+    forecast_scores,
+    log_copula_density,
     normal_scores,
     pairwise_correlation,
     shrunk_correlation,
 )
-from skuq.multivariate._dependence import MOST_ROWS, fit_dependence, forecast_scores
 
 ONES = np.ones(60)
 

@@ -43,8 +43,8 @@ def fit_once(sine):
 def plan(sine):
     """Return ``make(n_members, ...)``, which plans one fit of the sine."""
     from skuq.neural._losses import NLLLoss
-    from skuq.neural._modules.seeds import MemberSeed
-    from skuq.neural._training.plan import FitPlan, plan_members
+    from skuq.neural._plan import FitPlan, plan_members
+    from skuq.neural._stacked import MemberSeed
 
     def make(n_members, *, seed=0, loss=None, bootstrap=True, rows=None, learning_rate=3e-3, **options):
         X, y = (part if rows is None else part[rows] for part in sine)

@@ -293,7 +293,7 @@ def test_a_fit_that_fails_leaves_no_model(sine, monkeypatch):
     def interrupted(self, batch, **kwargs):  # skorch ends it alike if a callback stops or the user interrupts
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skuq.neural._training.net.StackedNet.train_step", interrupted)
+    monkeypatch.setattr("skuq.neural._training.StackedNet.train_step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(*sine)
     assert not hasattr(model, "net_")
@@ -313,7 +313,7 @@ def test_an_integer_seed_makes_everything_equal_and_torch_is_not_seeded(model, s
 def test_progress_is_reported_by_epoch(sine):
     callbacks = pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
     assert hasattr(callbacks, "ProgressBar")
-    from skuq._fitting.progress import Progress
+    from skuq._fitting.seeds import Progress
 
     reported = []
 
@@ -674,7 +674,7 @@ def test_networks_of_ones_own_without_draws_are_the_same_in_any_training(model, 
     rows = [np.arange(100), np.arange(50, 150)]
     together = model._fit_many(X, y, rows)
     if not model.get_params().get("keep_best"):  # members that are scored together stay together
-        monkeypatch.setattr("skuq.neural._training.trainer._members_at_once", lambda *_: 1)
+        monkeypatch.setattr("skuq.neural._training._members_at_once", lambda *_: 1)
     for part, one in zip(rows, together, strict=True):
         same(one.predict_dist(X), clone(model).fit(X[part], y[part]).predict_dist(X), 1e-7)
 

@@ -29,8 +29,8 @@ from skuq.neural import (
     VariationalClassifier,
     fit_many,
 )
-from skuq.neural._modules import evaluate
-from skuq.neural._modules.evaluate import rows_at_once
+from skuq.neural import _stacked as evaluate
+from skuq.neural._stacked import rows_at_once
 from skuq.prediction import predict_dist
 from tests.neural.epochs import keep_the_same
 from tests.neural.estimators import CLASSIFIERS, not_among

@@ -17,10 +17,9 @@ from skuq.distributions import Empirical, Normal, StudentT
 from skuq.exceptions import NoDecompositionError
 from skuq.metrics import prediction_interval_coverage
 from skuq.neural import ConcreteDropoutRegressor, MCDropoutRegressor
-from skuq.neural._modules.concrete import LOGIT_SPEED, ConcreteArchitecture, ConcreteDropoutMLP
-from skuq.neural._modules.dropout import DropoutMLP
-from skuq.neural._modules.noise import has_noise
-from skuq.neural._modules.seeds import MemberSeed
+from skuq.neural._concrete_dropout import LOGIT_SPEED, ConcreteArchitecture, ConcreteDropoutMLP
+from skuq.neural._mc_dropout import DropoutMLP
+from skuq.neural._stacked import MemberSeed, has_noise
 from tests.neural.estimators import world
 
 SMALL = {"hidden_layer_sizes": (16, 16), "max_epochs": 20, "n_draws": 30, "random_state": 0}
@@ -185,7 +184,7 @@ def test_a_draw_of_ones_own_network_is_the_same_for_all_rows_and_blocks(module, 
     np.testing.assert_array_equal(model.predict_members(sine[0]), whole)
     np.testing.assert_allclose(model.predict_members(sine[0][[140]]), whole[[140]], rtol=1e-12)
     np.testing.assert_allclose(model.predict_members(sine[0] + 1e-9), whole, atol=1e-6)
-    monkeypatch.setattr("skuq.neural._modules.evaluate._NUMBERS_AT_ONCE", 1)  # blocks of 64 rows
+    monkeypatch.setattr("skuq.neural._stacked._NUMBERS_AT_ONCE", 1)  # blocks of 64 rows
     np.testing.assert_allclose(model.predict_members(sine[0]), whole, rtol=1e-12)
 
 

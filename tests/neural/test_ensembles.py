@@ -12,13 +12,13 @@ from scipy.stats import t
 from sklearn.base import clone
 from sklearn.model_selection import PredefinedSplit
 
-from skuq._fitting.progress import NO_PROGRESS
+from skuq._fitting.seeds import NO_PROGRESS
 from skuq.distributions import Empirical, Normal, NormalMixture, StudentT
 from skuq.exceptions import NoDecompositionError
 from skuq.metrics import prediction_interval_coverage
 from skuq.neural import BootstrapNetRegressor, DeepEnsembleRegressor
 from skuq.neural._base import fit_together
-from skuq.neural._predictive.ensemble import bagged_mean_and_spread
+from skuq.neural._predictive import bagged_mean_and_spread
 from tests.neural.estimators import world
 
 SMALL = {"hidden_layer_sizes": (16,), "max_epochs": 20, "random_state": 0}

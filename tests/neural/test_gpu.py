@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("skorch")
 
 from skuq.neural import DeepEnsembleRegressor, PNNRegressor, ProbabilisticNet, fit_many
-from skuq.neural._modules.device import read_device
+from skuq.neural._stacked import read_device
 from tests.neural.estimators import CLASSIFIERS, ESTIMATORS
 
 DEVICE = "cuda"

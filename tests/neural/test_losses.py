@@ -26,10 +26,15 @@ from skuq.neural import (
     SquaredErrorLoss,
     fit_many,
 )
-from skuq.neural._cross_entropy import CrossEntropyLoss
-from skuq.neural._joint_loss import JointLoss, normal_parameters
-from skuq.neural._losses import LOSSES, read_loss, variance_of
-from skuq.neural._training_loss import TrainingLoss
+from skuq.neural._losses import (
+    LOSSES,
+    CrossEntropyLoss,
+    JointLoss,
+    TrainingLoss,
+    normal_parameters,
+    read_loss,
+    variance_of,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rows:skuq.exceptions.SmallSampleWarning")
 LEVELS = (np.arange(30) + 0.5) / 30

@@ -26,14 +26,12 @@ from skuq.neural import (
     SWARegressor,
     fit_many,
 )
-from skuq.neural._modules.architecture import MLPArchitecture
-from skuq.neural._modules.input_layer import PLAIN_LAYERS, Embeddings, Layers
-from skuq.neural._modules.last_layer import FeatureArchitecture, features_of
-from skuq.neural._modules.seeds import MemberSeed
-from skuq.neural._modules.stacked import StackedMLP, StackedModule
-from skuq.neural._modules.user_module import StackedUserModule
-from skuq.neural._training.plan import TrainingOptions
-from skuq.neural._training.trainer import train
+from skuq.neural._architecture import MLPArchitecture, StackedUserModule
+from skuq.neural._input_layer import PLAIN_LAYERS, Embeddings, Layers
+from skuq.neural._last_layer import FeatureArchitecture, features_of
+from skuq.neural._plan import TrainingOptions
+from skuq.neural._stacked import MemberSeed, StackedMLP, StackedModule
+from skuq.neural._training import train
 
 F64 = torch.float64
 

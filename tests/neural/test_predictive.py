@@ -11,9 +11,8 @@ pytest.importorskip("skorch")
 
 from skuq.distributions import Normal, StudentT
 from skuq.neural import DeepEnsembleClassifier
-from skuq.neural._modules import evaluate
-from skuq.neural._predictive.calibration import Calibration, conformal_score
-from skuq.neural._predictive.class_probabilities import ClassPosterior
+from skuq.neural import _stacked as evaluate
+from skuq.neural._predictive import Calibration, ClassPosterior, conformal_score
 
 
 def test_the_score_has_the_conformal_rank():

@@ -28,8 +28,7 @@ from skuq.multivariate import (
     variogram_score_loss,
 )
 from skuq.neural import DeepEnsembleRegressor, PNNRegressor, fit_many
-from skuq.neural._predictive.calibration import Calibration
-from skuq.neural._predictive.ensemble import NetworkPredictions
+from skuq.neural._predictive import Calibration, NetworkPredictions
 from skuq.prediction import predict_dist
 
 SMALL = {"hidden_layer_sizes": (16,), "max_epochs": 10, "random_state": 0}

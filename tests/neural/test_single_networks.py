@@ -23,8 +23,8 @@ from skuq.neural import (
     ProbabilisticNet,
     SWARegressor,
 )
-from skuq.neural._modules.last_layer import Evidence, features_of
-from skuq.neural._predictive.constant_noise import likely_noise
+from skuq.neural._last_layer import Evidence, features_of
+from skuq.neural._predictive import likely_noise
 from tests.neural.estimators import world
 
 

@@ -15,13 +15,11 @@ skorch = pytest.importorskip("skorch")
 
 from torch import nn
 
+from skuq.neural._architecture import MLPArchitecture
 from skuq.neural._losses import BetaNLLLoss, CRPSLoss, NLLLoss, variance_of
-from skuq.neural._modules.architecture import MLPArchitecture
-from skuq.neural._modules.evaluate import member_moments
-from skuq.neural._modules.seeds import MemberSeed
-from skuq.neural._training.batches import batch_shape
-from skuq.neural._training.plan import TrainingOptions
-from skuq.neural._training.trainer import train
+from skuq.neural._plan import TrainingOptions, batch_shape
+from skuq.neural._stacked import MemberSeed, member_moments
+from skuq.neural._training import train
 from tests.neural.epochs import keep_the_same
 
 CPU = torch.device("cpu")
@@ -73,7 +71,7 @@ def test_training_together_is_training_one_by_one(plan, sine):
 
 def test_a_member_does_not_depend_on_the_chunks(plan, sine, monkeypatch):
     whole = train([plan(5), plan(3, seed=1)], EXACT)
-    monkeypatch.setattr("skuq.neural._training.trainer._members_at_once", lambda *_: 2)
+    monkeypatch.setattr("skuq.neural._training._members_at_once", lambda *_: 2)
     parts = train([plan(5), plan(3, seed=1)], EXACT)
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(outputs(one, sine[0]), outputs(other, sine[0]), rtol=0, atol=1e-8)
@@ -97,7 +95,7 @@ def test_chunks_may_stop_apart(plan, sine, monkeypatch):
             if len(net.history) == self.last:
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr("skuq.neural._training.trainer._members_at_once", lambda *_: 2)
+    monkeypatch.setattr("skuq.neural._training._members_at_once", lambda *_: 2)
     fit = train([plan(4)], replace(SHORT, callbacks=[StopAt()]))[0]
     assert len(fit.net.history) == fit.best_epoch == 3
     whole = train([plan(4)], SHORT)[0]
@@ -115,8 +113,8 @@ def test_chunks_and_results_that_are_pickled_change_no_number(plan, sine, monkey
         counts.append((len(work), n_jobs))
         return [loads(dumps(function(*args, **options))) for function, args, options in work]
 
-    monkeypatch.setattr("skuq.neural._training.trainer._members_at_once", lambda *_: 2)
-    monkeypatch.setattr("skuq.neural._training.trainer.run_parallel", run_pickled)
+    monkeypatch.setattr("skuq.neural._training._members_at_once", lambda *_: 2)
+    monkeypatch.setattr("skuq.neural._training.run_parallel", run_pickled)
     one, two = (train([plan(4)], SHORT, n_jobs=n_jobs)[0] for n_jobs in (1, 2))
     assert counts == [(2, 2)]
     np.testing.assert_array_equal(outputs(one, sine[0]), outputs(two, sine[0]))
@@ -124,7 +122,7 @@ def test_chunks_and_results_that_are_pickled_change_no_number(plan, sine, monkey
 
 @pytest.mark.slow
 def test_processes_change_no_number(plan, sine, monkeypatch):
-    monkeypatch.setattr("skuq.neural._training.trainer._members_at_once", lambda *_: 2)
+    monkeypatch.setattr("skuq.neural._training._members_at_once", lambda *_: 2)
     one, two = (train([plan(4)], SHORT, n_jobs=n_jobs)[0] for n_jobs in (1, 2))
     np.testing.assert_array_equal(outputs(one, sine[0]), outputs(two, sine[0]))
 

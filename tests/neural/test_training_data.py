@@ -14,10 +14,8 @@ from sklearn.model_selection import KFold
 
 from skuq._fitting.training_data import TrainingData
 from skuq.neural import DeepEnsembleRegressor, fit_many
-from skuq.neural._modules.seeds import MemberSeed
-from skuq.neural._training.holdout import hold_out
-from skuq.neural._training.plan import plan_folds
-from skuq.neural._training.scaling import Columns, Standardizer, table_of
+from skuq.neural._plan import Columns, Standardizer, hold_out, plan_folds, table_of
+from skuq.neural._stacked import MemberSeed
 from tests.neural.epochs import keep_the_same
 
 QUICK = {"hidden_layer_sizes": (8,), "batch_size": 500, "random_state": 0}

@@ -16,11 +16,9 @@ pytest.importorskip("skorch")
 from skuq.distributions import Normal, StudentT
 from skuq.metrics import prediction_interval_coverage
 from skuq.neural import VariationalRegressor
-from skuq.neural._cross_entropy import CrossEntropyLoss
-from skuq.neural._losses import NLLLoss
-from skuq.neural._modules.noise import has_noise
-from skuq.neural._modules.seeds import MemberSeed
-from skuq.neural._modules.variational import Divergence, VariationalMLP, VariationalModule
+from skuq.neural._losses import CrossEntropyLoss, NLLLoss
+from skuq.neural._stacked import MemberSeed, has_noise
+from skuq.neural._variational_module import Divergence, VariationalMLP, VariationalModule
 from tests.neural.estimators import world
 
 SMALL = {"hidden_layer_sizes": (16,), "max_epochs": 20, "random_state": 0}

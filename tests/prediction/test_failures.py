@@ -23,7 +23,7 @@ from skuq.distributions import Normal
 from skuq.exceptions import NonFinitePredictionError
 from skuq.model_selection import cross_val_predict_dist
 from skuq.prediction import predict_dist
-from skuq.prediction._failures import note_fold
+from skuq.prediction._register import note_fold
 from skuq.regressors import (
     BootstrapRegressor,
     MultiQuantileRegressor,

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from skuq.distributions import Normal, StudentT
 from skuq.exceptions import NotProbabilisticError
 from skuq.metrics import get_scorer
-from skuq.prediction import _registry, predict_dist, register, supports_dist
+from skuq.prediction import _register, predict_dist, register, supports_dist
 from skuq.recalibration import IdentityRecalibrator, IsotonicRecalibrator, StdScalingRecalibrator
 from skuq.regressors import (
     LeastSquaresRegressor,
@@ -104,8 +104,8 @@ def test_swapped_arguments_are_not_printed_in_full(data):
 
 @pytest.fixture(autouse=True)
 def _keep_registry(monkeypatch):
-    copied = {name: dict(places) for name, places in _registry._ADAPTERS.items()}
-    monkeypatch.setattr(_registry, "_ADAPTERS", copied)
+    copied = {name: dict(places) for name, places in _register._ADAPTERS.items()}
+    monkeypatch.setattr(_register, "_ADAPTERS", copied)
 
 
 class Parent(BaseEstimator):

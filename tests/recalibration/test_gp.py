@@ -19,9 +19,7 @@ from skuq.recalibration import (
     IsotonicRecalibrator,
     StdScalingRecalibrator,
 )
-from skuq.recalibration._gp_beta import BetaLikelihood
-from skuq.recalibration._gp_cauchy import CauchyLikelihood
-from skuq.recalibration._gp_normal import NormalLikelihood
+from skuq.recalibration._gp_recalibrators import BetaLikelihood, CauchyLikelihood, NormalLikelihood
 from skuq.regressors import LeastSquaresRegressor
 
 ALL = [GPNormalRecalibrator, GPBetaRecalibrator, GPCauchyRecalibrator]
@@ -380,7 +378,7 @@ def test_a_search_that_ends_early_warns_with_advice_that_helps(cls, monkeypatch)
     with pytest.warns(ConvergenceWarning, match="Increase `max_iter`"):
         cls(max_iter=1).fit(dist, y)
     cls().fit(dist, y)  # warnings are errors: none is given
-    monkeypatch.setattr("skuq.recalibration._gp.search._climb", lambda *_: None)  # no step leads up
+    monkeypatch.setattr("skuq.recalibration._gp_fit._climb", lambda *_: None)  # no step leads up
     with pytest.warns(ConvergenceWarning, match=r"after 0 iterations.*More iterations have no effect"):
         cls().fit(dist, y)
 

@@ -6,9 +6,7 @@ from numpy.testing import assert_allclose
 
 from skuq.distributions import Normal
 from skuq.distributions._beta_recalibrated import BetaRecalibrated
-from skuq.recalibration._gp_beta import BetaLikelihood
-from skuq.recalibration._gp_cauchy import CauchyLikelihood
-from skuq.recalibration._gp_normal import NormalLikelihood
+from skuq.recalibration._gp_recalibrators import BetaLikelihood, CauchyLikelihood, NormalLikelihood
 from tests.metrics.peers import load
 
 pytestmark = pytest.mark.laws  # torch takes seconds to import

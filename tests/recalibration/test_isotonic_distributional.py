@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import binom
 
 from skuq.distributions import Empirical, Normal
-from skuq.distributions._shared_steps import SharedSteps
+from skuq.distributions._step_table import SharedSteps
 from skuq.metrics import crps_loss
 from skuq.recalibration import IsotonicDistributionalRecalibrator
 from tests.few_rows import few_rows

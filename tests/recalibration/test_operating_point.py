@@ -20,7 +20,7 @@ from skuq.metrics import (
     mean_interval_half_width,
     uncertainty_characteristics_curve,
 )
-from skuq.metrics._ucc.curve import OperatingPoint
+from skuq.metrics._ucc_curve import OperatingPoint
 from skuq.recalibration import OperatingPointRecalibrator, StdScalingRecalibrator
 from tests.few_rows import few_rows
 from tests.recalibration.test_std_scaling import FAMILIES as OF_SCALING

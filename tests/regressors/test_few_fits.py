@@ -14,9 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from skuq.distributions import Normal, Quantiles
 from skuq.recalibration import IsotonicRecalibrator, QuantileShiftRecalibrator
 from skuq.regressors import MultiQuantileRegressor, UncertaintyRegressor
-from skuq.regressors._few_fits.level_regression import LevelRegressionRecalibrator, _interpolation
-from skuq.regressors._few_fits.two_folds import TwoFoldsRegressor
-from skuq.regressors._multi_quantile import DEFAULT_LEVELS
+from skuq.regressors._multi_quantile import DEFAULT_LEVELS, LevelRegressionRecalibrator, _interpolation
+from skuq.regressors._recalibrated import TwoFoldsRegressor
 from tests.few_rows import few_rows
 from tests.regressors.worlds import heteroscedastic_world, linear_world
 

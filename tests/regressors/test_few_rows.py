@@ -31,7 +31,7 @@ from skuq.regressors import (
     ResidualRegressor,
     UncertaintyRegressor,
 )
-from skuq.regressors._forest.shape import ForestShape
+from skuq.regressors._forest_distribution import ForestShape
 
 FOREST = RandomForestRegressor(20, random_state=0)
 POOL = [("residual", ResidualRegressor(Ridge())), ("forest", ForestDistributionRegressor(FOREST))]

@@ -20,10 +20,7 @@ from skuq.regressors import (
     ResidualRegressor,
     UncertaintyRegressor,
 )
-from skuq.regressors._forest.jackknife import InfinitesimalJackknife
-from skuq.regressors._forest.leaf_weights import LeafWeights, leaf_quantiles
-from skuq.regressors._forest.out_of_bag import OutOfBag
-from skuq.regressors._forest.trees import Trees
+from skuq.regressors._forest_trees import InfinitesimalJackknife, LeafWeights, OutOfBag, Trees, leaf_quantiles
 from tests.regressors.worlds import heteroscedastic_world, linear_world, noisy_line
 
 FORESTS = {
@@ -94,7 +91,7 @@ def test_weights_for_training_rows_come_from_their_out_of_bag_trees_without_the_
 
 @pytest.mark.parametrize("dense", [0, 1e9], ids=["pair by pair", "products of matrices"])
 def test_residuals_around_a_row_come_from_trees_that_have_drawn_neither_row(small_forest, dense, monkeypatch):
-    monkeypatch.setattr("skuq.regressors._forest.out_of_bag._DENSE", dense)
+    monkeypatch.setattr("skuq.regressors._forest_trees._DENSE", dense)
     _, y, _, _, counts, rows = small_forest
     weights = rows.local.of_training(rows.leaves, rows.oob, np.arange(40), np.ones(40)).toarray()
     mean, scale = rows.around(np.arange(40))
@@ -309,7 +306,7 @@ def test_rows_without_weight_and_blocks_do_not_matter(monkeypatch):
     model = ForestDistributionRegressor(RandomForestRegressor(40, random_state=3), random_state=0)
     before = model.fit_transform(X, y, sample_weight=weight)
     quantiles = model.predict_quantiles(X, [0.1, 0.9])
-    monkeypatch.setattr("skuq.regressors._forest.leaf_weights._BLOCK", 500)
+    monkeypatch.setattr("skuq.regressors._forest_trees._BLOCK", 500)
     y[100:] += 1000.0
     after = model.fit_transform(X, y, sample_weight=weight)
     assert np.allclose(after.values[:100], before.values[:100], rtol=1e-12, atol=1e-12)

@@ -23,7 +23,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler, TargetEnco
 from sklearn.utils import get_tags
 
 from skuq._fitting.cross_fit import cross_fit
-from skuq._fitting.table_encoder import TableEncoder
+from skuq._fitting.table import TableEncoder
 from skuq.distributions import Mixture, Normal
 from skuq.exceptions import NoDecompositionError, NotProbabilisticError
 from skuq.metrics import crps_loss
@@ -39,8 +39,8 @@ from skuq.regressors import (
     default_estimators,
 )
 from skuq.regressors import _default_estimators as module
-from skuq.regressors._pool import members as members_module
-from skuq.regressors._pool.criterion import LinearPool
+from skuq.regressors import _pool as members_module
+from skuq.regressors._pool import LinearPool
 from tests.regressors.worlds import linear_world
 
 FOLDS = KFold(4, shuffle=True, random_state=1)

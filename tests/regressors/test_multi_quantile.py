@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from skuq.distributions import Quantiles
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist
-from skuq.prediction._rules.quantile_estimators import configured_levels
+from skuq.prediction._quantile_estimators import configured_levels
 from skuq.regressors import MultiQuantileRegressor, ResidualRegressor, UncertaintyRegressor
 from tests.regressors.worlds import heteroscedastic_world, linear_world
 

@@ -17,11 +17,14 @@ from sklearn.model_selection import GridSearchCV
 from skuq import get_scorer, predict_dist
 from skuq.distributions import Normal
 from skuq.regressors import SparseGaussianProcessRegressor, UncertaintyRegressor
-from skuq.regressors._sparse_gp.collapsed_bound import _build_model, _closure, as_kernel, maximize_bound
-from skuq.regressors._sparse_gp.inducing_points import (
+from skuq.regressors._sparse_gaussian_process import (
+    _build_model,
+    _closure,
+    as_kernel,
     choose_inducing_points,
     collapsed_posterior,
     distinct_rows,
+    maximize_bound,
 )
 from tests.regressors.worlds import heteroscedastic_world
 
@@ -132,7 +135,7 @@ def test_what_the_search_maximizes_is_the_bound_of_the_posterior(kernel_name, we
 def test_blocks_of_rows_and_repetition_change_nothing(monkeypatch):
     X, y = world()
     kernel, whole = fitted("rbf", X, y, 9)
-    monkeypatch.setattr("skuq.regressors._sparse_gp.inducing_points._BLOCK", 50)
+    monkeypatch.setattr("skuq.regressors._sparse_gaussian_process._BLOCK", 50)
     _, parts = fitted("rbf", X, y, 9)
     assert parts.bound == pytest.approx(whole.bound, abs=1e-9)
     for one, other in zip(parts.latent(kernel, X), whole.latent(kernel, X), strict=True):

@@ -48,7 +48,7 @@ from skuq.regressors import (
     ResidualRegressor,
     UncertaintyRegressor,
 )
-from skuq.regressors._few_fits.level_regression import LevelRegressionRecalibrator
+from skuq.regressors._multi_quantile import LevelRegressionRecalibrator
 from tests.regressors.worlds import heteroscedastic_world, linear_world
 
 

@@ -18,9 +18,11 @@ import skuq
 from skuq.distributions import Normal
 from skuq.evaluation import uncertainty_report
 from skuq.monitoring import MetricAccumulator
-from skuq.report._cli import blocks, report, tables
-from skuq.report._cli.forecasts import BoundColumns
-from skuq.report._cli.main import main
+from skuq.report import _cli as blocks
+from skuq.report import _cli as report
+from skuq.report import _cli_tables as tables
+from skuq.report._cli import main
+from skuq.report._cli_inputs import BoundColumns
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
@@ -298,7 +300,7 @@ def test_the_page_cannot_be_written(csv, tmp_path, capsys, monkeypatch):
     line = failure(capsys, arguments(csv, "loc", csv))
     assert "the page would replace the input" in line
     with monkeypatch.context() as patch:
-        patch.setattr("skuq.report._cli.options.os.access", lambda path, mode: False)
+        patch.setattr("skuq.report._cli_inputs.os.access", lambda path, mode: False)
         assert "no permission" in failure(capsys, arguments(csv, "loc", tmp_path / "page.html"))
 
     def full(*args):

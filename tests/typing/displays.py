@@ -9,7 +9,7 @@ from skuq import displays
 from skuq._typing import FloatArray
 from skuq.distributions import Distribution
 from skuq.evaluation._metric_agreement import MetricAgreement
-from skuq.evaluation._report.table import UncertaintyReport
+from skuq.evaluation._report_table import UncertaintyReport
 from skuq.monitoring import MetricAccumulator
 from skuq.report import HTMLReport
 from skuq.simulation._pointwise_coverage import PointwiseCoverage

@@ -12,8 +12,8 @@ from skuq.distributions import Distribution
 from skuq.metrics._adversarial import AdversarialGroupCalibrationCurve
 from skuq.metrics._average_calibration import CalibrationCurve
 from skuq.metrics._murphy import MurphyCurve
-from skuq.metrics._ucc.compare import CharacteristicsComparison
-from skuq.metrics._ucc.curve import OperatingPoint, UncertaintyCharacteristicsCurve
+from skuq.metrics._ucc_curve import OperatingPoint, UncertaintyCharacteristicsCurve
+from skuq.metrics._ucc_scores import CharacteristicsComparison
 from skuq.multivariate._rank_histogram import JointRankHistogram
 from skuq.survival._calibration import CoverageBounds
 

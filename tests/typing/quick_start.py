@@ -11,7 +11,7 @@ from skuq.conformal import predict_set
 from skuq.datasets import load_concrete, make_chung
 from skuq.distributions import Distribution, Normal
 from skuq.evaluation import uncertainty_report
-from skuq.evaluation._report.table import UncertaintyReport
+from skuq.evaluation._report_table import UncertaintyReport
 from skuq.metrics import crps_loss, prediction_interval_coverage
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skuq.integrations._scorers import as_scorer
-from skuq.metrics._internal import DistributionScorer
+from skuq.metrics._scorer import DistributionScorer
 from skuq.model_selection._constraints import Constraint, read_constraints
 from skuq.prediction import predict_dist
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from skuq.evaluation._report.table import UncertaintyReport
+from skuq.evaluation._report_table import UncertaintyReport
 
 _FILE = "uncertainty_report"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skuq.integrations._scorers import as_scorer
-from skuq.metrics._internal import MetricScorer
+from skuq.metrics._scorer import MetricScorer
 
 
 class Metric:

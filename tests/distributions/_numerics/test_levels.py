@@ -16,13 +16,13 @@ from skuq.distributions import (
     StudentT,
     Transformed,
 )
+from skuq.distributions import _level_quadrature as levels
 from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.distributions._level_map import LevelMap
-from skuq.distributions._numerics import levels
-from skuq.distributions._numerics.finite_differences import derivative
-from skuq.distributions._numerics.levels import snap_levels
+from skuq.distributions._level_quadrature import snap_levels
 from skuq.distributions._recalibrated import Recalibrated
+from skuq.distributions._value_quadrature import derivative
 
 RNG = np.random.default_rng(6)
 SHARED = SharedEmpirical(0.0, 1.0, np.arange(1, 201.0))

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from skuq.evaluation import uncertainty_report
 from skuq.exceptions import SmallSampleWarning
-from skuq.metrics._class_inputs import draw_codes
+from skuq.metrics._class_scores import draw_codes
 from tests.metrics.options import class_specs
 
 report_of = partial(uncertainty_report, random_state=0)

@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose
 
 from skuq.distributions import Empirical, Normal
 from skuq.evaluation import bootstrap_interval, score_decomposition, uncertainty_report
-from skuq.evaluation._report.table import UncertaintyReport
-from skuq.evaluation._report.wording import RowFormat, is_in_percent, number, percent
+from skuq.evaluation._report_table import RowFormat, UncertaintyReport, is_in_percent, number, percent
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import crps_loss, prediction_interval_coverage
 from skuq.metrics._spec import all_specs, metric

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
 from sklearn.isotonic import IsotonicRegression
 
-from skuq._rounding import last_of_ties
+from skuq._numeric import last_of_ties
 from skuq.distributions import Normal
 from skuq.evaluation import score_decomposition
 from skuq.metrics import (
@@ -15,7 +15,7 @@ from skuq.metrics import (
     crps_miscalibration_error,
     crps_uncertainty,
 )
-from skuq.metrics._decomposition.isotonic import isotonic_means, isotonic_quantile_ranks
+from skuq.metrics._sections import isotonic_means, isotonic_quantile_ranks
 from skuq.metrics._spec import all_specs
 
 PARTS = {

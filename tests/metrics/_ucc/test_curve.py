@@ -15,7 +15,7 @@ from skuq.metrics import (
     interval_score_loss,
     uncertainty_characteristics_curve,
 )
-from skuq.metrics._ucc.kernels import scale_path
+from skuq.metrics._ucc_kernels import scale_path
 
 AXES = ("bandwidth", "miss_rate", "excess", "deficit")
 PAIRS = [(x, y) for x in ("bandwidth", "excess") for y in ("miss_rate", "deficit")]

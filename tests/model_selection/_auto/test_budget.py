@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from skuq.model_selection._auto import budget as module
-from skuq.model_selection._auto.budget import Budget, Cost
+from skuq.model_selection import _auto_space as module
+from skuq.model_selection._auto_space import Budget, Cost
 
 
 @pytest.fixture

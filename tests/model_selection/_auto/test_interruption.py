@@ -14,10 +14,10 @@ from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, Ridge
 
 from skuq.model_selection import AutoUncertaintyRegressor
-from skuq.model_selection._auto import interruption
-from skuq.model_selection._auto.interruption import MAX_INTERRUPTIONS, Owner
-from skuq.model_selection._auto.search import Search
-from skuq.model_selection._auto.space import Space
+from skuq.model_selection import _auto_parzen as interruption
+from skuq.model_selection._auto_parzen import MAX_INTERRUPTIONS, Owner
+from skuq.model_selection._auto_search import Search
+from skuq.model_selection._auto_space import Space
 
 optuna = pytest.importorskip("optuna")
 
@@ -277,7 +277,7 @@ def test_an_interrupted_candidate_for_which_there_is_no_time_lets_base_models_be
 def test_a_forked_child_ends_by_sigterm_without_the_exception_of_the_search():
     program = (
         "import os, signal\n"
-        "from skuq.model_selection._auto.interruption import _sigterm_raises\n"
+        "from skuq.model_selection._auto_parzen import _sigterm_raises\n"
         "with _sigterm_raises():\n"
         "    child = os.fork()\n"
         "    if child == 0:\n"

@@ -8,10 +8,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import BayesianRidge, QuantileRegressor, Ridge
 from sklearn.preprocessing import StandardScaler
 
-from skuq.model_selection._auto.search import Search
-from skuq.model_selection._auto.space import Candidate, read_space
-from skuq.model_selection._auto.trial import Summary, Trial
-from skuq.model_selection._auto_candidates import deferred_space
+from skuq.model_selection._auto_evaluation import Summary, Trial
+from skuq.model_selection._auto_search import Search
+from skuq.model_selection._auto_space import Candidate, deferred_space, read_space
 
 PARAMS = {
     "alpha": loguniform(1e-2, 1e2),

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from skuq import _versioned
+from skuq import _compat
 from skuq.distributions import Empirical, Normal, Quantiles, StudentT, concat
 from skuq.exceptions import InconsistentVersionWarning, NoDensityError
 from skuq.metrics import (
@@ -22,7 +22,7 @@ from skuq.metrics import (
 )
 from skuq.metrics._spec import FastPath, Merging, all_specs, metric
 from skuq.monitoring import ClassMetricAccumulator, MetricAccumulator
-from skuq.monitoring._accumulator import base as module
+from skuq.monitoring import _accumulator as module
 from tests.metrics.options import required
 
 MERGING = [
@@ -150,7 +150,7 @@ def test_weights_equal_repetition(forecast, monkeypatch):
         np.testing.assert_allclose(curve.observed, other.observed, rtol=1e-12)
     # A block of many rows is taken in pieces.
     once = accumulator().update(y, dist, weight).result()
-    monkeypatch.setattr("skuq.monitoring._accumulator.block.BLOCK", 100)
+    monkeypatch.setattr("skuq.monitoring._statistics.BLOCK", 100)
     assert accumulator().update(y, dist, weight).result() == pytest.approx(once, rel=1e-12)
 
 
@@ -328,7 +328,7 @@ def test_a_failed_update_leaves_the_state_as_it_was(forecast, monkeypatch):
         with pytest.raises(error, match=message):
             acc.update(y, dist)
     # The last piece of a block has an infinite moment.
-    monkeypatch.setattr("skuq.monitoring._accumulator.block.BLOCK", 100)
+    monkeypatch.setattr("skuq.monitoring._statistics.BLOCK", 100)
     y, dist = (part[:300] for part in forecast)
     infinite = concat([StudentT(dist.loc, dist.scale, df=4.0), StudentT([0.0], [1.0], df=1.5)])
     with pytest.raises(ValueError, match=moment):
@@ -413,7 +413,7 @@ def test_merging_compares_arguments_by_their_values():
 
 def test_merging_refuses_another_version_and_other_objects(forecast, monkeypatch):
     old, new = pickle.dumps(MetricAccumulator("crps").update(*forecast)), MetricAccumulator("crps")
-    for place in (_versioned, module):
+    for place in (_compat, module):
         monkeypatch.setattr(place, "__version__", "9.9.9")
     with pytest.warns(InconsistentVersionWarning, match="MetricAccumulator was pickled by skuq 0.1.0"):
         loaded = pickle.loads(old)

@@ -9,7 +9,7 @@ import pytest
 
 from skuq.evaluation import uncertainty_report
 from skuq.metrics import class_reliability_table, crps_loss
-from skuq.metrics._class_inputs import draw_codes
+from skuq.metrics._class_scores import draw_codes
 from skuq.monitoring import ClassMetricAccumulator, MetricAccumulator
 from tests.metrics.options import class_specs
 

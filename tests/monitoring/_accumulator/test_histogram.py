@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skuq.monitoring._accumulator.histogram import LogHistogram, Slots, bin_width
+from skuq.monitoring._statistics import LogHistogram, Slots, bin_width
 
 WIDTH = bin_width(0.01)
 keys = st.lists(

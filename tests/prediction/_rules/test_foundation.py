@@ -15,8 +15,8 @@ from skuq.conformal import ConformalRegressor
 from skuq.distributions import Binned, Normal
 from skuq.exceptions import NonFinitePredictionError
 from skuq.prediction import predict_dist, register
+from skuq.prediction._adapters import join_empty_bins
 from skuq.prediction._resolve import learns_in_context
-from skuq.prediction._rules.foundation import join_empty_bins
 from skuq.regressors import MixtureRegressor, RecalibratedRegressor, UncertaintyRegressor
 from skuq.regressors._methods import methods_for
 

@@ -13,7 +13,7 @@ from sklearn.linear_model import ARDRegression, BayesianRidge, QuantileRegressor
 from skuq.distributions import Normal
 from skuq.exceptions import NoDensityError, NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
-from skuq.prediction._rules.quantile_estimators import configured_levels, find_quantile_loss
+from skuq.prediction._quantile_estimators import configured_levels, find_quantile_loss
 from skuq.regressors import MultiQuantileRegressor
 
 

@@ -9,13 +9,18 @@ from scipy import stats
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-from skuq.recalibration._gp import engine, search
-from skuq.recalibration._gp.cubature import gauss_hermite, icosahedron
-from skuq.recalibration._gp.engine import LatentPrior, VariationalProcess
-from skuq.recalibration._gp.kernel import Basis, correlate, place_inducing_points
-from skuq.recalibration._gp_beta import BetaLikelihood
-from skuq.recalibration._gp_cauchy import CauchyLikelihood
-from skuq.recalibration._gp_normal import NormalLikelihood
+from skuq.recalibration import _gp as engine
+from skuq.recalibration import _gp_fit as search
+from skuq.recalibration._gp import (
+    Basis,
+    LatentPrior,
+    VariationalProcess,
+    correlate,
+    gauss_hermite,
+    icosahedron,
+    place_inducing_points,
+)
+from skuq.recalibration._gp_recalibrators import BetaLikelihood, CauchyLikelihood, NormalLikelihood
 
 STEP = 1e-6
 

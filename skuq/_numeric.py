@@ -1,0 +1,347 @@
+"""Rounding errors, weights, ranks and units, which all packages share.
+
+Comparisons with a tolerance for rounding errors.
+
+Shares are sums of weights divided by their total, and edges are computed as low + i * step. The rounding
+errors of shares and edges depend on the units of y. If a value equals a limit in exact arithmetic, the
+comparison must treat the value and the limit as equal despite rounding errors.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.special import betaincinv
+
+from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
+
+ROUNDING = 1e-12
+"""Relative tolerance for sums. The relative error of a sum of a million terms is about 1e-13."""
+
+EQUAL = 2.0**-45
+"""Values are equal if they differ by at most this share of their size, or of the typical size of all values.
+
+The predictions of one model differ by some units in the last place between processors. A million random
+numbers differ by more.
+"""
+
+LEVEL_ROUNDING = 2.0**-51
+"""Rounding error of 1 - p. It is four units in the last place of numbers slightly below 1."""
+
+LEVEL_SHARE = 1e-6
+"""Largest tolerance, as a share of a level, so that very small levels remain different."""
+
+
+def reaches(value: float | FloatArray, limit: float | FloatArray, *, total: float = 1.0) -> BoolArray:
+    return np.asarray(np.asarray(value) >= np.asarray(limit) - ROUNDING * total)
+
+
+def count_above(falling: FloatArray, limit: float, *, total: float = 1.0, closed: bool = False) -> int:
+    """Count the values of a decreasing array above a limit, or at least at the limit if ``closed``."""
+    slack = ROUNDING * total
+    # searchsorted needs an increasing array.
+    if closed:
+        return int(np.searchsorted(-falling, slack - limit, side="right"))
+    return int(np.searchsorted(-falling, -limit - slack, side="left"))
+
+
+def rounding_error(values: FloatArray, sample: FloatArray) -> FloatArray:
+    """Return the difference from each value that is rounding, among the values of a sample.
+
+    The last axis holds the sample. A few large values do not make smaller values equal.
+    """
+    own, size = (np.where(np.isfinite(each), np.abs(each), 0.0) for each in (values, sample))
+    typical = np.quantile(size, 0.9, axis=-1, keepdims=True, method="lower") if size.size else 0.0
+    return np.asarray(EQUAL * np.maximum(own, typical))
+
+
+def equal_step(rising: FloatArray) -> FloatArray:
+    """Return the largest difference of adjacent values that are equal up to rounding."""
+    return rounding_error(np.maximum(np.abs(rising[..., 1:]), np.abs(rising[..., :-1])), rising)
+
+
+def last_of_ties(rising: FloatArray, step: float | FloatArray) -> BoolArray:
+    """Return a mask of increasing values that is False if the next value is larger by at most ``step``."""
+    last = np.ones(rising.shape, dtype=np.bool_)  # The last value has no successor.
+    with np.errstate(invalid="ignore"):  # Infinite values are equal.
+        np.greater(np.diff(rising), step, out=last[..., :-1])
+    return last
+
+
+def distinct(values: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the increasing values that differ by more than rounding, and the place of each value in them."""
+    order = np.argsort(values)
+    rising = values[order]
+    last = last_of_ties(rising, equal_step(rising))
+    place = np.empty(values.shape, dtype=np.intp)
+    place[order] = np.cumsum(last) - last
+    return rising[last], place
+
+
+def level_rounding(p: FloatArray) -> FloatArray:
+    return np.asarray(np.minimum(LEVEL_ROUNDING, LEVEL_SHARE * p))
+
+
+def to_integers(values: FloatArray) -> FloatArray:
+    finite = np.isfinite(values)
+    size = np.where(finite, np.abs(values), 0.0)
+    slack = np.minimum(8 * np.spacing(size), 0.25)  # numbers beyond 2**52 are integers
+    return np.where(finite, np.ceil(values - 0.5 - slack), values)
+
+
+def weighted_mean(values: FloatArray, weight: FloatArray | None) -> float:
+    if weight is None:
+        return float(values.mean())
+    return weighted_sum(values, weight) / float(weight.sum())
+
+
+def weighted_means(columns: tuple[FloatArray, ...], weight: FloatArray | None) -> FloatArray:
+    return np.array([weighted_mean(column, weight) for column in columns])
+
+
+def weighted_sum(values: FloatArray, weight: FloatArray | None) -> float:
+    if weight is None:
+        return float(values.sum())
+    with np.errstate(invalid="ignore"):
+        total = float(weight @ values)
+    return float(weighted(values, weight).sum()) if np.isnan(total) else total
+
+
+def weighted(values: FloatArray, weight: FloatArray | None) -> FloatArray:
+    if weight is None:
+        return values
+    with np.errstate(invalid="ignore"):
+        product = values * weight
+    return np.where(weight > 0, product, 0.0) if np.isnan(product).any() else product
+
+
+def weighted_quantiles(values: FloatArray, levels: ArrayLike, weight: FloatArray | None) -> FloatArray:
+    """Return quantiles. With integer weights, `numpy.quantile` of the repeated rows has the same values."""
+    order = np.argsort(values)
+    counts = np.ones(values.size) if weight is None else weight[order]
+    first = np.cumsum(counts) - counts
+    # A row has the places `first` to `last` of the ordered sample.
+    last = first + np.maximum(counts - 1, 0)
+    places, repeated = np.c_[first, last][counts > 0], np.c_[values[order], values[order]][counts > 0]
+    return np.asarray(np.interp(np.asarray(levels) * (counts.sum() - 1), places.ravel(), repeated.ravel()))
+
+
+def binomial_interval(
+    hits: float | FloatArray, n: float | FloatArray, error: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the exact interval of a share of hits (Clopper and Pearson 1934).
+
+    The probability that the interval does not contain the share is at most `error`.
+    """
+    hits, misses = np.asarray(hits), np.asarray(n - hits)
+    # Without hits or without misses, the beta distribution is not defined, and the interval ends at 0 or 1.
+    low = betaincinv(np.where(hits > 0, hits, 1.0), misses + 1, error / 2)
+    high = betaincinv(hits + 1, np.where(misses > 0, misses, 1.0), 1 - error / 2)
+    return np.where(hits > 0, low, 0.0), np.where(misses > 0, high, 1.0)
+
+
+def is_sparse(columns: Any) -> bool:
+    return bool(sparse.issparse(columns))
+
+
+def group_sums(columns: Any, group: IntArray, weight: FloatArray | None = None) -> Any:
+    """Return the weighted sums of the rows of each group, shape (G, c).
+
+    The sums are sparse if the columns are sparse.
+    """
+    n = group.size
+    ones = np.ones(n) if weight is None else weight
+    return sparse.csr_array((ones, group, np.arange(n + 1)), shape=(n, int(group.max()) + 1)).T @ columns
+
+
+RANK_TOLERANCE = 1e-12
+"""Relative rounding error of a rank. With this tolerance, 0.9 * 10 gives rank 9 even if the computed product
+is slightly larger than 9."""
+
+
+def rows_needed(coverage: float) -> int:
+    """Return the smallest number n of rows with ceil((n + 1) coverage) <= n."""
+    # The condition (n + 1) c <= n is equivalent to n >= c / (1 - c).
+    level = coverage * (1 - RANK_TOLERANCE)
+    return math.ceil(level / (1 - level))
+
+
+def has_rank(
+    level: FloatArray | float, calibration_weight: FloatArray | float, test_weight: FloatArray | float
+) -> BoolArray:
+    rank = np.asarray(level) * (np.asarray(calibration_weight) + test_weight)
+    return np.asarray(rank * (1 - RANK_TOLERANCE) <= calibration_weight)
+
+
+def score_level(coverage: FloatArray | float, symmetric: bool) -> FloatArray:
+    level = np.asarray(coverage, dtype=np.float64)
+    return level if symmetric else (1 + level) / 2
+
+
+def rank_target(target: FloatArray, total: float) -> FloatArray:
+    return np.asarray(target - np.maximum(RANK_TOLERANCE * target, level_rounding(target / total) * total))
+
+
+class WeightedRanks:
+    """Sorted weighted sample with its cumulative weights. Values may be inf but not NaN."""
+
+    def __init__(self, values: FloatArray, weights: FloatArray | None = None) -> None:
+        if weights is None:
+            self._set(np.sort(values), None)
+            return
+        if not weights.all():
+            # Values of weight 0 are dropped, so that the smallest value has a positive weight.
+            values, weights = values[weights > 0], weights[weights > 0]
+        order = np.argsort(values, kind="stable")
+        self._set(values[order], weights[order])
+
+    def _set(self, values: FloatArray, weights: FloatArray | None) -> None:
+        self.values, self.weights = values, weights
+        self.cumulative = np.arange(1.0, values.size + 1) if weights is None else np.cumsum(weights)
+        self.total = float(self.cumulative[-1])
+
+    def followed_by(self, added: FloatArray, weights: FloatArray, removed: FloatArray) -> WeightedRanks:
+        """Return updated ranks in O(n). Of several equal values, the earliest added value is removed."""
+        values, kept_weights = self.values, self.weights
+        if removed.size:
+            # Equal values are stored in the order of their addition, so the first one is the earliest.
+            removed = np.sort(removed)
+            nth = np.arange(removed.size) - removed.searchsorted(removed)
+            position = (values.searchsorted(removed) + nth).tolist()
+            values = _without(values, position)
+            kept_weights = None if kept_weights is None else _without(kept_weights, position)
+        if kept_weights is None and (weights != 1).any():
+            kept_weights = np.ones(values.size)
+        order = added.argsort(kind="stable")
+        added = added[order]
+        position = values.searchsorted(added, side="right").tolist()
+        ranks = copy(self)
+        ranks.__dict__.pop("_cumulative_from_top", None)
+        ranks._set(
+            _with(values, position, added),
+            None if kept_weights is None else _with(kept_weights, position, weights[order]),
+        )
+        return ranks
+
+    def __len__(self) -> int:
+        return int(self.values.size)
+
+    @cached_property
+    def _cumulative_from_top(self) -> FloatArray:
+        """Return the cumulative weights, beginning at the largest value."""
+        return self.cumulative if self.weights is None else np.cumsum(self.weights[::-1])
+
+    def quantile(self, target: FloatArray | float) -> FloatArray:
+        return _value_at(self.values, self.cumulative, target, np.inf)
+
+    def quantile_from_top(self, target: FloatArray | float) -> FloatArray:
+        return _value_at(self.values[::-1], self._cumulative_from_top, target, -np.inf)
+
+    @property
+    def median(self) -> float:
+        return float(self.quantile(self.total / 2) + self.quantile_from_top(self.total / 2)) / 2
+
+    def weight_of(self, count: IntArray) -> FloatArray:
+        # A count of 0 must give 0, but cumulative[count - 1] would be the total.
+        return np.asarray(np.where(count > 0, self.cumulative[np.maximum(count, 1) - 1], 0.0))
+
+
+def _without(values: FloatArray, positions: list[int]) -> FloatArray:
+    """Remove the values at a few ascending positions."""
+    starts = [0, *(position + 1 for position in positions)]
+    return np.concatenate([values[i:j] for i, j in zip(starts, [*positions, None], strict=True)])
+
+
+def _with(values: FloatArray, positions: list[int], added: FloatArray) -> FloatArray:
+    """Insert a few values before ascending positions."""
+    pieces, last = [], 0
+    for number, position in enumerate(positions):
+        pieces += [values[last:position], added[number : number + 1]]
+        last = position
+    return np.concatenate([*pieces, values[last:]])
+
+
+def _value_at(
+    values: FloatArray, cumulative: FloatArray, target: FloatArray | float, beyond: float
+) -> FloatArray:
+    # side="left" returns the first j with cumulative[j] >= target, or k if there is none.
+    index = np.searchsorted(cumulative, rank_target(np.asarray(target), cumulative[-1]), side="left")
+    found = values[np.minimum(index, values.size - 1)]
+    return np.asarray(np.where(index < values.size, found, beyond))
+
+
+def count_reached(values: FloatArray, loc: FloatArray, scale: FloatArray, y: FloatArray) -> IntArray:
+    """Return the number of sorted ``values`` z with ``loc + scale * z <= y`` for each row."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # Because of rounding errors, this count may be wrong by one value. With scale 0 and y = loc, the
+        # quotient is NaN. searchsorted places NaN at the end, which is correct, because all sums then equal
+        # y.
+        count = np.searchsorted(values, (y - loc) / scale, side="right")
+        # The count is correct if the last counted sum is at most y and the next sum is larger than y.
+        last = loc + scale * values[np.maximum(count, 1) - 1]
+        following = loc + scale * values[np.minimum(count, values.size - 1)]
+        wrong = np.flatnonzero(((last > y) & (count > 0)) | ((following <= y) & (count < values.size)))
+        if wrong.size:
+            count[wrong] = _bisect(values, loc[wrong], scale[wrong], y[wrong])
+    return np.asarray(count)
+
+
+def _bisect(values: FloatArray, loc: FloatArray, scale: FloatArray, y: FloatArray) -> IntArray:
+    low, high = np.zeros(y.shape, dtype=np.intp), np.full(y.shape, values.size, dtype=np.intp)
+    while (open_rows := low < high).any():
+        middle = (low + high) // 2
+        # The minimum keeps the indices of finished rows inside the array.
+        reached = loc + scale * values[np.minimum(middle, values.size - 1)] <= y
+        low = np.where(open_rows & reached, middle + 1, low)
+        high = np.where(open_rows & ~reached, middle, high)
+    return low
+
+
+_LEAST_PLAIN, _MOST_PLAIN = 2.0**-256, 2.0**256
+"""Range of values whose squares neither overflow nor underflow, with a margin of a factor of 1e77."""
+
+
+def power_of_two(size: float) -> float:
+    return float(np.ldexp(0.5, np.frexp(size)[1])) if 0 < size < np.inf else 1.0
+
+
+def unit_of(values: FloatArray) -> float:
+    size = max(abs(float(values.max(initial=0.0))), abs(float(values.min(initial=0.0))))
+    if size == np.inf:
+        size = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+    return power_of_two(size)
+
+
+def square_unit(values: FloatArray) -> float:
+    size = np.abs(values)
+    if size.min(initial=1.0) >= _LEAST_PLAIN and size.max(initial=1.0) <= _MOST_PLAIN:
+        return 1.0
+    size = size[(size > 0) & np.isfinite(size)]
+    median = float(np.partition(size, size.size // 2)[size.size // 2]) if size.size else 1.0
+    return 1.0 if _LEAST_PLAIN <= median <= _MOST_PLAIN else power_of_two(median)
+
+
+def square_in(unit: float, square: float) -> float:
+    return float(square) * unit * unit
+
+
+def mean_of(values: FloatArray, weight: FloatArray | None) -> float:
+    return float(values.mean()) if weight is None else float(weight @ values) / float(weight.sum())
+
+
+def standard_deviation(values: FloatArray, weight: FloatArray | None = None) -> float:
+    """Return the standard deviation (divisor n) of finite values. It is exactly 0 for equal values."""
+    unit = unit_of(values)
+    scaled = values / unit
+    gap = scaled - scaled[0 if weight is None else np.argmax(weight)]
+    return unit * root_mean_square(gap - mean_of(gap, weight), weight)
+
+
+def root_mean_square(values: FloatArray, weight: FloatArray | None = None) -> float:
+    unit = unit_of(values)
+    return unit * float(np.sqrt(mean_of(np.square(values / unit), weight)))

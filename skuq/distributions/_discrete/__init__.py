@@ -1,1 +1,0 @@
-"""Distributions on integers, and the probabilities of atoms."""

@@ -1,1 +1,0 @@
-"""Expected values of functions of the outcome."""

@@ -1,1 +1,0 @@
-"""Numerical methods of the families: quadrature, tables, differences, levels and weighted ranks."""

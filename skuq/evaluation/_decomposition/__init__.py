@@ -1,1 +1,0 @@
-"""Score decompositions and reliability diagrams by isotonic recalibration."""

@@ -1,1 +1,0 @@
-"""The report of one or several models, with metrics, confidence intervals and explanations."""

@@ -1,1 +1,0 @@
-"""Isotonic recalibration of functionals, and the parts of the CRPS as metrics."""

@@ -1,0 +1,337 @@
+"""Plans: functions that compute metrics and tables from statistics of blocks of rows.
+
+The record of a metric defines its plan. Functions of means over rows have `FastPath.rows`, and other metrics
+have `Merging`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skuq._typing import FloatArray
+from skuq._validation import DEFAULT_COVERAGE, check_mapping, check_number, check_option
+from skuq.distributions import Normal, as_distribution
+from skuq.metrics import uncertainty_characteristics_curve
+from skuq.metrics._average_calibration import CalibrationCurve, curve_rows
+from skuq.metrics._binning import Binning
+from skuq.metrics._expected_calibration import class_table_of_sums
+from skuq.metrics._intervals import coverage_rows
+from skuq.metrics._kernels import level_grid
+from skuq.metrics._levels import proportions_of_means
+from skuq.metrics._prediction_sets import set_mass_rows
+from skuq.metrics._scorer import check_options, require_spec
+from skuq.metrics._spec import MetricFunction, MetricSpec, all_specs, find_spec
+from skuq.metrics._ucc_curve import UncertaintyCharacteristicsCurve
+from skuq.monitoring._statistics import (
+    AtomBlocks,
+    BandsByScale,
+    LogHistogram,
+    Moments,
+    RowsByStd,
+    RowSums,
+    SquaresByStd,
+    SquaresHistogram,
+    Statistic,
+    TargetMoments,
+    below_median_rows,
+    bin_width,
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Statistics of a metric or of a table, and the function that computes its value."""
+
+    statistics: tuple[Statistic, ...]
+    value: Callable[..., Any]
+    exact: bool = True
+    calibrated: Callable[..., float] = lambda n, *states: np.nan
+    """``calibrated(n, *states)`` returns the expected value of a calibrated forecast of n rows."""
+
+    def then(self, value: Callable[[Any], Any]) -> Plan:
+        return replace(self, value=lambda *states: value(self.value(*states)))
+
+
+def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Plan:
+    name = spec.abbreviation
+    if spec.of_targets:
+        raise ValueError(
+            f"`metrics` must be metrics of one target, got {name!r}. This metric is a score of joint "
+            "distributions. Compute it for each block and average the values over the blocks."
+        )
+    check_options(spec, dict(options))
+    _check_reference(spec, options)
+    if _is_mean(spec, options):
+        means = means_plan(spec.fast.rows, options)  # type: ignore[arg-type]
+        plan = means.then(lambda found: float(value_of_means(spec, options, found)))
+    elif spec.merging is None:
+        reason = "it needs all rows at once"
+        if spec.needs_X:
+            reason = "it depends on the features of all rows"
+        elif spec.random:
+            reason = "it draws random groups of all rows"
+        raise ValueError(
+            f"`metrics` must be computable from blocks of rows, got {name!r}. This metric cannot be computed "
+            f"from blocks, because {reason}. Compute it for a sample of the rows."
+        )
+    else:
+        plan = _plan_of_merging(spec, {**spec.options, **options}, accuracy)
+    formula = spec.calibrated
+    if formula is None:
+        return plan
+    return replace(plan, calibrated=lambda n, *states: float(formula(n, **options)))
+
+
+def _check_reference(spec: MetricSpec, options: Mapping[str, Any]) -> None:
+    reference = options.get("reference") if "reference" in spec.one_of else None
+    rows = 1 if reference is None else len(as_distribution(reference, "reference"))
+    if rows != 1:
+        raise ValueError(
+            f"`options` of {spec.abbreviation!r} must contain a `reference` with one row, got {rows} rows. "
+            "This row is the reference for the rows of all updates."
+        )
+
+
+def _is_mean(spec: MetricSpec, options: Mapping[str, Any]) -> bool:
+    if spec.fast.rows is None or spec.of_classes:
+        return spec.fast.rows is not None
+    with np.errstate(all="ignore"):  # The squares of these targets overflow.
+        rows = spec.fast.rows(np.array([-1e200, 0.0, 1e200]), Normal(np.zeros(3), 1e200), **options)
+    return rows is not None
+
+
+def value_of_means(spec: MetricSpec, options: Mapping[str, Any], means: FloatArray) -> FloatArray:
+    if means.shape[-1] == 1:
+        means = means[..., 0]
+    return means if spec.fast.combine is None else np.asarray(spec.fast.combine(means, **options))
+
+
+def _plan_of_merging(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Plan:
+    merging: Any = spec.merging
+    for name, allowed in merging.requires.items():
+        if options[name] not in allowed:
+            raise ValueError(
+                f"`options` of {spec.abbreviation!r} must have {name}={' or '.join(map(repr, allowed))}, got "
+                f"{options[name]!r}. With this value, the metric needs all rows at once. Compute the metric "
+                "for a sample of the rows."
+            )
+    plans = [_PLANS[need](spec, options, accuracy) for need in merging.needs]
+    exact = merging.exact(**options) if callable(merging.exact) else merging.exact
+    plan = joined(plans, lambda *found: float(merging.value(*found, **options)), exact)
+    if merging.calibrated is None:
+        return plan
+    expected = joined(plans, lambda *found: partial(merging.calibrated, *found, **options), exact)
+    return replace(plan, calibrated=lambda n, *states: float(expected.value(*states)(n=n)))
+
+
+def joined(plans: list[Plan], value: Callable[..., Any], exact: bool) -> Plan:
+    def value_of_states(*states: Any) -> Any:
+        rest = iter(states)
+        return value(*(plan.value(*islice(rest, len(plan.statistics))) for plan in plans))
+
+    return Plan(tuple(each for plan in plans for each in plan.statistics), value_of_states, exact)
+
+
+def means_plan(rows: Callable[..., Any], options: Mapping[str, Any]) -> Plan:
+    return Plan((RowSums(rows, options),), lambda sums: sums.means)
+
+
+def calibration_plan(levels: Any, kind: str = "quantile", accuracy: float = 1e-3) -> Plan:
+    """Return the plan of the calibration curve. By default, it has 1 / accuracy levels."""
+    if levels is None:
+        levels = np.linspace(0.0, 1.0, int(np.ceil(1 / accuracy)) + 1)
+    grid = level_grid(levels, closed=True)
+    # `mean_absolute_calibration_error` uses the same statistic, so the statistic is stored only once.
+    means = means_plan(curve_rows(99, kind), {"levels": levels})
+    return means.then(lambda found: CalibrationCurve(grid, proportions_of_means(found, grid)))
+
+
+def _group_means_plan(rows: Callable[..., Any], options: Mapping[str, Any], accuracy: float) -> Plan:
+    return Plan((RowsByStd(bin_width(accuracy), rows, options),), lambda histogram: histogram.means)
+
+
+def class_reliability_plan(n_bins: int) -> Plan:
+    spec: Any = find_spec("ece")
+    # The expected calibration error uses the same statistic, so the statistic is stored only once.
+    options = {**spec.options, "n_bins": n_bins}
+    table = partial(class_table_of_sums, n_bins=n_bins)
+    return Plan((RowSums(spec.merging.rows, options),), lambda sums: table(sums.sums))
+
+
+def reliability_plan(n_bins: int, coverage: float, accuracy: float) -> Plan:
+    width = bin_width(accuracy)
+
+    def value(squares: SquaresHistogram, inside: FloatArray) -> pd.DataFrame:
+        histogram = squares.histogram
+        bins = Binning(squares.groups.std, n_bins, "quantile").bins(histogram.weight)
+        total, columns = bins.totals(), (*histogram.means, *inside)
+        means = bins.sums(lambda rows: tuple(column[rows] for column in columns)) / total
+        edges = histogram.quantile(np.arange(total.size + 1) / total.size, width)
+        edges[0], edges[-1] = histogram.low, histogram.high
+        rmv, rmse = (unit * np.sqrt(mean) for unit, mean in zip(squares.units, means[:2], strict=True))
+        table = {"lower": edges[:-1], "upper": edges[1:], "n": total}
+        return pd.DataFrame(table | {"rmv": rmv, "rmse": rmse, "coverage": means[2]})
+
+    squares = Plan((SquaresByStd(width),), lambda squares: squares)
+    return joined([squares, _group_means_plan(coverage_rows, {"coverage": coverage}, accuracy)], value, False)
+
+
+def characteristics_plan(bands: str, accuracy: float) -> Plan:
+
+    def value(histogram: LogHistogram, moments: Moments) -> UncertaintyCharacteristicsCurve:
+        *band, error = histogram.means
+        dist = Normal(np.zeros_like(error), band[0] if band else 1.0)
+        curve = uncertainty_characteristics_curve(error, dist, sample_weight=histogram.weight, bands=bands)
+        return replace(curve, target_std=moments.std)
+
+    return Plan((BandsByScale(bin_width(accuracy), bands), TargetMoments()), value, exact=False)
+
+
+_PLANS: dict[str, Callable[[Any, Mapping[str, Any], float], Plan]] = {
+    "means": lambda spec, options, accuracy: means_plan(spec.merging.rows, options),
+    "targets": lambda spec, options, accuracy: Plan((TargetMoments(),), lambda moments: moments),
+    "calibration": lambda spec, options, accuracy: calibration_plan(
+        options["levels"], options["kind"], accuracy
+    ),
+    "groups": lambda spec, options, accuracy: Plan(
+        (SquaresByStd(bin_width(accuracy)),), lambda squares: squares.groups
+    ),
+    "group_means": lambda spec, options, accuracy: _group_means_plan(spec.merging.rows, options, accuracy),
+    "characteristics": lambda spec, options, accuracy: characteristics_plan("std", accuracy),
+    "constant_characteristics": lambda spec, options, accuracy: characteristics_plan("constant", accuracy),
+}
+"""Function that returns the plan of a statistic, for each statistic that a record needs."""
+
+
+CURVES = ("calibration", "reliability", "characteristics")
+
+COMMON = ("levels", "n_bins", "coverage")
+"""Each of these arguments of the accumulator sets the option of the same name. It applies to every metric for
+which this option has the same default."""
+
+DEFAULTS: dict[str, Any] = {
+    "levels": 99,
+    "n_bins": 10,
+    "accuracy": 1e-3,
+    "coverage": DEFAULT_COVERAGE,
+    "curves": CURVES,
+    "options": None,
+}
+
+CLASS_DEFAULTS: dict[str, Any] = {"n_bins": 15, "coverage": DEFAULT_COVERAGE, "options": None}
+
+LEAST_ACCURACY, MOST_ACCURACY = 1e-5, 0.1
+
+
+def check_accuracy(accuracy: float) -> float:
+    number = check_number(accuracy, "accuracy", positive=True)
+    if not LEAST_ACCURACY <= number <= MOST_ACCURACY:
+        raise ValueError(
+            f"`accuracy` must lie between {LEAST_ACCURACY:g} and {MOST_ACCURACY:g}, got {number:g}. Pass the "
+            "relative accuracy of quantiles of the standard deviation."
+        )
+    return number
+
+
+def check_curves(curves: Any) -> tuple[str, ...]:
+    if isinstance(curves, str) or not isinstance(curves, Iterable) or getattr(curves, "ndim", 1) == 0:
+        what = "the string " if isinstance(curves, str) else ""
+        raise TypeError(f"`curves` must be a sequence of names, got {what}{curves!r}.")
+    for name in curves:
+        check_option(name, "curves", CURVES)
+    return tuple(name for name in CURVES if name in curves)
+
+
+def _chosen(metrics: Sequence[str | MetricFunction]) -> list[MetricSpec]:
+    return list({spec.abbreviation: spec for spec in map(require_spec, metrics)}.values())
+
+
+def plans_of_metrics(
+    metrics: Sequence[str | MetricFunction],
+    arguments: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+    *,
+    of_classes: bool,
+) -> tuple[dict[str, MetricSpec], dict[str, dict[str, Any]], dict[str, Plan]]:
+    """Return the records, the options and the plans of the metrics."""
+    given = {
+        require_spec(name).abbreviation: check_mapping(each, "options")
+        for name, each in check_mapping(arguments["options"], "options").items()
+    }
+    ready = [
+        spec
+        for spec in all_specs().values()
+        if (spec.ready_made and spec.of_classes == of_classes) or spec.abbreviation in given
+    ]
+    specs: dict[str, MetricSpec] = {}
+    options: dict[str, dict[str, Any]] = {}
+    plans: dict[str, Plan] = {}
+    for spec in _chosen(metrics) if metrics else ready:
+        name = spec.abbreviation
+        common = {key: arguments[key] for key in COMMON if _has_default(spec, key, defaults)}
+        options[name] = {**common, **given.get(name, {})}
+        try:
+            _check_kind(spec, of_classes)
+            plans[name] = plan_of(spec, options[name], arguments.get("accuracy", DEFAULTS["accuracy"]))
+        except ValueError:
+            if metrics or name in given:
+                raise
+            continue
+        specs[name] = spec
+    unused = sorted(set(given) - set(specs))
+    if unused:
+        raise ValueError(f"`options` must contain only the metrics {', '.join(specs)}, got {unused[0]!r}.")
+    return specs, {name: options[name] for name in specs}, plans
+
+
+def _check_kind(spec: MetricSpec, of_classes: bool) -> None:
+    if spec.of_classes != of_classes:
+        kind = "classes" if of_classes else "distributions or intervals"
+        other = "MetricAccumulator" if of_classes else "ClassMetricAccumulator"
+        what = "the classification metric" if spec.of_classes else "the metric"
+        raise ValueError(
+            f"`metrics` must be metrics of {kind}, got {what} {spec.abbreviation!r}. Use {other} for this "
+            "metric."
+        )
+
+
+def _has_default(spec: MetricSpec, key: str, defaults: Mapping[str, Any]) -> bool:
+    default = spec.options.get(key)
+    return isinstance(default, int | float) and default == defaults.get(key)
+
+
+def _first(means: FloatArray) -> float:
+    return float(means[0])
+
+
+def plans_of_tables(arguments: Mapping[str, Any]) -> dict[str, Plan]:
+    accuracy, coverage, curves = (arguments[name] for name in ("accuracy", "coverage", "curves"))
+    plans = {
+        "inside": means_plan(coverage_rows, {"coverage": coverage}).then(_first),
+        "atoms": Plan((AtomBlocks(),), bool),
+    }
+    if curves:
+        plans["below"] = means_plan(below_median_rows, {}).then(_first)
+    if "calibration" in curves:
+        plans["calibration curve"] = calibration_plan(arguments["levels"])
+    if "reliability" in curves:
+        plans["reliability table"] = reliability_plan(arguments["n_bins"], coverage, accuracy)
+    if "characteristics" in curves:
+        plans |= {
+            f"characteristics {bands}": characteristics_plan(bands, accuracy) for bands in ("std", "constant")
+        }
+    return plans
+
+
+def plans_of_class_tables(arguments: Mapping[str, Any]) -> dict[str, Plan]:
+    return {
+        "sets": means_plan(set_mass_rows, {"coverage": arguments["coverage"]}),
+        "reliability": class_reliability_plan(arguments["n_bins"]),
+    }

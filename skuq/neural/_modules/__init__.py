@@ -1,1 +1,0 @@
-"""Stacked modules: torch modules that contain the networks of all members."""

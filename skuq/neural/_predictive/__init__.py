@@ -1,1 +1,0 @@
-"""Predictive distributions of trained networks."""

@@ -1,1 +1,0 @@
-"""Plans of fits, and the joint training of many fits."""

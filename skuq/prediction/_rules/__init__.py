@@ -1,1 +1,0 @@
-"""Rules that return the predictive distribution of each kind of fitted estimator."""

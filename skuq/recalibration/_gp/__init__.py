@@ -1,1 +1,0 @@
-"""The variational Gaussian process that three recalibrators use."""

@@ -1,1 +1,0 @@
-"""Recalibration of quantile models that need one fit per level."""

@@ -1,1 +1,0 @@
-"""Predictive distributions of forests: trees, leaf weights, out-of-bag rows and the jackknife."""

@@ -1,1 +1,0 @@
-"""Members of a pool of distributions, and the weights that minimize the CRPS."""

@@ -1,1 +1,0 @@
-"""Sparse Gaussian process regression: the lower bound and the inducing points."""
