@@ -248,7 +248,7 @@ def test_a_frozen_scipy_distribution_passes(subtests):
 
 def test_displays(subtests):
     pytest.importorskip("matplotlib")
-    from skuq import displays
+    from skuq import displays, survival
 
     other = {"RelativeEconomicValue": {"threshold": 10.0}}
     of_bounds = ("Interval", "UncertaintyCharacteristics")
@@ -256,7 +256,8 @@ def test_displays(subtests):
     of_distributions += ["PredictionBand", "QuantileReliability", "RelativeEconomicValue", "Reliability"]
     of_distributions += ["ResidualScale", "Rootogram", "Sharpness", "SurvivalCurve"]
     for name in [*of_bounds, *of_distributions]:
-        draw = partial(getattr(displays, f"{name}Display").from_predictions, Y, **other.get(name, {}))
+        display = (vars(displays) | vars(survival))[f"{name}Display"]
+        draw = partial(display.from_predictions, Y, **other.get(name, {}))
         with subtests.test(name):
             if name not in of_bounds:
                 check_refused(draw, BOUNDS, "Quantiles")

@@ -141,10 +141,10 @@ def test_folds_are_constrained_by_their_means():
     assert bound.aggregate([1.0, 2.0], folds) == (1.5, {"crps": 1.5, "picp": pytest.approx(0.75)})
     automl = searched(
         {"linear": learner("enet", WRAP)},
-        max_iter=2,
+        max_iter=1,
         metric=bound,
         eval_method="cv",
-        n_splits=3,
+        n_splits=2,
         cv_score_agg_func=bound.aggregate,
     )
     assert automl.best_loss == automl.best_result["metric_for_logging"]["crps"]
