@@ -141,7 +141,7 @@ def test_folds_are_constrained_by_their_means():
     assert bound.aggregate([1.0, 2.0], folds) == (1.5, {"crps": 1.5, "picp": pytest.approx(0.75)})
     automl = searched(
         {"linear": learner("enet", WRAP)},
-        max_iter=1,
+        max_iter=2,
         metric=bound,
         eval_method="cv",
         n_splits=2,
