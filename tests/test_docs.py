@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import json
@@ -591,6 +592,16 @@ def test_the_architecture_page_has_the_packages_of_skuq():
     shown = packages_in(TREE.search(page)["tree"])
     folders = [path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "skuq").rglob("__init__.py")]
     assert sorted(shown) == sorted(folders)
+    assert len(page.splitlines()) <= 100  # two screens
+
+
+def test_the_drawing_of_a_topic_has_its_modules(subtests):
+    for topic in ("conformal", "multivariate", "survival", "report"):
+        with subtests.test(topic):
+            folder = ROOT / "skuq" / topic
+            drawing = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
+            shown = set(re.findall(r"(?<!\w)_\w+", drawing))
+            assert shown == {path.stem for path in folder.glob("_*.py")} - {"__init__"}
 
 
 def names_in(path: str) -> set[str]:
