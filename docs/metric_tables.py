@@ -14,11 +14,11 @@ FAMILIES = (
         "proper-scores",
         ("_proper", "_quantile_scores", "_weighted_scores", "_skill"),
     ),
-    ("Parts of the CRPS", "score-decomposition", ("crps_parts",)),
+    ("Parts of the CRPS", "score-decomposition", ("_crps_parts",)),
     (
         "Average calibration",
         "average-calibration",
-        ("_average_calibration", "_calibration_area", "_calibration_scores"),
+        ("_average_calibration", "_calibration_scores"),
     ),
     (
         "Group calibration",
@@ -31,11 +31,11 @@ FAMILIES = (
             "_worst_slab",
         ),
     ),
-    ("Intervals", "prediction-intervals", ("_intervals", "coordinates", "_interval_width")),
+    ("Intervals", "prediction-intervals", ("_intervals", "_ucc_coordinates", "_interval_width")),
     ("Sharpness", "sharpness", ("_sharpness",)),
     ("Classes", "classes", ("_class_scores", "_prediction_sets", "_expected_calibration")),
-    ("Uncertainty characteristics curve", "uncertainty-characteristics", ("scores",)),
-    ("Several targets", "several-targets", ("_energy", "_variogram", "_moment_scores")),
+    ("Uncertainty characteristics curve", "uncertainty-characteristics", ("_ucc_scores",)),
+    ("Several targets", "several-targets", ("_scores", "_moment_scores")),
 )
 COLUMNS = ("Metric", "Scorer", "Needs", "Units", "Better", "Best", "Proper")
 OVERVIEW = ("Metric", "Scorer", "Units", "Better", "Proper")
