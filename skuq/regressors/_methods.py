@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any, Literal, NamedTuple
 
 from sklearn.dummy import DummyRegressor
@@ -126,7 +127,20 @@ def build(
         cls = CrossConformalRegressor if cross else ConformalRegressor
         in_folds = params.get("method") == "cv+" or not has_random_folds(cv)
         options = {"cv": folds if in_folds else None}
+    _check_params(cls, params)
     return cls(estimator, **{**common, **options, **params})
+
+
+def _check_params(
+    cls: Callable[..., BaseUncertaintyRegressor], params: dict[str, Any], more: Sequence[str] = ()
+) -> None:
+    valid = [*more, *(name for name in signature(cls).parameters if name != "estimator")]
+    unknown = [name for name in params if name not in valid]
+    if unknown:
+        raise ValueError(
+            f"`method_params` must hold parameters of {cls.__name__}, got {', '.join(map(repr, unknown))}. "
+            f"Valid names: {', '.join(valid)}."
+        )
 
 
 def _native(
@@ -155,12 +169,14 @@ def _recalibrated(
     """
     cls, folds = RecalibratedRegressor, EFFORTS[effort].folds if cv is None else cv
     recalibrator: Any = DefaultRecalibrator()
+    more: tuple[str, ...] = ()
     if supports_dist(estimator):
         if learns_in_context(estimator):  # these models are nearly calibrated
             recalibrator = ShrunkIsotonicRecalibrator()
     else:
         params = dict(params)
         levels, param = params.pop("levels", None), params.pop("quantile_param", None)
+        more = ("levels", "quantile_param")
         if fits_each_level(estimator, param):
             if levels is None:
                 recalibrator = LevelRegressionRecalibrator()
@@ -170,6 +186,7 @@ def _recalibrated(
                 cls = TwoFoldsRegressor if folds == 2 else RecalibratedRegressor
         levels = DEFAULT_LEVELS if levels is None else levels
         estimator = MultiQuantileRegressor(estimator, levels, quantile_param=param, n_jobs=common["n_jobs"])
+    _check_params(cls, params, more)
     return cls(estimator, **{**common, "recalibrator": recalibrator, "cv": folds, **params})
 
 
