@@ -27,8 +27,7 @@ NOT_METADATA = {"dist": UNUSED}
 
 _IN_A_PIPELINE = (
     "\n\nIn a Pipeline, make a skuq regressor the step before the recalibrator. The `transform` of a "
-    "regressor returns a Distribution. A FeatureUnion or a ColumnTransformer stacks arrays, which loses its "
-    "shape."
+    "regressor returns a Distribution. A FeatureUnion or a ColumnTransformer stacks arrays, and loses it."
 )
 
 
