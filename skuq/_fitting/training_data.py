@@ -1,7 +1,5 @@
 """Checked arguments of ``fit``, divided by recipient, and class labels.
 
-Checked arguments of ``fit``, divided by recipient.
-
 X is not converted, because the wrapped estimator validates it. X may be a data frame or a sparse matrix.
 """
 

@@ -1,12 +1,10 @@
 """Statistics of blocks of rows. Two statistics can be added.
 
-Logarithmic histogram that also stores sums of other columns.
-
-The histograms of two blocks of rows can be added, but their sorted rows cannot. All bins have the same
-relative width, so quantiles have a bounded relative error, as in DDSketch (Masson, Rim and Lee 2019,
-https://doi.org/10.14778/3352063.3352135). Each bin also contains sums of other columns. Metrics of binned or
-sorted rows are computed as if each bin contained a single row. This row has the weight of the bin and the
-means of the rows in the bin.
+A logarithmic histogram also stores sums of other columns. The histograms of two blocks of rows can be added,
+but their sorted rows cannot. All bins have the same relative width, so quantiles have a bounded relative
+error, as in DDSketch (Masson, Rim and Lee 2019, https://doi.org/10.14778/3352063.3352135). Each bin also
+contains sums of other columns. Metrics of binned or sorted rows are computed as if each bin contained a
+single row. This row has the weight of the bin and the means of the rows in the bin.
 """
 
 from __future__ import annotations

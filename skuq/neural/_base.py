@@ -1,7 +1,5 @@
 """Base class of the neural estimators, and several fits in one training.
 
-Base class of the neural estimators.
-
 Several estimators can be trained together in one stack of networks.
 """
 

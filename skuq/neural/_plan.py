@@ -1,7 +1,5 @@
 """The plan of one fit: inputs in standard units, held-out rows, batches and options.
 
-Training rows of each member, and batches of these rows.
-
 The rows and batches of a member do not depend on other members.
 """
 

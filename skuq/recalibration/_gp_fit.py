@@ -1,18 +1,13 @@
 """Search for the parameters of the Gaussian process, and its fit to rows in standard units.
 
-Search for the lengthscales and the amplitudes of a Gaussian process.
+A step of the search uses all rows or a batch of rows.
 
-A step uses all rows or a batch of rows.
-
-Affine change of all predictions to the location and scale of the targets.
-
-A beta map of the levels has three parameters on the scale of log odds. A beta map corresponds to a factor or
-a shift of the values only if the levels are not extreme, because in heavy tails, a change of levels differs
-from a change of scale. Therefore, large errors of the scale or location are first corrected by an affine
-change of the values. Each family supports an affine change: for example, a `Normal` stays a `Normal`. For a
-`Transformed` distribution, the base is changed, so that a positive target stays positive.
-
-Fit of the process to rows in standard units, and the posterior for predictions in the units of y.
+First, an affine change moves all predictions to the location and scale of the targets. A beta map of the
+levels has three parameters on the scale of log odds. A beta map corresponds to a factor or a shift of the
+values only if the levels are not extreme, because in heavy tails, a change of levels differs from a change of
+scale. Therefore, large errors of the scale or location are first corrected by an affine change of the values.
+Each family supports an affine change: for example, a `Normal` stays a `Normal`. For a `Transformed`
+distribution, the base is changed, so that a positive target stays positive.
 
 The inputs of the process are the predicted mean and the logarithm of the predicted standard deviation. Both
 are divided by the same scale. The units and the offset of y therefore have no effect, and an input that

@@ -1,8 +1,7 @@
 """Sparse Gaussian process regression with inducing points.
 
-Collapsed bound of inducing-point regression, by gpytorch in float64, without random numbers.
-
-This is the only module of the subpackage that imports torch.
+gpytorch computes the collapsed bound in float64, without random numbers. torch and gpytorch are imported
+inside functions, because `skuq.regressors` does not require them.
 """
 
 from __future__ import annotations

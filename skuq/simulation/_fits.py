@@ -1,6 +1,4 @@
-"""Tasks of a study, with independent random streams.
-
-Independent random streams for the data and the training of a study.
+"""Tasks of a study, with independent random streams for the data and the training.
 
 Each simulation has its own child of a seed, and each child has separate streams for features, targets and
 training. Data and training are therefore independent, even if the process and the study have the same seed.
