@@ -20,7 +20,7 @@ from skuq.conformal._cross_conformal_regressor import CROSS_METHODS, CrossConfor
 from skuq.distributions import Distribution, Quantiles
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
-from skuq.prediction._quantile_estimators import configured_levels
+from skuq.prediction._quantile_estimators import configured_levels, find_quantile_loss
 from skuq.prediction._resolve import (
     calibrates_itself,
     has_exact_posterior,
@@ -41,7 +41,6 @@ from skuq.regressors._multi_quantile import (
     DEFAULT_LEVELS,
     LevelRegressionRecalibrator,
     MultiQuantileRegressor,
-    fits_each_level,
 )
 from skuq.regressors._recalibrated import RecalibratedRegressor, TwoFoldsRegressor
 from skuq.regressors._residual import ResidualRegressor
@@ -166,7 +165,8 @@ def _recalibrated(
     else:
         params = dict(params)
         levels, param = params.pop("levels", None), params.pop("quantile_param", None)
-        if fits_each_level(estimator, param):
+        loss = find_quantile_loss(estimator, param)
+        if loss is not None and loss[1].many is None:  # each level needs its own fit
             if levels is None:
                 recalibrator = LevelRegressionRecalibrator()
                 levels = DEFAULT_LEVELS if effort == "high" else _FEW_LEVELS
