@@ -50,7 +50,7 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
     mean_width_ : float
         Mean width of the 90 % intervals of the calibration rows, in the units of y.
     n_features_in_ : int
-        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
+        Always 2, because ``np.asarray(dist)`` has two columns.
 
     See Also
     --------
