@@ -105,11 +105,6 @@ class Result:
         return math.isfinite(self.calibrated_low) and math.isfinite(self.calibrated_high)
 
     @property
-    def is_calibration_error(self) -> bool:
-        spec = self.spec
-        return spec.small_sample and spec.direction == "lower" and spec.optimum == 0
-
-    @property
     def format(self) -> RowFormat:
         bounds = (self.low, self.high, self.calibrated_low, self.calibrated_high)
         return RowFormat.of([self.value, self.calibrated], bounds, percent=is_in_percent(self.spec))
@@ -300,7 +295,8 @@ def _compare_with_null(result: Result) -> str:
     worse = above if spec.direction == "lower" else not above
     if worse:
         return f"worse than a calibrated model, {ordinary}"
-    if result.is_calibration_error:
+    is_calibration_error = spec.small_sample and spec.direction == "lower" and spec.optimum == 0
+    if is_calibration_error:
         return f"no worse than a calibrated model, {ordinary}"
     # Some metrics that are not proper do not depend on the scale of the forecasts.
     too_wide = "; the forecasts of some rows are too wide" if spec.proper else ""

@@ -353,7 +353,8 @@ def _closure(
             loss = torch.tensor(math.nan)
         if bool(torch.isfinite(loss)):
             loss.backward()
-        if not _is_usable(model, loss):
+        gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+        if not all(bool(torch.isfinite(values).all()) for values in (loss, *gradients)):
             if not started:
                 raise ValueError(NO_COVARIANCE)
             zero_grad()
@@ -364,13 +365,6 @@ def _closure(
         return loss
 
     return closure
-
-
-def _is_usable(model: Any, loss: Any) -> bool:
-    import torch
-
-    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-    return all(bool(torch.isfinite(values).all()) for values in (loss, *gradients))
 
 
 _FARTHEST = 1e100
