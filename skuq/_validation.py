@@ -72,6 +72,8 @@ def check_mapping(values: Any, name: str) -> dict[Any, Any]:
 
 def check_X(X: Any) -> None:
     """Raise an error for a mapping, an empty X, or masked entries."""
+    if X is None:
+        raise TypeError("`X` must be an array or DataFrame, got None.")
     check_unmasked(X, "X")
     if isinstance(X, Mapping) and not sparse.issparse(X):  # Some sparse arrays are dictionaries.
         raise TypeError(f"`X` must be an array or DataFrame, got {type(X).__name__}. Pass `pd.DataFrame(X)`.")

@@ -258,6 +258,15 @@ def test_none_is_named(subtests):
             call()
 
 
+def test_curves_of_an_accumulator_do_not_take_bounds():
+    with pytest.raises(TypeError, match=r"For bounds, pass `curves=\(\)` to MetricAccumulator"):
+        MetricAccumulator("picp").update(Y, BOUNDS)
+    MetricAccumulator("picp", curves=()).update(Y, BOUNDS)
+    with pytest.raises(TypeError) as caught:
+        MetricAccumulator("crps").update(Y, BOUNDS)
+    assert "curves" not in str(caught.value)
+
+
 def test_bounds_in_the_wrong_order_may_be_moments():
     for name, (function, takes_bounds) in FUNCTIONS.items():
         if takes_bounds:

@@ -139,7 +139,10 @@ def _read_table(y_pred: Any, name: str, rows: tuple[int, ...]) -> tuple[FloatArr
     if isinstance(y_pred, tuple):
         names = [f"{name}[{i}]" for i in range(len(y_pred))]
         parts = [check_finite(as_float_array(*part), part[1]) for part in zip(y_pred, names, strict=True)]
-        table = np.stack(np.broadcast_arrays(*parts))
+        try:
+            table = np.stack(np.broadcast_arrays(*parts))
+        except ValueError:
+            raise ValueError(f"The entries of `{name}` must be columns of the same length.") from None
         table = table[:, np.newaxis] if table.ndim == 1 else table
         # The entries are columns, unless the number of targets says that more than two entries are rows.
         by_column = len(table) <= 2 or table.shape[:1] != rows or table.shape[1:] == rows

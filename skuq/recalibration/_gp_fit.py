@@ -456,12 +456,6 @@ class InputScaler:
     center: float
     scale: float
 
-    @classmethod
-    def from_values(cls, mean: FloatArray, std: FloatArray, weight: FloatArray | None) -> InputScaler:
-        center = WeightedRanks(mean, weight).median
-        spread = 1.4826 * WeightedRanks(np.abs(mean - center), weight).median
-        return cls(center, float(np.hypot(spread, WeightedRanks(std, weight).median)))
-
     def inputs(self, mean: FloatArray, std: FloatArray) -> FloatArray:
         """Return the inputs (n, 2). Point masses get the common scale as standard deviation."""
         with np.errstate(over="ignore"):
@@ -482,8 +476,10 @@ class CalibrationRows:
 
 def read_rows(dist: Distribution, observed: FloatArray, weight: FloatArray | None) -> CalibrationRows:
     mean, std = dist.mean(), dist.std()
-    scaler = InputScaler.from_values(mean, std, weight)
-    table = np.vstack([np.abs(mean - scaler.center), std, mean, observed])
+    center = WeightedRanks(mean, weight).median
+    spread = 1.4826 * WeightedRanks(np.abs(mean - center), weight).median
+    scaler = InputScaler(center, float(np.hypot(spread, WeightedRanks(std, weight).median)))
+    table = np.vstack([np.abs(mean - center), std, mean, observed])
     order = np.lexsort(table[::-1])
     table = table[:, order]
     first = np.concatenate([[True], (np.diff(table, axis=1) != 0).any(axis=0)])

@@ -33,10 +33,6 @@ def draw_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(MAX_SEED))
 
 
-def fixed_rng(seed: int) -> np.random.Generator:
-    return np.random.default_rng(np.random.SeedSequence(seed))
-
-
 def feature_rng(seed: int, index: int) -> np.random.Generator:
     return np.random.default_rng(_stream(seed, index, _FEATURES))
 
