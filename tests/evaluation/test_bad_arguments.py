@@ -163,7 +163,7 @@ BAD_VALUES = [
     (lambda: report_3(confidence=95), "`confidence` must lie strictly between 0 and 1"),
     (lambda: report_3(sample_weight=[0.1, 0.1, 0.1]), "`sample_weight` counts repetitions"),
     (lambda: report(np.zeros(3), {}), "`y_pred` must hold at least one forecast"),
-    (lambda: report(np.zeros(3), POINT), "`y_pred` must have 3 rows"),
+    (lambda: report(np.zeros(3), POINT), "`y_pred` must have one row per observed value, but .* 1 row"),
     (lambda: report([0.0, np.nan], PAIR), "`y_true` must be finite"),
     (lambda: report([1.0], POINT, metrics=[]), "`metrics` must name at least one"),
     (lambda: report([1.0], [[0.0, 1.0]], metrics=["crps"]), "include a metric that can evaluate `y_pred`"),
