@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array, check_finite
-from skuq.distributions._base import Distribution, check_univariate
-from skuq.distributions._concatenated import stack_rows
+from skuq.distributions._base import Distribution
 from skuq.distributions._expectation import Atoms, Lattice
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel
 from skuq.distributions._normal import Normal
+from skuq.distributions._row_container import check_univariate
 
 
 def affine(dist: Distribution, shift: ArrayLike, factor: ArrayLike) -> Distribution:
@@ -77,24 +76,11 @@ class Affine(Distribution):
     shift: FloatArray
     factor: FloatArray
 
+    _PER_ROW = ("base", "shift", "factor")
+    _ALIKE = ("has_density",)
+
     def __post_init__(self) -> None:
         self._set(shift=np.array(self.shift), factor=np.array(self.factor))
-
-    def _rows(self) -> int:
-        return len(self.base)
-
-    def _take(self, rows: IntArray) -> Affine:
-        return Affine(self.base[rows], self.shift[rows], self.factor[rows])
-
-    @classmethod
-    def _merge(cls, parts: Sequence[Affine]) -> Affine | None:
-        if len({part.has_density for part in parts}) > 1:
-            return None
-        base = stack_rows([part.base for part in parts])
-        shift, factor = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("shift", "factor")
-        )
-        return cls(base, shift, factor)
 
     def _back(self, y: FloatArray) -> FloatArray:
         return (y - self.shift) / self.factor

@@ -8,7 +8,7 @@ slope b for very positive t. The difference between the map and the nearer line 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,11 +18,11 @@ from scipy.special import expit, log_ndtr, ndtri_exp
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_positive
 from skuq.distributions._affine import affine
-from skuq.distributions._base import Distribution, check_univariate
-from skuq.distributions._concatenated import stack_rows
+from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._expectation import Atoms, Lattice, cdf_steps
 from skuq.distributions._members import read_weights
+from skuq.distributions._row_container import check_univariate
 from skuq.distributions._value_quadrature import LANDMARK_TAIL, quantile_landmarks
 
 _LOG_2 = math.log(2.0)
@@ -222,6 +222,8 @@ class BetaRecalibrated(Distribution):
     c: FloatArray
     weights: FloatArray | None
 
+    _PER_ROW = ("base", "a", "b", "c", "weights")
+
     def __new__(  # type: ignore[misc]
         cls,
         base: Distribution,
@@ -247,22 +249,6 @@ class BetaRecalibrated(Distribution):
     @cached_property
     def _maps(self) -> BetaMaps:
         return _maps_of(self.a, self.b, self.c, self.weights)
-
-    def _rows(self) -> int:
-        return len(self.base)
-
-    def _take(self, rows: IntArray) -> Distribution:
-        weights = None if self.weights is None else self.weights[rows]
-        return BetaRecalibrated(self.base[rows], self.a[rows], self.b[rows], self.c[rows], weights)
-
-    @classmethod
-    def _merge(cls, parts: Sequence[BetaRecalibrated]) -> Distribution | None:
-        if len({part.a.shape[1] for part in parts}) > 1:
-            return None
-        a, b, c = (np.concatenate([getattr(part, name) for part in parts]) for name in ("a", "b", "c"))
-        equal = all(part.weights is None for part in parts)
-        weights = None if equal else np.concatenate([part._maps.weights.T for part in parts])
-        return BetaRecalibrated(stack_rows([part.base for part in parts]), a, b, c, weights)
 
     def _cdf(self, y: FloatArray) -> FloatArray:
         return self._maps.lower(*log_levels(self.base, y))

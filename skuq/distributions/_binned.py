@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -112,6 +112,8 @@ class Binned(Distribution):
     log_weights: FloatArray
     tails: bool
 
+    _PER_ROW = ("log_weights",)
+
     def __init__(self, edges: ArrayLike, log_weights: ArrayLike, tails: bool = True) -> None:
         borders = np.array(check_finite(np.atleast_1d(as_float_array(edges, "edges")), "edges"))
         if borders.ndim != 1 or borders.size < 2:
@@ -123,19 +125,6 @@ class Binned(Distribution):
             borders = np.array([borders[0], borders[0] / 2 + borders[1] / 2, borders[1]])
             weights = np.zeros((len(weights), 2))
         self._set(edges=borders, log_weights=weights, tails=bool(tails))
-
-    def _rows(self) -> int:
-        return len(self.log_weights)
-
-    def _take(self, rows: IntArray) -> Binned:
-        return Binned(self.edges, self.log_weights[rows], self.tails)
-
-    @classmethod
-    def _merge(cls, parts: Sequence[Binned]) -> Binned | None:
-        first = parts[0]
-        if any(part.tails != first.tails or not np.array_equal(part.edges, first.edges) for part in parts):
-            return None
-        return cls(first.edges, np.concatenate([part.log_weights for part in parts]), first.tails)
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Binned | None:
         if np.ptp(shift) > 0 or np.ptp(factor) > 0 or factor[0] == 0:

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq.distributions._base import Distribution, RowContainer, check_univariate
+from skuq.distributions._base import Distribution
 from skuq.distributions._expectation import INTEGERS, Lattice
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, most_demanding
+from skuq.distributions._row_container import RowContainer, check_univariate
 
 Container = TypeVar("Container", bound=RowContainer[Any])
 
@@ -98,6 +99,8 @@ class Concatenated(Distribution):
     parts: tuple[Distribution, ...]
     order: IntArray
 
+    _PER_ROW = ("order",)
+
     def __init__(self, parts: Sequence[Distribution], order: ArrayLike) -> None:
         parts, order = _flatten(read_parts(parts, "parts"), np.asarray(order))
         owner, local = locate(parts, order)
@@ -115,9 +118,6 @@ class Concatenated(Distribution):
     def _part_rows(self) -> list[IntArray]:
         owner = locate(self.parts, self.order)[0]
         return [np.flatnonzero(owner == index) for index in range(len(self.parts))]
-
-    def _rows(self) -> int:
-        return int(self.order.size)
 
     def _take(self, rows: IntArray) -> Distribution:
         selected = Concatenated(self.parts, self.order[rows])
@@ -287,3 +287,6 @@ def locate(parts: Sequence[Sized], order: IntArray) -> tuple[IntArray, IntArray]
     owner = np.searchsorted(ends, order, side="right")
     starts = np.concatenate([[0], ends[:-1]])
     return owner, order - starts[owner]
+
+
+Distribution._stack = staticmethod(stack_rows)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from skuq._numeric import WeightedRanks, count_reached, score_level
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     as_float_array,
     check_finite,
@@ -20,7 +21,7 @@ from skuq._validation import (
 from skuq.distributions._base import Distribution
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, snap_levels, unreachable_level
 from skuq.distributions._normal import read_rows
-from skuq.distributions._shared_empirical import SharedEmpirical, read_sample, same_sample
+from skuq.distributions._shared_empirical import SharedEmpirical, read_sample
 
 _HALF = np.array([0.5])
 
@@ -119,6 +120,8 @@ class ConformalPredictive(Distribution):
     test_weight: FloatArray
     symmetric: bool
 
+    _PER_ROW = ("loc", "scale")
+
     def __init__(
         self,
         loc: ArrayLike,
@@ -164,29 +167,14 @@ class ConformalPredictive(Distribution):
             weights = None if weights is None else np.concatenate([weights, weights])
         return SharedEmpirical(self.loc, self.scale, scores, weights)
 
-    def _rows(self) -> int:
-        return len(self.loc)
-
-    def _with(
-        self, loc: FloatArray, scale: FloatArray, scores: FloatArray, test_weight: FloatArray
-    ) -> Distribution:
-        return ConformalPredictive(loc, scale, scores, self.weights, test_weight, self.symmetric)
-
-    def _take(self, rows: IntArray) -> Distribution:
-        test_weight = self.test_weight[rows] if self.test_weight.ndim else self.test_weight
-        return self._with(self.loc[rows], self.scale[rows], self.scores, test_weight)
+    def _per_row(self) -> tuple[str, ...]:
+        return (*self._PER_ROW, "test_weight") if self.test_weight.ndim else self._PER_ROW
 
     @classmethod
-    def _merge(cls, parts: Sequence[ConformalPredictive]) -> Distribution | None:
-        first = parts[0]
-        for part in parts[1:]:
-            if part.symmetric != first.symmetric:
-                return None
-            if not same_sample(first.scores, first.weights, part.scores, part.weights):
-                return None
-        loc, scale = (np.concatenate([getattr(part, name) for part in parts]) for name in ("loc", "scale"))
+    def _merge(cls, parts: Sequence[Self]) -> Self | None:
+        merged = super()._merge([part._with(test_weight=1.0) for part in parts])
         test_weight = np.concatenate([np.broadcast_to(part.test_weight, len(part)) for part in parts])
-        return first._with(loc, scale, first.scores, test_weight)
+        return None if merged is None else merged._with(test_weight=test_weight)
 
     def mean(self) -> FloatArray:
         return self.loc.copy() if self.symmetric else self._finite.mean()
@@ -248,7 +236,7 @@ class ConformalPredictive(Distribution):
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
         loc, scale = shift + factor * self.loc, np.abs(factor) * self.scale
         if self.symmetric or (factor >= 0).all():
-            return self._with(loc, scale, self.scores, self.test_weight)
+            return self._with(loc=loc, scale=scale)
         if (factor <= 0).all():
             turned = slice(None, None, -1)
             weights = None if self.weights is None else self.weights[turned]

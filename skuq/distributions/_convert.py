@@ -8,7 +8,8 @@ import numpy as np
 
 from skuq._typing import FloatArray
 from skuq._validation import as_array, as_float_array, check_bounds, check_finite
-from skuq.distributions._base import Distribution, RowContainer, check_univariate
+from skuq.distributions._base import Distribution
+from skuq.distributions._row_container import RowContainer, check_univariate
 from skuq.distributions._scipy import ScipyDistribution, is_frozen_scipy
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.polynomial import Polynomial
 
 from skuq._numeric import rank_target, to_integers
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import ArrayLike, FloatArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._expectation import Atoms
 from skuq.distributions._members import read_members, read_weights, root_mean_square
@@ -54,6 +54,8 @@ class Empirical(Distribution):
     members: FloatArray
     weights: FloatArray | None
 
+    _PER_ROW = ("members", "weights")
+
     def __init__(self, members: ArrayLike, weights: ArrayLike | None = None) -> None:
         values = read_members(members, "members")
         share = read_weights(weights, *values.shape)
@@ -73,21 +75,6 @@ class Empirical(Distribution):
             return cls(members, weights)
         members.sort(axis=1)
         return object.__new__(cls)._set(members=members, weights=None)
-
-    def _rows(self) -> int:
-        return len(self.members)
-
-    def _take(self, rows: IntArray) -> Empirical:
-        return Empirical(self.members[rows], None if self.weights is None else self.weights[rows])
-
-    @classmethod
-    def _merge(cls, parts: Sequence[Empirical]) -> Empirical | None:
-        if len({part.members.shape[1] for part in parts}) > 1:
-            return None
-        members = np.concatenate([part.members for part in parts])
-        if all(part.weights is None for part in parts):
-            return cls(members)
-        return cls(members, np.concatenate([part._w() for part in parts]))
 
     def _w(self) -> FloatArray:
         n, m = self.members.shape

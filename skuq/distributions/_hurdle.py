@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from skuq._numeric import level_rounding
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array, check_finite, check_probabilities
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
-from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._members import root_mean_square
 from skuq.distributions._normal import Normal
 
@@ -71,23 +69,14 @@ class Hurdle(Distribution):
     dist: Distribution
     at: FloatArray
 
+    _PER_ROW = ("p", "dist", "at")
+
     def __init__(self, p: ArrayLike, dist: Distribution, at: ArrayLike = 0.0) -> None:
         if not isinstance(dist, Distribution):
             raise TypeError(f"`dist` must be a Distribution, got {type(dist).__name__}.")
         share = _read(check_probabilities(p, "p"), "p", len(dist))
         value = _read(check_finite(as_float_array(at, "at"), "at"), "at", len(dist))
         self._set(p=share, dist=dist._finite_part(), at=value)
-
-    def _rows(self) -> int:
-        return len(self.dist)
-
-    def _take(self, rows: IntArray) -> Hurdle:
-        return Hurdle(self.p[rows], self.dist[rows], self.at[rows])
-
-    @classmethod
-    def _merge(cls, parts: Sequence[Hurdle]) -> Hurdle:
-        p, at = (np.concatenate([getattr(part, name) for part in parts]) for name in ("p", "at"))
-        return cls(p, stack_rows([part.dist for part in parts]), at)
 
     def mean(self) -> FloatArray:
         return self.at + (1 - self.p) * (self.dist.mean() - self.at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic
 
 import numpy as np
@@ -11,8 +11,9 @@ import numpy as np
 from skuq._numeric import rank_target
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array
-from skuq.distributions._base import Distribution, RowContainer, Selected
+from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
+from skuq.distributions._row_container import RowContainer, Selected
 from skuq.exceptions import NoDensityError
 
 
@@ -163,10 +164,6 @@ class JointPoints(RowContainer[Selected], Generic[Selected]):
     # ------------------------------------------------------------------ hooks that a family implements
 
     @abstractmethod
-    def _parameters(self) -> dict[str, Any]:
-        """Return the arguments of the constructor."""
-
-    @abstractmethod
     def _point_count(self) -> int:
         """Return the number K of points per row."""
 
@@ -187,14 +184,6 @@ class JointPoints(RowContainer[Selected], Generic[Selected]):
     @abstractmethod
     def _condition(self, y: FloatArray, observed: IntArray, unknown: IntArray) -> Selected:
         """Return the distribution of the unknown targets given observed values of shape (n, q)."""
-
-    @classmethod
-    @abstractmethod
-    def _merge(cls, parts: Sequence[Any]) -> Selected | None:
-        """Stack the rows of parts with the same names into one distribution of this family.
-
-        Return None if this is impossible.
-        """
 
     # ------------------------------------------------ hooks with defaults
 

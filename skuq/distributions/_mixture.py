@@ -14,7 +14,7 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_option, check_same_length
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
-from skuq.distributions._concatenated import read_parts, stack_rows
+from skuq.distributions._concatenated import read_parts
 from skuq.distributions._cramer import pool_spread
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, most_demanding
@@ -86,6 +86,8 @@ class Mixture(Distribution):
     weights: FloatArray | None
     ensemble: bool
 
+    _PER_ROW = ("components", "weights")
+
     def __new__(  # type: ignore[misc]
         cls,
         components: Sequence[Distribution],
@@ -112,24 +114,12 @@ class Mixture(Distribution):
         share = read_weights(weights, len(parts[0]), len(parts))
         self._set(components=parts, weights=share, ensemble=ensemble)
 
-    def _rows(self) -> int:
-        return len(self.components[0])
-
-    def _take(self, rows: IntArray) -> Distribution:
-        weights = None if self.weights is None else self.weights[rows]
-        taken = Mixture([part[rows] for part in self.components], weights, self.ensemble)
+    def _take(self, rows: IntArray) -> Any:
+        taken = super()._take(rows)
         spread = self.__dict__.get("_spread")
         if spread is not None and isinstance(taken, Mixture):
             taken._set(_spread=spread[rows])  # The spread of the selected rows is already computed.
         return taken
-
-    @classmethod
-    def _merge(cls, parts: Sequence[Mixture]) -> Distribution | None:
-        if len({(len(part.components), part.ensemble) for part in parts}) > 1:
-            return None
-        columns = zip(*(part.components for part in parts), strict=True)
-        weights = np.concatenate([part._w() for part in parts])
-        return Mixture([stack_rows(column) for column in columns], weights, parts[0].ensemble)
 
     def _w(self) -> FloatArray:
         return _weights(self.weights, len(self), len(self.components))
@@ -274,7 +264,7 @@ class Mixture(Distribution):
         finite = [part._finite_part() for part in self.components]
         if all(mine is part for mine, part in zip(finite, self.components, strict=True)):
             return None
-        return Mixture(finite, self.weights, self.ensemble)
+        return self._with(components=finite)
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         return most_demanding(part._unreachable_level(level, kind) for part in self.components)
@@ -297,7 +287,7 @@ class Mixture(Distribution):
         if (factor == 0).any():
             return None
         parts = [affine(part, shift, factor) for part in self.components]
-        return Mixture(parts, self.weights, self.ensemble)
+        return self._with(components=parts)
 
     def epistemic(self) -> Distribution:
         if not self.ensemble:

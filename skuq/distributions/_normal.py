@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array, check_finite, check_no_nan, check_non_negative
 from skuq.distributions._base import Distribution
 from skuq.distributions._value_quadrature import squared_normal_cdf, symmetric_integrals
@@ -88,14 +87,6 @@ def noise_scale(scale: FloatArray, epistemic_scale: FloatArray) -> FloatArray:
     return np.asarray(np.ldexp(np.sqrt((whole - part) * (whole + part)), exponent))
 
 
-def merge_optional(parts: list[FloatArray | None]) -> tuple[FloatArray | None, bool]:
-    """Stack the arrays, or return None if all are None. The flag is False if some but not all are None."""
-    present = [part for part in parts if part is not None]
-    if not present:
-        return None, True
-    return np.concatenate(present), len(present) == len(parts)
-
-
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -136,6 +127,8 @@ class Normal(Distribution):
     scale: FloatArray
     epistemic_scale: FloatArray | None
 
+    _PER_ROW = ("loc", "scale", "epistemic_scale")
+
     def __init__(self, loc: ArrayLike, scale: ArrayLike, epistemic_scale: ArrayLike | None = None) -> None:
         location, width = read_rows(loc=loc, scale=scale)
         check_non_negative(width, "scale")
@@ -145,21 +138,6 @@ class Normal(Distribution):
     @cached_property
     def _point_mass(self) -> bool:
         return bool(self.scale.min() == 0)
-
-    def _rows(self) -> int:
-        return len(self.loc)
-
-    def _take(self, rows: IntArray) -> Normal:
-        part = self.epistemic_scale
-        return Normal(self.loc[rows], self.scale[rows], None if part is None else part[rows])
-
-    @classmethod
-    def _merge(cls, parts: Sequence[Normal]) -> Normal | None:
-        epistemic, mergeable = merge_optional([part.epistemic_scale for part in parts])
-        if not mergeable:
-            return None
-        loc = np.concatenate([part.loc for part in parts])
-        return cls(loc, np.concatenate([part.scale for part in parts]), epistemic)
 
     def mean(self) -> FloatArray:
         return self.loc.copy()

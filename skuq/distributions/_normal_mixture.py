@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
 
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array, check_non_negative, check_option
 from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
@@ -71,6 +70,8 @@ class NormalMixture(Distribution):
     weights: FloatArray | None
     ensemble: bool
 
+    _PER_ROW = ("loc", "scale", "weights")
+
     def __init__(
         self, loc: ArrayLike, scale: ArrayLike, weights: ArrayLike | None = None, ensemble: bool = False
     ) -> None:
@@ -90,25 +91,6 @@ class NormalMixture(Distribution):
     @cached_property
     def _point_mass(self) -> bool:
         return bool(self.scale.min() == 0)
-
-    def _rows(self) -> int:
-        return len(self.loc)
-
-    def _take(self, rows: IntArray) -> NormalMixture:
-        weights = None if self.weights is None else self.weights[rows]
-        return NormalMixture(self.loc[rows], self.scale[rows], weights, self.ensemble)
-
-    @classmethod
-    def _merge(cls, parts: Sequence[NormalMixture]) -> NormalMixture | None:
-        if len({(part.loc.shape[1], part.ensemble) for part in parts}) > 1:
-            return None
-        ensemble = parts[0].ensemble
-        loc = np.concatenate([part.loc for part in parts])
-        scale = np.concatenate([part.scale for part in parts])
-        if all(part.weights is None for part in parts):
-            return cls(loc, scale, ensemble=ensemble)
-        weights = np.concatenate([np.broadcast_to(part._w(), part.loc.shape) for part in parts])
-        return cls(loc, scale, weights, ensemble)
 
     def _w(self) -> FloatArray:
         return (

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import check_increasing, check_open_unit
 from skuq.distributions._base import Distribution
 from skuq.distributions._level_quadrature import snap_levels
 from skuq.distributions._members import SATURATED, read_members
-from skuq.distributions._normal import Normal, merge_optional, noise_scale, read_epistemic_scale
+from skuq.distributions._normal import Normal, noise_scale, read_epistemic_scale
 from skuq.distributions._piecewise_cdf import linear_integrals, mean_square_of_line
 
 
@@ -65,6 +64,8 @@ class Quantiles(Distribution):
     values: FloatArray
     epistemic_scale: FloatArray | None
 
+    _PER_ROW = ("values", "epistemic_scale")
+
     def __init__(
         self, levels: ArrayLike, values: ArrayLike, epistemic_scale: ArrayLike | None = None
     ) -> None:
@@ -82,20 +83,6 @@ class Quantiles(Distribution):
         if epistemic_scale is not None:
             part = read_epistemic_scale(epistemic_scale, self.std(), "the standard deviation")
             self._set(epistemic_scale=part)
-
-    def _rows(self) -> int:
-        return len(self.values)
-
-    def _take(self, rows: IntArray) -> Quantiles:
-        part = self.epistemic_scale
-        return Quantiles(self.levels, self.values[rows], None if part is None else part[rows])
-
-    @classmethod
-    def _merge(cls, parts: Sequence[Quantiles]) -> Quantiles | None:
-        epistemic, mergeable = merge_optional([part.epistemic_scale for part in parts])
-        if not mergeable or any(not np.array_equal(part.levels, parts[0].levels) for part in parts):
-            return None
-        return cls(parts[0].levels, np.concatenate([part.values for part in parts]), epistemic)
 
     @cached_property
     def _tails(self) -> tuple[FloatArray, FloatArray]:

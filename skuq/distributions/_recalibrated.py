@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -13,14 +13,14 @@ from scipy.special import ndtr, ndtri
 from skuq._numeric import level_rounding
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._affine import affine
-from skuq.distributions._base import NO_MEAN, Distribution, check_univariate
+from skuq.distributions._base import NO_MEAN, Distribution
 from skuq.distributions._binned import Binned
-from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._expectation import Atoms, Lattice, cdf_steps
 from skuq.distributions._level_map import LevelMap, pieces_crps, pieces_moments
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, level_crps, level_mean_distance
 from skuq.distributions._normal import Normal
+from skuq.distributions._row_container import check_univariate
 from skuq.distributions._shapes import Shape, tabulated_shape
 from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
@@ -87,6 +87,8 @@ class Recalibrated(Distribution):
     base: Distribution
     level_map: LevelMap
 
+    _PER_ROW = ("base",)
+
     def __new__(cls, base: Distribution, level_map: LevelMap) -> Distribution:  # type: ignore[misc]
         _check_parts(base, level_map)
         if isinstance(base, Empirical):
@@ -103,20 +105,11 @@ class Recalibrated(Distribution):
             base = base.base
         self._set(base=base, level_map=level_map)
 
-    def _rows(self) -> int:
-        return len(self.base)
-
-    def _take(self, rows: IntArray) -> Distribution:
-        taken = Recalibrated(self.base[rows], self.level_map)
+    def _take(self, rows: IntArray) -> Any:
+        taken = super()._take(rows)
         if self._standard is not None:
             taken._set(_standard=self._standard)  # The common shape does not depend on the selected rows.
         return taken
-
-    @classmethod
-    def _merge(cls, parts: Sequence[Recalibrated]) -> Distribution | None:
-        if not all(part.level_map.equals(parts[0].level_map) for part in parts):
-            return None
-        return Recalibrated(stack_rows([part.base for part in parts]), parts[0].level_map)
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
         return self.level_map.pieces(self.base._normal_score(y))

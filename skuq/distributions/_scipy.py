@@ -104,15 +104,15 @@ class ScipyDistribution(Distribution):
         self._set(frozen=copied)
 
     @cached_property
-    def _parameters(self) -> dict[str, FloatArray]:
+    def _keywords(self) -> dict[str, FloatArray]:
         return dict(self.frozen.kwds)
 
     def _rows(self) -> int:
-        return len(next(iter(self._parameters.values())))
+        return len(next(iter(self._keywords.values())))
 
     def _take(self, rows: IntArray) -> ScipyDistribution:
         return ScipyDistribution(
-            self.frozen.dist(**{name: value[rows] for name, value in self._parameters.items()})
+            self.frozen.dist(**{name: value[rows] for name, value in self._keywords.items()})
         )
 
     @classmethod
@@ -123,9 +123,9 @@ class ScipyDistribution(Distribution):
             for part in parts
         ):
             return None
-        names = parts[0]._parameters
+        names = parts[0]._keywords
         return cls(
-            family(**{name: np.concatenate([part._parameters[name] for part in parts]) for name in names})
+            family(**{name: np.concatenate([part._keywords[name] for part in parts]) for name in names})
         )
 
     @property
@@ -145,8 +145,8 @@ class ScipyDistribution(Distribution):
         return self._moment(self.frozen.mean(), "mean")
 
     def std(self) -> FloatArray:
-        scale = self._parameters.get("scale", 1.0)  # scipy would square the scale, which may overflow.
-        shapes = {name: value for name, value in self._parameters.items() if name not in {"loc", "scale"}}
+        scale = self._keywords.get("scale", 1.0)  # scipy would square the scale, which may overflow.
+        shapes = {name: value for name, value in self._keywords.items() if name not in {"loc", "scale"}}
         return self._moment(scale * self.frozen.dist.std(**shapes), "standard deviation")
 
     def _cdf(self, y: FloatArray) -> FloatArray:
@@ -192,7 +192,7 @@ class ScipyDistribution(Distribution):
 
     def _tails_at(self, rows: IntArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return F and 1 - F of one row for each x. Above the median, 1 - F is scipy's ``sf``."""
-        parameters = {name: value[rows] for name, value in self._parameters.items()}
+        parameters = {name: value[rows] for name, value in self._keywords.items()}
         with np.errstate(all="ignore"):
             cdf = np.asarray(self.frozen.dist.cdf(x, **parameters), dtype=float)
             sf = 1 - cdf
@@ -202,7 +202,7 @@ class ScipyDistribution(Distribution):
         return cdf, sf
 
     def _integration_error(self, row: int, number: int) -> ValueError:
-        given = ", ".join(f"{name}={value[row]}" for name, value in self._parameters.items())
+        given = ", ".join(f"{name}={value[row]}" for name, value in self._keywords.items())
         return ValueError(
             f"the CRPS of {self.frozen.dist.name}({given}) at row {number} cannot be integrated, because a "
             "tail is too heavy, or because scipy's cdf or quantiles are not accurate enough. With a heavy "
@@ -213,7 +213,7 @@ class ScipyDistribution(Distribution):
     def _crps(self, y: FloatArray) -> FloatArray:
         if not self._discrete:
             return super()._crps(y)
-        means = count_means(self.frozen, self._parameters, y)
+        means = count_means(self.frozen, self._keywords, y)
         if means is None:
             return self._sum_steps(y, 2)
         return np.maximum(means.distance - means.half_difference, 0.0)
@@ -221,11 +221,11 @@ class ScipyDistribution(Distribution):
     def _mean_distance(self, y: FloatArray) -> FloatArray:
         if not self._discrete:
             return super()._mean_distance(y)
-        means = count_means(self.frozen, self._parameters, y)
+        means = count_means(self.frozen, self._keywords, y)
         return self._sum_steps(y, 1) if means is None else means.distance
 
     def _lattice(self) -> Lattice | None:
-        if not self._discrete or (self._parameters["loc"] % 1).any():
+        if not self._discrete or (self._keywords["loc"] % 1).any():
             return None
         return INTEGERS
 
@@ -257,19 +257,19 @@ class ScipyDistribution(Distribution):
         return np.asarray(self.frozen.rvs(size=(m, len(self)), random_state=rng), dtype=float).T
 
     def _standard_form(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
-        shapes = {name: value for name, value in self._parameters.items() if name not in {"loc", "scale"}}
+        shapes = {name: value for name, value in self._keywords.items() if name not in {"loc", "scale"}}
         if self._discrete or any((value != value[0]).any() for value in shapes.values()):
             return None
         standard = ScipyDistribution(self.frozen.dist(**{name: value[0] for name, value in shapes.items()}))
-        return self._parameters["loc"], self._parameters["scale"], standard
+        return self._keywords["loc"], self._keywords["scale"], standard
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> ScipyDistribution | None:
         if self._discrete or (factor <= 0).any():
             return None
         moved = {
-            **self._parameters,
-            "loc": shift + factor * self._parameters["loc"],
-            "scale": factor * self._parameters["scale"],
+            **self._keywords,
+            "loc": shift + factor * self._keywords["loc"],
+            "scale": factor * self._keywords["scale"],
         }
         return ScipyDistribution(self.frozen.dist(**moved))
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from skuq._numeric import WeightedRanks, count_reached
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array, check_finite, check_non_negative
 from skuq.distributions._base import Distribution
 from skuq.distributions._expectation import Atoms
@@ -82,6 +81,8 @@ class SharedEmpirical(Distribution):
     members: FloatArray
     weights: FloatArray | None
 
+    _PER_ROW = ("loc", "scale")
+
     def __init__(
         self, loc: ArrayLike, scale: ArrayLike, members: ArrayLike, weights: ArrayLike | None = None
     ) -> None:
@@ -119,22 +120,6 @@ class SharedEmpirical(Distribution):
     @cached_property
     def _shape(self) -> Shape:
         return step_shape(self.members, self._share)
-
-    def _rows(self) -> int:
-        return len(self.loc)
-
-    def _take(self, rows: IntArray) -> SharedEmpirical:
-        return SharedEmpirical(self.loc[rows], self.scale[rows], self.members, self.weights)
-
-    @classmethod
-    def _merge(cls, parts: Sequence[SharedEmpirical]) -> SharedEmpirical | None:
-        first = parts[0]
-        if not all(
-            same_sample(first.members, first.weights, part.members, part.weights) for part in parts[1:]
-        ):
-            return None
-        loc, scale = (np.concatenate([getattr(part, name) for part in parts]) for name in ("loc", "scale"))
-        return cls(loc, scale, first.members, first.weights)
 
     def mean(self) -> FloatArray:
         return self.loc + self.scale * self._centered[0]
@@ -238,16 +223,3 @@ def read_sample(
     if not weight.sum() > 0:
         raise ValueError("`weights` must have a positive sum, got only zeros.")
     return sample, weight
-
-
-def same_sample(
-    values: FloatArray,
-    weights: FloatArray | None,
-    other_values: FloatArray,
-    other_weights: FloatArray | None,
-) -> bool:
-    if values is other_values and weights is other_weights:
-        return True
-    if not np.array_equal(values, other_values) or (weights is None) != (other_weights is None):
-        return False
-    return weights is None or other_weights is None or np.array_equal(weights, other_weights)

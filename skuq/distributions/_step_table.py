@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -165,7 +165,7 @@ class StepTable:
         dense = np.repeat(self.values[first:stop], np.diff(edges)).reshape(-1, self.n_cdfs)
         return dense if cdfs.size == self.n_cdfs else dense[:, cdfs]
 
-    def _equals(self, other: StepTable) -> bool:
+    def equals(self, other: StepTable) -> bool:
         return self is other or (
             self.n_cdfs == other.n_cdfs
             and np.array_equal(self.thresholds, other.thresholds)
@@ -221,6 +221,8 @@ class SharedSteps(Distribution):
     table: StepTable
     position: FloatArray
 
+    _PER_ROW = ("position",)
+
     def __init__(self, table: StepTable, position: ArrayLike) -> None:
         if not isinstance(table, StepTable):
             raise TypeError(
@@ -238,19 +240,6 @@ class SharedSteps(Distribution):
                 f"{place[row]:g} at row {row}."
             )
         self._set(table=table, position=np.array(place))
-
-    def _rows(self) -> int:
-        return len(self.position)
-
-    def _take(self, rows: IntArray) -> SharedSteps:
-        return SharedSteps(self.table, self.position[rows])
-
-    @classmethod
-    def _merge(cls, parts: Sequence[SharedSteps]) -> SharedSteps | None:
-        first = parts[0]
-        if not all(first.table._equals(part.table) for part in parts[1:]):
-            return None
-        return cls(first.table, np.concatenate([part.position for part in parts]))
 
     def _at(self, step: IntArray) -> FloatArray:
         """Return the cdf of each row at the threshold with the given index, shape (n,)."""

@@ -9,21 +9,19 @@ large n.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy.special import betaincinv, betaln, gammaln, ndtri, stdtr, stdtrit
 
-from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import check_non_negative, check_positive
 from skuq.distributions._base import Distribution
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._level_quadrature import smaller_tail
 from skuq.distributions._normal import (
     LOG_SQRT_2PI,
-    merge_optional,
     noise_scale,
     read_epistemic_scale,
     read_rows,
@@ -84,6 +82,8 @@ class StudentT(Distribution):
     df: FloatArray
     epistemic_scale: FloatArray | None
 
+    _PER_ROW = ("loc", "scale", "df", "epistemic_scale")
+
     def __init__(
         self, loc: ArrayLike, scale: ArrayLike, df: ArrayLike, epistemic_scale: ArrayLike | None = None
     ) -> None:
@@ -96,23 +96,6 @@ class StudentT(Distribution):
     @cached_property
     def _point_mass(self) -> bool:
         return bool(self.scale.min() == 0)
-
-    def _rows(self) -> int:
-        return len(self.loc)
-
-    def _take(self, rows: IntArray) -> StudentT:
-        part = self.epistemic_scale
-        return StudentT(self.loc[rows], self.scale[rows], self.df[rows], None if part is None else part[rows])
-
-    @classmethod
-    def _merge(cls, parts: Sequence[StudentT]) -> StudentT | None:
-        epistemic, mergeable = merge_optional([part.epistemic_scale for part in parts])
-        if not mergeable:
-            return None
-        loc, scale, df = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("loc", "scale", "df")
-        )
-        return cls(loc, scale, df, epistemic)
 
     def _shared_df(self) -> FloatArray:
         return self.df[0] if self.df.min() == self.df.max() else self.df

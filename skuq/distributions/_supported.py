@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,8 +13,8 @@ from skuq._numeric import to_integers
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_support
 from skuq.distributions._affine import affine
-from skuq.distributions._base import NO_MEAN, Distribution, check_univariate
-from skuq.distributions._concatenated import Concatenated, stack_rows
+from skuq.distributions._base import NO_MEAN, Distribution
+from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._discrete import (
     TAIL,
     Term,
@@ -29,6 +28,7 @@ from skuq.distributions._expectation import INTEGERS, Atoms, Lattice, OutcomeRul
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, level_moments
 from skuq.distributions._members import root_mean_square
 from skuq.distributions._mixture import Mixture
+from skuq.distributions._row_container import check_univariate
 from skuq.distributions._transformed import WINSOR_LEVEL, Transformed
 from skuq.distributions._truncated import Truncated
 from skuq.distributions._value_quadrature import (
@@ -138,6 +138,9 @@ class Supported(Distribution):
     upper: FloatArray
     integer: bool
 
+    _PER_ROW = ("base", "lower", "upper")
+    _ALIKE = ("has_density",)
+
     def __init__(
         self,
         base: Distribution,
@@ -150,22 +153,6 @@ class Supported(Distribution):
             raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
         low, high, whole = check_support(lower, upper, len(base), integer)
         self._set(base=base, lower=low, upper=high, integer=whole)
-
-    def _rows(self) -> int:
-        return len(self.base)
-
-    def _take(self, rows: IntArray) -> Supported:
-        return Supported(self.base[rows], self.lower[rows], self.upper[rows], self.integer)
-
-    @classmethod
-    def _merge(cls, parts: Sequence[Supported]) -> Supported | None:
-        if len({(part.has_density, part.integer) for part in parts}) > 1:
-            return None
-        base = stack_rows([part.base for part in parts])
-        lower, upper = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("lower", "upper")
-        )
-        return cls(base, lower, upper, parts[0].integer)
 
     def _inside(self, y: FloatArray) -> FloatArray:
         return np.clip(y, self.lower, self.upper)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -10,9 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from skuq._typing import FloatArray, IntArray
-from skuq.distributions._base import Distribution, check_univariate
-from skuq.distributions._concatenated import stack_rows
+from skuq._typing import FloatArray
+from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._expectation import Atoms, Lattice, moments
 from skuq.distributions._level_quadrature import (
@@ -23,6 +22,7 @@ from skuq.distributions._level_quadrature import (
     level_mean_distance,
     level_moments,
 )
+from skuq.distributions._row_container import check_univariate
 from skuq.distributions._value_quadrature import derivative
 
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
@@ -100,6 +100,9 @@ class Transformed(Distribution):
     inverse_func: ElementWise
     inverse_derivative: ElementWise | None
 
+    _PER_ROW = ("base",)
+    _ALIKE = ("has_density",)
+
     def __new__(  # type: ignore[misc]
         cls,
         base: Distribution,
@@ -145,25 +148,6 @@ class Transformed(Distribution):
         )
 
     _decreasing = False
-
-    def _rows(self) -> int:
-        return len(self.base)
-
-    def _rebuild(self, base: Distribution) -> Distribution:
-        return Transformed(base, self.func, self.inverse_func, self.inverse_derivative)
-
-    def _take(self, rows: IntArray) -> Distribution:
-        return self._rebuild(self.base[rows])
-
-    @classmethod
-    def _merge(cls, parts: Sequence[Transformed]) -> Distribution | None:
-        first = parts[0]
-        if len({part.has_density for part in parts}) > 1:
-            return None
-        names = ("func", "inverse_func", "inverse_derivative")
-        if any(getattr(part, name) != getattr(first, name) for part in parts for name in names):
-            return None
-        return first._rebuild(stack_rows([part.base for part in parts]))
 
     def _back(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         with np.errstate(all="ignore"):
@@ -237,7 +221,7 @@ class Transformed(Distribution):
 
     def _finite_part(self) -> Distribution:
         finite = self.base._finite_part()
-        return self if finite is self.base else self._rebuild(finite)
+        return self if finite is self.base else self._with(base=finite)
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         turned = self._decreasing and kind != "coverage"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import check_support
 from skuq.distributions._base import Distribution
-from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._discrete import log_difference
 from skuq.distributions._expectation import Atoms, Lattice, cdf_steps, rule_moments
 from skuq.distributions._value_quadrature import (
@@ -83,27 +81,14 @@ class Truncated(Distribution):
     lower: FloatArray
     upper: FloatArray
 
+    _PER_ROW = ("base", "lower", "upper")
+    _ALIKE = ("has_density",)
+
     def __init__(self, base: Distribution, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf) -> None:
         if not isinstance(base, Distribution):
             raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
         low, high, _ = check_support(lower, upper, len(base))
         self._set(base=base._finite_part(), lower=low, upper=high)
-
-    def _rows(self) -> int:
-        return len(self.base)
-
-    def _take(self, rows: IntArray) -> Truncated:
-        return Truncated(self.base[rows], self.lower[rows], self.upper[rows])
-
-    @classmethod
-    def _merge(cls, parts: Sequence[Truncated]) -> Truncated | None:
-        if len({part.has_density for part in parts}) > 1:
-            return None
-        base = stack_rows([part.base for part in parts])
-        lower, upper = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("lower", "upper")
-        )
-        return cls(base, lower, upper)
 
     @cached_property
     def _ends(self) -> tuple[FloatArray, FloatArray]:

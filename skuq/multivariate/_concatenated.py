@@ -60,6 +60,8 @@ class ConcatenatedJoint(JointDistribution):
     parts: tuple[JointDistribution, ...]
     order: IntArray
 
+    _PER_ROW = ("order",)
+
     def __init__(self, parts: Sequence[JointDistribution], order: ArrayLike) -> None:
         _check_parts(parts)
         owner, local = locate(parts, np.asarray(order))
@@ -72,12 +74,6 @@ class ConcatenatedJoint(JointDistribution):
         permutation = np.empty(owner.size, dtype=np.intp)
         permutation[np.concatenate(rows)] = np.arange(owner.size)
         self._set(parts=tuple(used), order=permutation, names=used[0].names)
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"parts": self.parts, "order": self.order}
-
-    def _rows(self) -> int:
-        return int(self.order.size)
 
     def _target_count(self) -> int:
         return self.parts[0].shape[1]

@@ -11,7 +11,6 @@ from scipy.special import ndtr, ndtri
 from skuq._compat import warn_user
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution, Normal
-from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._pit import middle_scores
 from skuq.exceptions import SkuqWarning
 
@@ -101,23 +100,11 @@ class ConditionalMarginal(Distribution):
     shift: FloatArray
     scale: FloatArray
 
+    _PER_ROW = ("base", "shift", "scale")
+    _ALIKE = ("has_density",)
+
     def __post_init__(self) -> None:
         self._set(shift=np.array(self.shift), scale=np.array(self.scale))
-
-    def _rows(self) -> int:
-        return len(self.base)
-
-    def _take(self, rows: IntArray) -> ConditionalMarginal:
-        return ConditionalMarginal(self.base[rows], self.shift[rows], self.scale[rows])
-
-    @classmethod
-    def _merge(cls, parts: Sequence[ConditionalMarginal]) -> ConditionalMarginal | None:
-        if len({part.has_density for part in parts}) > 1:
-            return None
-        shift, scale = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("shift", "scale")
-        )
-        return cls(stack_rows([part.base for part in parts]), shift, scale)
 
     def _normal_score(self, y: FloatArray) -> FloatArray:
         return (self.base._normal_score(y) - self.shift) / self.scale

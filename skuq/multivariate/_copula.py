@@ -13,10 +13,10 @@ from scipy.special import ndtri
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_same_length
 from skuq.distributions import Distribution, JointDistribution, Normal
-from skuq.distributions._base import check_univariate
 from skuq.distributions._concatenated import stack_rows
 from skuq.distributions._joint_points import correlation_of
 from skuq.distributions._members import read_weights
+from skuq.distributions._row_container import check_univariate, equal
 from skuq.multivariate._conditional import (
     conditional_marginal,
     conditional_normal,
@@ -136,9 +136,11 @@ class CopulaJoint(JointDistribution):
         }
 
     _marginals: tuple[Distribution, ...] = ()
+    _PER_ROW = ("marginals",)
 
-    def _with(self, **changes: Any) -> CopulaJoint:
-        return CopulaJoint(**{**self._parameters(), **changes})
+    def _per_row(self) -> tuple[str, ...]:
+        per_row = self.weights is not None and self.weights.ndim == 2
+        return (*self._PER_ROW, "weights") if per_row else self._PER_ROW
 
     def _rows(self) -> int:
         return len(self._marginals[0])
@@ -146,19 +148,14 @@ class CopulaJoint(JointDistribution):
     def _target_count(self) -> int:
         return len(self._marginals)
 
-    def _take(self, rows: IntArray) -> CopulaJoint:
-        weights = self.weights
-        return self._with(
-            marginals=[marginal._take(rows) for marginal in self._marginals],
-            weights=weights[rows] if weights is not None and weights.ndim == 2 else weights,
-        )
-
     @classmethod
     def _merge(cls, parts: Sequence[CopulaJoint]) -> CopulaJoint | None:
         first = parts[0]
-        if not all(_same_dependence(first, part) for part in parts[1:]):
+        if not all(
+            equal(first.ranks, part.ranks) and equal(first.correlation, part.correlation) for part in parts
+        ):
             return None
-        weights, shared = first.weights, all(_equal(first.weights, part.weights) for part in parts)
+        weights, shared = first.weights, all(equal(first.weights, part.weights) for part in parts)
         if not shared or (weights is not None and weights.ndim == 2):
             weights = np.concatenate([part._row_weights() for part in parts])
         columns = zip(*(part._marginals for part in parts), strict=True)
@@ -341,13 +338,3 @@ def _read_ranks(ranks: ArrayLike, d: int) -> FloatArray:
             f"`ranks` must lie strictly between 0 and 1, got {values[outside][0]}. Use `rank_template`."
         )
     return ranks_in_order(values.argsort(axis=0, kind="stable"))
-
-
-def _same_dependence(first: CopulaJoint, second: CopulaJoint) -> bool:
-    return _equal(first.ranks, second.ranks) and _equal(first.correlation, second.correlation)
-
-
-def _equal(first: FloatArray | None, second: FloatArray | None) -> bool:
-    if first is None or second is None:
-        return first is second
-    return first is second or np.array_equal(first, second)

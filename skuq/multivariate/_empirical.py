@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -86,41 +85,11 @@ class EmpiricalJoint(JointDistribution):
         share = read_weights(weights, n, m)
         self._set(members=values, weights=share, names=self._read_names(names, d))
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"members": self.members, "weights": self.weights, "names": self.names}
-
-    def _rows(self) -> int:
-        return len(self.members) if self.weights is None else len(self.weights)
-
     def _target_count(self) -> int:
         return int(self.members.shape[-1])
 
-    def _of_rows(self, rows: slice | IntArray) -> FloatArray:
-        return self.members if self.members.ndim == 2 else self.members[rows]
-
-    def _take(self, rows: IntArray) -> EmpiricalJoint:
-        return EmpiricalJoint(
-            self._of_rows(rows), None if self.weights is None else self.weights[rows], self.names
-        )
-
-    @classmethod
-    def _merge(cls, parts: Sequence[EmpiricalJoint]) -> EmpiricalJoint | None:
-        first = parts[0].members
-        if first.ndim == 2:
-            shared = all(part.members.ndim == 2 and np.array_equal(part.members, first) for part in parts)
-            if not shared:
-                return None
-            return cls(first, np.concatenate([part._shares() for part in parts]), parts[0].names)
-        if any(part.members.ndim == 2 or part.members.shape[1] != first.shape[1] for part in parts):
-            return None
-        members = np.concatenate([part.members for part in parts])
-        if all(part.weights is None for part in parts):
-            return cls(members, names=parts[0].names)
-        return cls(members, np.concatenate([part._shares() for part in parts]), parts[0].names)
-
-    def _shares(self) -> FloatArray:
-        m = self._point_count()
-        return np.full((len(self), m), 1.0 / m) if self.weights is None else self.weights
+    def _per_row(self) -> tuple[str, ...]:
+        return ("weights",) if self.members.ndim == 2 else ("members", "weights")
 
     @cached_property
     def _marginals(self) -> tuple[Distribution, ...]:
@@ -139,9 +108,8 @@ class EmpiricalJoint(JointDistribution):
 
     def _points(self, rows: slice) -> tuple[FloatArray, FloatArray | None]:
         count = len(range(*rows.indices(len(self))))
-        return np.broadcast_to(self._of_rows(rows), (count, *self.members.shape[-2:])), self._point_weights(
-            rows
-        )
+        members = self.members if self.members.ndim == 2 else self.members[rows]
+        return np.broadcast_to(members, (count, *self.members.shape[-2:])), self._point_weights(rows)
 
     def _levels(self, rows: slice) -> FloatArray:
         points, weights = self._points(rows)

@@ -17,6 +17,7 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite
 from skuq.distributions import Distribution, JointDistribution, Normal
 from skuq.distributions._joint_points import correlation_of
+from skuq.distributions._row_container import equal
 from skuq.multivariate._conditional import conditional_normal, warn_outside
 from skuq.multivariate._template import NORMAL_POINTS, check_covariance, normal_points, root
 
@@ -94,28 +95,22 @@ class NormalJoint(JointDistribution):
     def _root(self) -> FloatArray:
         return root(self._correlation)
 
-    def _parameters(self) -> dict[str, Any]:
-        return {"loc": self.loc, "covariance": self.covariance, "names": self.names}
-
-    def _rows(self) -> int:
-        return len(self.loc)
-
     def _target_count(self) -> int:
         return int(self.loc.shape[1])
+
+    def _per_row(self) -> tuple[str, ...]:
+        return ("loc",) if self.covariance.ndim == 2 else ("loc", "covariance")
 
     def _of_rows(self, matrices: FloatArray, rows: slice | IntArray) -> FloatArray:
         return matrices if matrices.ndim == 2 else matrices[rows]
 
-    def _take(self, rows: IntArray) -> NormalJoint:
-        return NormalJoint(self.loc[rows], self._of_rows(self.covariance, rows), self.names)
-
     @classmethod
     def _merge(cls, parts: Sequence[NormalJoint]) -> NormalJoint:
         loc = np.concatenate([part.loc for part in parts])
-        first = parts[0].covariance
-        if all(part.covariance.ndim == 2 and np.array_equal(part.covariance, first) for part in parts):
-            return cls(loc, first, parts[0].names)
-        return cls(loc, np.concatenate([part.cov() for part in parts]), parts[0].names)
+        first = parts[0]
+        if all(part.covariance.ndim == 2 and equal(part.covariance, first.covariance) for part in parts):
+            return first._with(loc=loc)
+        return first._with(loc=loc, covariance=np.concatenate([part.cov() for part in parts]))
 
     def marginals(self) -> tuple[Distribution, ...]:
         return tuple(Normal(loc, scale) for loc, scale in zip(self.loc.T, self._std.T, strict=True))
