@@ -1,8 +1,7 @@
 """Imports of private or experimental names of scikit-learn and of joblib, warnings, versions and pickles.
 
-Imports of joblib, and of private or experimental names of scikit-learn with fallbacks.
-
-No other module imports these names, so that a new version of scikit-learn affects only this file.
+Names of scikit-learn have fallbacks. No other module imports these names, so that a new version of
+scikit-learn affects only this file.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Rounding errors, weights, ranks and units, which all packages share.
 
-Comparisons with a tolerance for rounding errors.
-
-Shares are sums of weights divided by their total, and edges are computed as low + i * step. The rounding
-errors of shares and edges depend on the units of y. If a value equals a limit in exact arithmetic, the
-comparison must treat the value and the limit as equal despite rounding errors.
+Comparisons have a tolerance for rounding errors. Shares are sums of weights divided by their total, and edges
+are computed as low + i * step. The rounding errors of shares and edges depend on the units of y. If a value
+equals a limit in exact arithmetic, the comparison must treat the value and the limit as equal despite
+rounding errors.
 """
 
 from __future__ import annotations

@@ -72,6 +72,8 @@ def check_mapping(values: Any, name: str) -> dict[Any, Any]:
 
 def check_X(X: Any) -> None:
     """Raise an error for a mapping, an empty X, or masked entries."""
+    if X is None:
+        raise TypeError("`X` must be an array or DataFrame, got None.")
     check_unmasked(X, "X")
     if isinstance(X, Mapping) and not sparse.issparse(X):  # Some sparse arrays are dictionaries.
         raise TypeError(f"`X` must be an array or DataFrame, got {type(X).__name__}. Pass `pd.DataFrame(X)`.")
@@ -253,6 +255,8 @@ def check_repetitions(total: float, rows: int) -> float:
 
 
 def check_probabilities(p: ArrayLike, name: str) -> FloatArray:
+    if p is None:
+        raise TypeError(f"`{name}` must be a number or an array of numbers in [0, 1], got None.")
     array = as_float_array(p, name)
     if array.size and not (array.min() >= 0 and array.max() <= 1):
         mask = ~((array >= 0) & (array <= 1))
@@ -263,6 +267,8 @@ def check_probabilities(p: ArrayLike, name: str) -> FloatArray:
 
 def check_open_unit(values: ArrayLike, name: str) -> FloatArray:
     """Return a scalar or 1-D array. Raise an error if a value is not strictly between 0 and 1."""
+    if values is None:
+        raise TypeError(f"`{name}` must be a number or an array of numbers between 0 and 1, got None.")
     array = as_float_array(values, name)
     if array.ndim > 1 or array.size == 0:
         raise ValueError(f"`{name}` must be a number or a non-empty 1-D array, got shape {array.shape}.")

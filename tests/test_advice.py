@@ -16,7 +16,13 @@ from skuq import conformal, metrics, recalibration, regressors
 from skuq.distributions import Distribution, Empirical, Normal, as_distribution
 from skuq.model_selection import cross_val_predict_dist
 
-NAMES = {**vars(regressors), **vars(recalibration), **vars(metrics), **skuq.distributions.__dict__}
+NAMES = {
+    **vars(regressors),
+    **vars(conformal),
+    **vars(recalibration),
+    **vars(metrics),
+    **skuq.distributions.__dict__,
+}
 NAMES |= {"skuq": skuq, "np": np, "make_pipeline": make_pipeline, "GroupKFold": GroupKFold}
 NAMES |= {
     "Ridge": Ridge,

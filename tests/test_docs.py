@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import json
@@ -335,6 +336,7 @@ CLAIMS = {
     "docs/guides/how_to/recalibrate.py": [
         "prediction_interval_coverage(y_test, before) < 0.65",
         "0.85 < prediction_interval_coverage(y_test, predict_dist(pipeline, X_test)) < 0.95",
+        "all(0.86 < share < 0.94 for share in coverages.values())",  # 0.9, two standard deviations of 0.02
     ],
     "docs/guides/how_to/select_by_crps.py": [
         "search.best_params_['estimator__selectkbest__k'] == 2",
@@ -590,6 +592,16 @@ def test_the_architecture_page_has_the_packages_of_skuq():
     shown = packages_in(TREE.search(page)["tree"])
     folders = [path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "skuq").rglob("__init__.py")]
     assert sorted(shown) == sorted(folders)
+    assert len(page.splitlines()) <= 100  # two screens
+
+
+def test_the_drawing_of_a_topic_has_its_modules(subtests):
+    for topic in ("conformal", "multivariate", "survival", "report"):
+        with subtests.test(topic):
+            folder = ROOT / "skuq" / topic
+            drawing = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
+            shown = set(re.findall(r"(?<!\w)_\w+", drawing))
+            assert shown == {path.stem for path in folder.glob("_*.py")} - {"__init__"}
 
 
 def names_in(path: str) -> set[str]:

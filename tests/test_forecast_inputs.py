@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+import skuq
 from skuq import evaluation, metrics, recalibration, report, survival
 from skuq.distributions import Distribution, Empirical, Normal, Quantiles
 from skuq.monitoring import CoverageMonitor, MetricAccumulator, PITMonitor
@@ -50,6 +51,8 @@ OTHERS = {
     "tuple of an array and bounds": ((MEAN, BOUNDS), None),
     "empty tuple": ((), None),
     "bounds in two rows": (BOUNDS.T, "Quantiles"),
+    "frame of bounds in two rows": (pd.DataFrame(BOUNDS.T), "Quantiles"),
+    "frame of samples in rows": (pd.DataFrame(SAMPLES.T), "Empirical"),
     "moments in two rows": (MOMENTS.T, "Normal"),
     "list of columns": ([BOUNDS[:, 0], BOUNDS[:, 1]], "Quantiles"),
     "quantiles": (QUANTILES, "Quantiles"),
@@ -183,6 +186,87 @@ def test_the_second_line_of_moments_and_of_bounds():
     assert check_refused(partial(metrics.crps_loss, Y), np.column_stack([STD, -STD]), None) == []
 
 
+def test_as_many_targets_as_the_tuple_has_entries():
+    """The entries of a tuple are columns, also if their number is the number of targets."""
+    for forecast in ((MEAN[:2], STD[:2]), (10.0, 1.0)):
+        made = check_refused(partial(metrics.crps_loss, Y[:2]), forecast, "Normal")
+        np.testing.assert_array_equal(made[0].mean(), np.broadcast_to(forecast[0], np.shape(made[0].mean())))
+
+
+def test_the_reason_why_numbers_cannot_be_read_is_in_the_error(subtests):
+    broken = BOUNDS.copy()
+    broken[5, 1] = np.nan
+    infinite = (np.where(np.arange(N) == 3, np.inf, MEAN), STD)
+    masked = np.ma.masked_invalid(broken)
+    for forecast, reason in (
+        (broken, "`y_pred` must be finite, got nan at row 5, column 1"),
+        (pd.DataFrame(broken), "`y_pred` must be finite, got nan at row 5, column 1"),
+        (masked, "`y_pred` must not have masked entries, got 1, first at row 5, column 1"),
+        ((MEAN, broken[:, 1]), "`y_pred[1]` must be finite, got nan at row 5"),
+        (infinite, "`y_pred[0]` must be finite, got inf at row 3"),
+        (OTHERS["datetimes"][0], "`y_pred` must hold real numbers, got datetime64"),
+    ):
+        with subtests.test(reason), pytest.raises(TypeError) as caught:
+            metrics.crps_loss(Y, forecast)
+        assert f"{reason}" in str(caught.value)
+    with pytest.raises(TypeError, match="`y_true` must not have masked entries, got 1, first at row 5"):
+        metrics.crps_loss(masked[:, 1], BOUNDS)
+
+
+def test_swapped_arguments_are_named():
+    for call in (
+        lambda: metrics.crps_loss(DIST, Y),
+        lambda: metrics.crps_loss(stats.norm(MEAN, STD), Y),
+        lambda: metrics.prediction_interval_coverage(DIST, Y),
+        lambda: StdScalingRecalibrator().fit(Y, DIST),
+        lambda: StdScalingRecalibrator().fit(BOUNDS, DIST),
+    ):
+        with pytest.raises(
+            TypeError, match="observed values are a distribution: swap the arguments"
+        ) as caught:
+            call()
+        assert "Wrap the model" not in str(caught.value)
+
+
+def test_one_distribution_for_many_targets_is_repeated():
+    frozen = stats.norm(10, 2)
+    for call, name in (
+        (lambda: metrics.crps_loss(Y, frozen), "y_pred"),
+        (lambda: evaluation.uncertainty_report(Y, frozen, n_resamples=0, n_draws=0), "y_pred"),
+        (lambda: StdScalingRecalibrator().fit(frozen, Y), "dist"),
+    ):
+        with pytest.raises(ValueError, match=rf"`{name}` has 1 row and `y(_true)?` has {N}") as caught:
+            call()
+        code = str(caught.value).split("`")[-2]
+        assert len(eval(code, {"skuq": skuq, name: frozen})) == N
+
+
+def test_the_advice_about_pipelines_is_a_paragraph_of_its_own():
+    with pytest.raises(TypeError, match=r"\n\nIn a Pipeline, make a skuq regressor the step before"):
+        StdScalingRecalibrator().fit(BOUNDS, Y)
+
+
+def test_none_is_named(subtests):
+    for call in (
+        lambda: metrics.interval_score_loss(Y, BOUNDS, coverage=None),
+        lambda: evaluation.uncertainty_report(Y, DIST, coverage=None),
+        lambda: DIST.interval(None),
+        lambda: DIST.quantile(None),
+        lambda: Quantiles(None, BOUNDS),
+    ):
+        with subtests.test(), pytest.raises(TypeError, match=r"`(coverage|levels)` must be .*, got None"):
+            call()
+
+
+def test_curves_of_an_accumulator_do_not_take_bounds():
+    with pytest.raises(TypeError, match=r"For bounds, pass `curves=\(\)` to MetricAccumulator"):
+        MetricAccumulator("picp").update(Y, BOUNDS)
+    MetricAccumulator("picp", curves=()).update(Y, BOUNDS)
+    with pytest.raises(TypeError) as caught:
+        MetricAccumulator("crps").update(Y, BOUNDS)
+    assert "curves" not in str(caught.value)
+
+
 def test_bounds_in_the_wrong_order_may_be_moments():
     for name, (function, takes_bounds) in FUNCTIONS.items():
         if takes_bounds:
@@ -256,7 +340,8 @@ def test_displays(subtests):
     of_distributions += ["PredictionBand", "QuantileReliability", "RelativeEconomicValue", "Reliability"]
     of_distributions += ["ResidualScale", "Rootogram", "Sharpness", "SurvivalCurve"]
     for name in [*of_bounds, *of_distributions]:
-        draw = partial(getattr(displays, f"{name}Display").from_predictions, Y, **other.get(name, {}))
+        room = survival if name == "SurvivalCurve" else displays
+        draw = partial(getattr(room, f"{name}Display").from_predictions, Y, **other.get(name, {}))
         with subtests.test(name):
             if name not in of_bounds:
                 check_refused(draw, BOUNDS, "Quantiles")

@@ -248,4 +248,4 @@ def test_the_conda_recipe_agrees_with_the_project():
     assert imported["python"].keys() == {"imports", "pip_check"}
     with_extras = ("skuq.neural", "skuq.displays", "skuq.integrations")
     assert set(imported["python"]["imports"]) == {name for name in PUBLIC if not name.startswith(with_extras)}
-    assert script["script"] == ["python -m skuq --version"]  # tests/_cli runs it
+    assert script["script"] == ["python -m skuq --version"]  # tests/report runs it

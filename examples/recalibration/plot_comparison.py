@@ -29,8 +29,9 @@ trees, trees_test = cross_val_predict_dist(model, X, y, cv=5), model.fit(X, y).p
 calibration, before = (Normal(each.mean(), each.std()) for each in (trees, trees_test))
 
 names = ["Identity", "StdScaling", "BinnedScaling", "VarianceIsotonic"]
-names += ["Isotonic", "Empirical", "QuantileShift", "Conformal"]
+names += ["Isotonic", "Empirical", "QuantileShift"]
 recalibrators = {name: getattr(recalibration, f"{name}Recalibrator")() for name in names}
+recalibrators["Conformal"] = conformal.ConformalRecalibrator()
 recalibrators["Conformal, by quarter"] = conformal.ConformalRecalibrator(group_by=4)
 recalibrators["OperatingPoint"] = recalibration.OperatingPointRecalibrator(miss_rate=0.1)
 for name in ("GPNormal", "GPBeta", "GPCauchy"):

@@ -1,11 +1,7 @@
 """Cross-fitting: held-out rows, fitted clones and their predictions, and the check of a fit on all rows.
 
-Cross-fitting: fitted clones, their test rows, and their predictions.
-
 The method ``fit_transform`` of the regressors, ``RecalibratedRegressor`` and ``cross_val_predict_dist`` use
 this module.
-
-Comparison of the model that is fitted to all rows with the models of the folds.
 
 Out-of-fold errors describe the model of all rows only if this model is similar to the models of the folds.
 The models differ, for example, if boosting stops early with all rows but not with the rows of a fold.

@@ -1,10 +1,9 @@
 """Fits of wrapped estimators, the units of their targets, and notes with remedies on their errors.
 
-Rescaling of targets to values near 1 for estimators with absolute tolerances.
-
-Boosting of scikit-learn stops early when the loss improves by less than a tolerance, and trees do not split
-nodes with an impurity below 2e-16. Because of these thresholds, the fitted model depends on the units of y.
-Without them, a division of y by a power of two would divide the predictions by the same number.
+Targets are rescaled to values near 1 for estimators with absolute tolerances. Boosting of scikit-learn stops
+early when the loss improves by less than a tolerance, and trees do not split nodes with an impurity below
+2e-16. Because of these thresholds, the fitted model depends on the units of y. Without them, a division of y
+by a power of two would divide the predictions by the same number.
 
 Networks of scikit-learn take steps of a fixed size. They do not converge if the target is many orders of
 magnitude smaller or larger than their initial predictions.

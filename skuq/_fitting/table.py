@@ -1,6 +1,4 @@
-"""Columns of a table as numbers and categories.
-
-Columns of a table as numbers or categories, and the features of the forest of errors.
+"""Columns of a table as numbers or categories, and the features of the forest of errors.
 
 The forest of errors needs a dense table of numbers, but X may be a data frame with strings, a sparse
 matrix, text or images. The features are the usable columns of X and the point prediction. The point

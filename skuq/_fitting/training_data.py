@@ -1,7 +1,5 @@
 """Checked arguments of ``fit``, divided by recipient, and class labels.
 
-Checked arguments of ``fit``, divided by recipient.
-
 X is not converted, because the wrapped estimator validates it. X may be a data frame or a sparse matrix.
 """
 
@@ -224,12 +222,19 @@ def check_rows(
     """Check X and the weights. Return X, the weights, and all arguments of ``fit`` except X and y."""
     validate_data(owner, X, skip_check_array=True)
     (X,) = indexable(X)  # This function converts X only if its rows cannot be selected.
-    check_consistent_length(X, target)
+    try:
+        check_consistent_length(X, target)
+    except ValueError as error:
+        raise ValueError(f"`X` and `y` must have the same number of rows. {error}") from error
     n = len(target)
-    if n < 2:
-        raise ValueError(f"{type(owner).__name__} needs at least 2 samples, got {n} sample.")
+    check_two_rows(owner, n)
     weight = check_sample_weight(sample_weight, n)
     return X, weight, dict(fit_params) if weight is None else {**fit_params, "sample_weight": weight}
+
+
+def check_two_rows(owner: Any, n: int) -> None:
+    if n < 2:
+        raise ValueError(f"{type(owner).__name__} needs at least 2 samples, got {n} sample.")
 
 
 def check_wrapped(estimator: Any) -> None:

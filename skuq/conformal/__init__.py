@@ -2,14 +2,15 @@
 
 .. code-block:: text
 
-    model -> scores of held-out rows (_scores, _class_scores) -> quantile of the scores -> interval or set
+    model -> scores of held-out rows (_scores) -> quantile of the scores -> interval or set
 
-    ConformalRegressor       one model and held-out rows: _split, _calibration_set
-        groups, shifts       _groups, _groups_and_shift, _basis, _basis_path
-        sequences            _adaptive, _adaptation
-    CrossConformalRegressor  folds or resamples: _fold_models, _cross, _cross_bounds, _order_statistics
-    ConformalClassifier      sets of classes: _split_sets, _cross_sets, _class_labels
-    ConformalRecalibrator    a distribution of any model
+    ConformalRegressor       one model and held-out rows: _conformal_regressor, _split, _calibration_set
+        groups, shifts       _groups
+        sequences            _adaptive, _p_values
+    CrossConformalRegressor  folds or resamples: _cross_conformal_regressor, _cross
+    ConformalClassifier      sets of classes: _conformal_classifier, _split, _cross_sets
+    ConformalRecalibrator    a distribution of any model: _conformal_recalibrator
+    for several of them      held-out rows and folds: _base
 """
 
 from skuq.conformal._conformal_classifier import ConformalClassifier

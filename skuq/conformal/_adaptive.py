@@ -1,16 +1,14 @@
 r"""Calibration that adapts to a sequence of targets.
 
-Adaptation of the intervals of a sequence, one class per method.
-
-Adaptive conformal inference changes the target miscoverage, and quantile tracking changes the score quantile.
-The classes have the same interface: ``update`` is called once per call of `partial_fit`, with one number per
-row and the number of repetitions of each row.
+Each method of adaptation has one class. Adaptive conformal inference changes the target miscoverage, and
+quantile tracking changes the score quantile. The classes have the same interface: ``update`` is called once
+per call of `partial_fit`, with one number per row and the number of repetitions of each row.
 
 The nominal miscoverage is :math:`\alpha`. For "aci" and "dtaci", the number of a row is :math:`\beta_t`, in
 (0, 1]. The interval does not contain the target if the target miscoverage is at least :math:`\beta_t`. For
 "tracking", the number of a row is its score.
 
-Calibration of a sequence. The calibration set and the intervals change with the observed rows.
+`AdaptiveCalibration` changes the calibration set and the intervals with the observed rows.
 
 Gibbs and Candès, "Adaptive conformal inference under distribution shift", NeurIPS 2021,
 https://arxiv.org/abs/2106.00170.

@@ -113,7 +113,7 @@ class ConformalRecalibrator(BaseRecalibrator):
         If ``group_by`` is an int, the standard deviations that separate the bins, in the units of y.
         Otherwise None.
     n_features_in_ : int
-        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
+        Always 2, because ``np.asarray(dist)`` has two columns.
 
     See Also
     --------

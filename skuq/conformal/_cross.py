@@ -1,11 +1,9 @@
 """Cross-conformal prediction: order statistics of the sums of predictions and scores.
 
-Order statistics of the sums of a prediction and a score, without a matrix of all sums.
-
-Let mu_i be the model that is fitted without row i, and R_i the score of row i. For each test row x, a bound
-of CV+ or of the jackknife+ is the k-th smallest of the n sums mu_i(x) + R_i. Let r be the k-th smallest
-score. The bound then lies between r + min mu_i(x) and r + max mu_i(x). Few sums lie in this interval, because
-models of nearly the same rows have similar predictions.
+The order statistics need no matrix of all sums. Let mu_i be the model that is fitted without row i, and R_i
+the score of row i. For each test row x, a bound of CV+ or of the jackknife+ is the k-th smallest of the n
+sums mu_i(x) + R_i. Let r be the k-th smallest score. The bound then lies between r + min mu_i(x) and r + max
+mu_i(x). Few sums lie in this interval, because models of nearly the same rows have similar predictions.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 r"""Groups and shifts: one threshold per group, weighted rows, and thresholds that depend on features.
 
-Groups of rows (Mondrian categories).
+With groups of rows (Mondrian categories), scores are ranked within a group, so that the coverage is
+guaranteed in each group.
 
-Scores are ranked within a group, so that the coverage is guaranteed in each group.
-
-Quantile regressions of scores. Each regression has one additional row, whose score is infinite.
-
-For calibration rows with scores :math:`S_i`, weights :math:`w_i` and basis functions :math:`\varphi_i`, and a
-new row with :math:`\varphi`, the cutoff of Gibbs, Cherian and Candès (2025, sec. 4) is
+Thresholds that depend on features are quantile regressions of scores. Each regression has one additional row,
+whose score is infinite. For calibration rows with scores :math:`S_i`, weights :math:`w_i` and basis functions
+:math:`\varphi_i`, and a new row with :math:`\varphi`, the cutoff of Gibbs, Cherian and Candès (2025, sec. 4)
+is
 
 .. math:: S^* = \varphi^\top \beta(1), \quad
     \beta(\theta) = \arg\min_\beta \sum_i w_i \rho_\tau(S_i - \varphi_i^\top \beta)

@@ -1,9 +1,7 @@
 r"""Conformity scores of intervals and of class probabilities.
 
-Nonconformity scores for the calibration of one model, one class per method.
-
-The model predicts a band :math:`[l(x), u(x)]` and a scale :math:`s(x)`. The scores of y are its distances
-below and above the band in units of the scale:
+Each method has one class. For an interval, the model predicts a band :math:`[l(x), u(x)]` and a scale
+:math:`s(x)`. The scores of y are its distances below and above the band in units of the scale:
 
 .. math:: E_l = (l(x) - y) / s(x), \quad E_u = (y - u(x)) / s(x).
 

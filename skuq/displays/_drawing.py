@@ -1,8 +1,8 @@
-"""Functions that several displays use: import of matplotlib, styles, colors and choice of rows."""
+"""Functions that several displays use: import of matplotlib, styles, colors, choice of rows and atoms."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_integer, check_rows
+from skuq.distributions import Distribution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -165,3 +166,36 @@ def check_column(values: ArrayLike, name: str, n: int) -> FloatArray:
     if np.isnan(array).any():
         raise ValueError(f"`{name}` must not contain NaN, got one at row {int(np.argmax(np.isnan(array)))}.")
     return array
+
+
+ATOM_ALPHA = 0.4
+
+_LEAST_ATOM = 0.1
+"""Smallest probability of an atom that is found. It is the distance between the levels of the search."""
+
+_MOST_ATOMS = 3
+"""If forecasts have more atoms than this number, no atoms are drawn."""
+
+_MOST_ATOM_ROWS = 200
+
+
+def shared_atoms(dist: Distribution) -> dict[float, FloatArray]:
+    """Return a dict from the value of each atom to its probability in each row.
+
+    The dict is empty for discrete forecasts and for forecasts with many different atoms.
+    """
+    if dist.has_density or dist.has_mass:
+        return {}
+    part = dist[choose_rows(len(dist), _MOST_ATOM_ROWS)]
+    found: set[float] = set()
+    for level in np.arange(_LEAST_ATOM / 2, 1.0, _LEAST_ATOM):
+        values = part._ppf(np.asarray(level))
+        found.update(values[part.logpmf(values) >= np.log(_LEAST_ATOM)].tolist())
+    if len(found) > _MOST_ATOMS:
+        return {}
+    return {value: np.exp(dist.logpmf(value)) for value in sorted(found)}
+
+
+def atom_label(values: Iterable[float], size: str) -> str:
+    """Return the legend entry. The ``size`` names the property of the artist that shows the probability."""
+    return f"Probability of {' and '.join(f'{value:g}' for value in values)} ({size})"

@@ -15,17 +15,19 @@ from skuq._validation import (
     check_single_coverage,
     check_target,
 )
-from skuq.displays._atoms import ATOM_ALPHA, atom_label, shared_atoms
 from skuq.displays._display import Display
 from skuq.displays._drawing import (
+    ATOM_ALPHA,
     BLUE,
     INK,
     RED,
     Style,
+    atom_label,
     check_matplotlib,
     choose_rows,
     merge_style,
     percent,
+    shared_atoms,
 )
 from skuq.distributions import Distribution
 from skuq.distributions._convert import as_forecast

@@ -131,7 +131,8 @@ class MetricAgreementDisplay(AxesMixin):
         order = clustered_order(tau) if cluster else np.arange(n)
         self.metrics_ = list(tau.index[order])
         labels = [str(each) for each in self.metrics_]
-        self._use_axes(ax, figure_size(labels))
+        side, margin = max(n, 4), 0.08 * max(map(len, labels))
+        self._use_axes(ax, (1.5 + 0.45 * side + margin, 0.8 + 0.42 * side + 0.7 * margin))
         shown = tau.to_numpy()[np.ix_(order, order)]
         default = {"cmap": "RdBu", "edgecolors": "white", "linewidth": 1.0}
         style = merge_style("collections.QuadMesh", default, image_kwargs, "image_kwargs")
@@ -239,9 +240,3 @@ def clustered_order(tau: pd.DataFrame) -> IntArray:
     order = leaves_list(linkage(pairs, method="average", optimal_ordering=True))
     first = int(np.argmin(order))  # The order and its reverse are equally good.
     return np.asarray(order if 2 * first < len(order) else order[::-1], dtype=np.intp)
-
-
-def figure_size(labels: list[str]) -> tuple[float, float]:
-    n = max(len(labels), 4)
-    margin = 0.08 * max(map(len, labels))
-    return 1.5 + 0.45 * n + margin, 0.8 + 0.42 * n + 0.7 * margin

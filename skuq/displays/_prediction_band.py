@@ -17,12 +17,13 @@ from skuq._validation import (
     check_sample_weight,
     check_target,
 )
-from skuq.displays._atoms import ATOM_ALPHA, atom_label, shared_atoms
 from skuq.displays._display import Display, Fold
 from skuq.displays._drawing import (
+    ATOM_ALPHA,
     BLUE,
     INK,
     Style,
+    atom_label,
     check_column,
     check_matplotlib,
     choose_rows,
@@ -31,6 +32,7 @@ from skuq.displays._drawing import (
     percent,
     rows_that_count,
     scatter_style,
+    shared_atoms,
 )
 from skuq.displays._interval import finite_bounds
 from skuq.distributions import as_distribution

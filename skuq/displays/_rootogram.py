@@ -22,7 +22,7 @@ from skuq.displays._drawing import (
     merge_style,
     next_color,
 )
-from skuq.distributions import Distribution, as_distribution
+from skuq.distributions import as_distribution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -248,12 +248,8 @@ class RootogramDisplay(Display):
         counts = np.arange(first, last + 1)
         observed = np.array([weight[y == k].sum() for k in counts])
         observed[-1] = weight[y >= last].sum()
-        expected = expected_counts(dist, counts, weight)
+        below = weight @ dist._cdf(np.full(len(dist), first - 0.5))
+        reached = np.array([weight @ dist._cdf(np.full(len(dist), k + 0.5)) for k in counts[:-1]])
+        expected = np.diff(np.concatenate([[below], reached, [weight.sum()]]))
         display = cls(counts=counts, observed=observed, expected=expected, open_end=last < largest, name=name)
         return display.plot(ax, **kwargs)
-
-
-def expected_counts(dist: Distribution, counts: FloatArray, weight: FloatArray) -> FloatArray:
-    reached = np.array([weight @ dist._cdf(np.full(len(dist), k + 0.5)) for k in counts[:-1]])
-    below = weight @ dist._cdf(np.full(len(dist), counts[0] - 0.5))
-    return np.diff(np.concatenate([[below], reached, [weight.sum()]]))

@@ -131,7 +131,10 @@ class ScoreDecompositionDisplay(AxesMixin):
         self.points_: list[Line2D] = []
         for label, each in self.decompositions.items():
             self._draw_point(label, each, point_kwargs)
-        self._explain_hollow_points()
+        if any(is_calibrated(each) for each in self.decompositions.values()):
+            # an entry of the legend explains the hollow points
+            style: dict[str, Any] = {"color": INK, "markerfacecolor": "white", "label": CALIBRATED}
+            self.ax_.plot([], [], "o", gid=REFERENCE, markersize=6.0, **style)
         self._set_limits()
         uncertainty = next(iter(self.decompositions.values())).uncertainty
         self.lines_: list[AxLine] = []
@@ -161,11 +164,6 @@ class ScoreDecompositionDisplay(AxesMixin):
         (point,) = self.ax_.plot([parts.miscalibration], [parts.discrimination], **merged)
         point.set_gid(CURVE)
         self.points_.append(point)
-
-    def _explain_hollow_points(self) -> None:
-        if any(is_calibrated(each) for each in self.decompositions.values()):
-            style: dict[str, Any] = {"color": INK, "markerfacecolor": "white", "label": CALIBRATED}
-            self.ax_.plot([], [], "o", gid=REFERENCE, markersize=6.0, **style)
 
     def _set_limits(self) -> None:
         """Set limits that contain all points and a miscalibration of 0."""

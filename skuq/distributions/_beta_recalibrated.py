@@ -1,10 +1,8 @@
 """Distributions whose probability levels are recalibrated by a separate beta map for each row.
 
-Beta calibration maps of probability levels, averaged over k maps per row, and their inverse.
-
-The map from a level F to log odds is a log F - b log(1 - F) + c. As a function of the log odds t of F, the
-map is nearly a straight line of slope a for very negative t, and of slope b for very positive t. The
-difference between the map and the nearer line is at most max(a, b) log 2.
+A map may be the average of k maps per row. The map from a level F to log odds is a log F - b log(1 - F) + c.
+As a function of the log odds t of F, the map is nearly a straight line of slope a for very negative t, and of
+slope b for very positive t. The difference between the map and the nearer line is at most max(a, b) log 2.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def as_forecast(y_pred: Any, name: str = "y_pred", y_true: Any = None) -> Distri
     try:
         bounds = check_bounds(y_pred, name)
     except ValueError as error:
-        lines = forecast_lines(y_pred, name, y_true)
+        lines, _ = _read_lines(y_pred, name, y_true)
         if not lines:
             raise
         raise ValueError(f"{error} {_shown(lines)}") from None
@@ -89,24 +89,41 @@ def as_forecast(y_pred: Any, name: str = "y_pred", y_true: Any = None) -> Distri
     return bounds
 
 
+def check_not_one_row(dist: Any, y: Any, name: str = "y_pred", y_name: str = "y_true") -> None:
+    """Raise an error if one distribution is given for several observed values."""
+    n = np.shape(y)[0] if np.ndim(y) else 1
+    if isinstance(dist, Distribution) and len(dist) == 1 < n:
+        raise ValueError(
+            f"`{name}` must have one row per observed value, but `{name}` has 1 row and `{y_name}` has {n}. "
+            f"Repeat the row: `skuq.distributions.as_distribution({name})[[0] * {n}]`."
+        )
+
+
 def is_array(y_pred: Any) -> bool:
     """Return whether the forecast is array-like. A Distribution and a tuple are not array-like."""
     return isinstance(y_pred, list) or (hasattr(y_pred, "__array__") and not isinstance(y_pred, RowContainer))
 
 
-def forecast_lines(y_pred: Any, name: str = "y_pred", y_true: Any = None) -> list[str]:
-    """Return the lines of code that make a distribution of an array or a tuple, the likelier first."""
+def _read_lines(y_pred: Any, name: str, y_true: Any) -> tuple[list[str], str]:
+    """Return the lines of code that make a distribution of an array or a tuple, the likelier first.
+
+    If its numbers cannot be read, there are no lines, and the second value is the reason.
+    """
+    if not isinstance(y_pred, tuple) and not is_array(y_pred):
+        return [], ""
     try:
         table, whole, columns = _read_table(y_pred, name, np.shape(y_true)[:1])
         y = np.empty(0) if y_true is None else as_float_array(y_true, "y_true").ravel()
-    except (TypeError, ValueError):
-        return []
+    except (TypeError, ValueError) as error:
+        return [], f"{error} "
+    if table.ndim != 2 or len(table) == 0 or table.shape[1] < 2:
+        return [], ""
     k = table.shape[1]
     ordered = bool((table[:, :-1] <= table[:, 1:]).all())
     if k > 2:
         levels = f"np.arange(1, {k + 1}) / {k + 1}"
         quantiles = f"Quantiles({levels}, {whole})  # quantiles; pass their levels"
-        return [quantiles] * ordered + [f"Empirical({whole})  # samples or members of an ensemble"]
+        return [quantiles] * ordered + [f"Empirical({whole})  # samples or members of an ensemble"], ""
     lines = []
     if ordered:
         lines.append(f"Quantiles([0.05, 0.95], {whole})  # bounds of 90 % intervals")
@@ -114,33 +131,36 @@ def forecast_lines(y_pred: Any, name: str = "y_pred", y_true: Any = None) -> lis
         lines.append(f"Normal({columns})  # means and standard deviations")
     if y.size == len(table) and np.mean((table[:, 0] <= y) & (y <= table[:, 1])) < 0.5:
         lines.reverse()
-    return lines
+    return lines, ""
 
 
 def _read_table(y_pred: Any, name: str, rows: tuple[int, ...]) -> tuple[FloatArray, str, str]:
-    """Return an array of at least two columns, and the code for the array and for its two columns."""
+    """Return an array with one row per target, and the code for the array and for its two columns."""
     if isinstance(y_pred, tuple):
-        table = np.stack(np.broadcast_arrays(*(as_float_array(part, name) for part in y_pred)))
+        names = [f"{name}[{i}]" for i in range(len(y_pred))]
+        parts = [check_finite(as_float_array(*part), part[1]) for part in zip(y_pred, names, strict=True)]
+        try:
+            table = np.stack(np.broadcast_arrays(*parts))
+        except ValueError:
+            raise ValueError(f"The entries of `{name}` must be columns of the same length.") from None
         table = table[:, np.newaxis] if table.ndim == 1 else table
+        # The entries are columns, unless the number of targets says that more than two entries are rows.
+        by_column = len(table) <= 2 or table.shape[:1] != rows or table.shape[1:] == rows
     else:
-        table = as_float_array(y_pred, name)
-    check_finite(table, name)
-    whole, columns = name, f"*np.transpose({name})"
-    # The entries of a tuple are columns, unless the number of targets says that they are rows.
-    by_column = isinstance(y_pred, tuple) and table.shape[:1] != rows
-    if isinstance(y_pred, list | np.ndarray) and table.shape[:1] != rows == table.shape[1:]:
-        by_column = True
+        table = check_finite(as_float_array(y_pred, name), name)
+        by_column = table.shape[:1] != rows == table.shape[1:]
+    is_frame = hasattr(y_pred, "iloc")
+    if by_column and is_frame:
+        return table.T, f"{name}.T", f"{name}.iloc[0], {name}.iloc[1]"
     if by_column:
         same = len({np.size(part) for part in y_pred}) == 1
-        table, columns = table.T, f"*{name}"
         whole = f"np.column_stack({name if same else f'np.broadcast_arrays(*{name})'})"
-    elif hasattr(y_pred, "iloc"):
-        columns = f"{name}.iloc[:, 0], {name}.iloc[:, 1]"
-    elif isinstance(y_pred, np.ndarray):
-        columns = f"{name}[:, 0], {name}[:, 1]"
-    if table.ndim != 2 or len(table) == 0 or table.shape[1] < 2:
-        raise ValueError
-    return table, whole, columns
+        return table.T, whole, f"*{name}"
+    if is_frame:
+        return table, name, f"{name}.iloc[:, 0], {name}.iloc[:, 1]"
+    if isinstance(y_pred, np.ndarray):
+        return table, name, f"{name}[:, 0], {name}[:, 1]"
+    return table, name, f"*np.transpose({name})"
 
 
 def _describe(y_pred: Any) -> str:
@@ -151,15 +171,17 @@ def _describe(y_pred: Any) -> str:
 
 
 def _remedy(y_pred: Any, name: str, y_true: Any) -> str:
-    lines = forecast_lines(y_pred, name, y_true)
+    if isinstance(y_true, Distribution) or is_frozen_scipy(y_true):
+        return "The observed values are a distribution: swap the arguments."
+    lines, reason = _read_lines(y_pred, name, y_true)
     if lines:
         return _shown(lines)
     if getattr(y_pred, "shape", (0, 0))[1:] in ((), (1,)):
-        return (
+        return reason + (
             "Point predictions have no uncertainty. Wrap the model in `skuq.UncertaintyRegressor`, and pass "
             "the result of `predict_dist`."
         )
-    return (
+    return reason + (
         "Pass the result of `predict_dist`, a frozen scipy distribution, or make a distribution with "
         "`Normal(mean, std)`, `Quantiles(levels, values)` or `Empirical(samples)` of `skuq.distributions`."
     )

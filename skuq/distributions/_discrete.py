@@ -1,12 +1,9 @@
 """Distributions on integers: atoms, mean distances of counts, and sums over steps.
 
-Atoms of distributions, which are points of positive probability.
+Atoms are points of positive probability. They are found from the jumps of the cdf.
 
-They are found from the jumps of the cdf.
-
-Mean absolute differences of count distributions in closed form, for their CRPS.
-
-With E[X 1{X <= y}] = E[X] H(y - 1), where H is the cdf of the same family with another parameter,
+The CRPS of count distributions has a closed form. With E[X 1{X <= y}] = E[X] H(y - 1), where H is the cdf of
+the same family with another parameter,
 
     E |X - y|       = y (2 F(y) - 1) - E[X] (2 H(y - 1) - 1),
     CRPS(y)         = E |X - y| - E |X - X'| / 2,
@@ -18,9 +15,8 @@ with q = 1 - p (Wei and Held 2014, Calibration tests for count data; Jordan, Kru
 scipy's 2F1 is NaN for large n and small p of the negative binomial distribution. These rows are sums of
 F (1 - F).
 
-Sums over the unit steps of a cdf that is constant between atoms.
-
-For atoms at distance 1, such as the integers, the integrals of the CRPS and of the moments are sums:
+If a cdf is constant between atoms at distance 1, such as the integers, the integrals of the CRPS and of the
+moments are sums:
 
     CRPS(y)     = sum_{k < y} F(k)^2 + sum_{k >= y} (1 - F(k))^2,
     E |Y - y|   = sum_{k < y} F(k) + sum_{k >= y} (1 - F(k)),

@@ -1,13 +1,9 @@
 """Expected values of functions of the outcome, for each row.
 
-Sums over many consecutive integers, from the terms at a few of them.
-
-The rule evaluates m of M integers, which are the neighbors of the Gauss-Legendre nodes. Its weights give the
-exact sum of each polynomial of degree below m. The conditions are written in the Gram polynomials, which are
-orthogonal on M equidistant points, so all right sides except the first are 0. At most m integers have the
-weight 1.
-
-Expected value of a function of the outcome, for each row.
+A sum over many consecutive integers is computed from the terms at a few of them. The rule evaluates m of M
+integers, which are the neighbors of the Gauss-Legendre nodes. Its weights give the exact sum of each
+polynomial of degree below m. The conditions are written in the Gram polynomials, which are orthogonal on M
+equidistant points, so all right sides except the first are 0. At most m integers have the weight 1.
 
 A mixture is divided into its components. If a row has only a few atoms, the expected value of g(Y) is a sum
 over the atoms. Otherwise, the expected value is an integral of g(Q(u)) over the levels u. If quantiles need a

@@ -4,10 +4,9 @@ The normal score of a level u is Phi^{-1}(u). Normal scores can represent levels
 example, the level exp(-5000) has the score -100. The map from one Gaussian distribution to another is a
 straight line on this scale.
 
-Moments and CRPS of an increasing, piecewise linear function of a standard normal variable.
-
-Let Z be standard normal, X = h(Z), and g the inverse of h. Then the cdf of X is Phi(g(x)). On a piece of g
-with slope s, X = x_j + (Z - g_j) / s, so the moments of X are sums of moments of truncated normals. In
+The moments and the CRPS have closed forms. Let Z be standard normal, X = h(Z), and g the inverse of h. Then
+the cdf of X is Phi(g(x)). On a piece of g with slope s, X = x_j + (Z - g_j) / s, so the moments of X are sums
+of moments of truncated normals. In
 
     CRPS(t) = int_-inf^t Phi(g(x))^2 dx + int_t^inf Phi(-g(x))^2 dx
 

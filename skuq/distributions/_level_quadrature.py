@@ -1,14 +1,10 @@
 """Functions of probability levels, and integrals over the levels of a quantile function.
 
-Functions of probability levels near 0 and 1, with rounding errors, and at random.
-
 Levels such as (1 - coverage) / 2 and 1 - q have rounding errors, and ``np.linspace(.1, .9, 9)`` contains
 0.30000000000000004. If such a level were slightly larger than the cdf at an atom, the quantile would be the
 next atom.
 
-Integrals over the levels of a quantile function, for distributions without closed forms.
-
-With the quantile function Q and the cdf F,
+The integrals are for distributions without closed forms. With the quantile function Q and the cdf F,
 
     E g(Y)  = int_0^1 g(Q(u)) du,
     E|Y-y|  = int_0^{F(y)} (y - Q(u)) du + int_{F(y)}^1 (Q(u) - y) du,

@@ -1,9 +1,7 @@
 """Piecewise linear cdfs, and integrals of interpolated step cdfs.
 
-Piecewise linear cdfs with exponential tails, and the squared distance of two of them.
-
-The knots of both cdfs are sorted together. In each cell between neighboring knots, and beyond the outermost
-knots,
+A piecewise linear cdf has exponential tails. For the squared distance of two of them, the knots of both cdfs
+are sorted together. In each cell between neighboring knots, and beyond the outermost knots,
 
     F(x) - G(x) = linear function + exponential tail of F - exponential tail of G.
 
@@ -13,9 +11,8 @@ The CRPS and the mean distance of one cdf that is linear between its knots are s
 below y and of (1 - F)^k above y, with k = 2 and k = 1. `linear_integrals` returns the parts of both integrals
 between the first and the last knot.
 
-Integrals of step cdfs that are interpolated between neighboring cdfs of one table.
-
-For the cdf F, its integral L up to y, and the last threshold b,
+Step cdfs are interpolated between neighboring cdfs of one table. For the cdf F, its integral L up to y, and
+the last threshold b,
 
     E Y               = b - int F,
     Var Y             = 2 int L (1 - F),

@@ -1,6 +1,4 @@
-"""The Student t family.
-
-Student t distributions of new errors, for a scale that is estimated from few residuals.
+"""The Student t family, and distributions of new errors for a scale that is estimated from few residuals.
 
 If the scale of normal errors is estimated from n independent residuals, a new error divided by this scale has
 a Student t distribution. Its degrees of freedom are n minus the number of fitted parameters. The predictive

@@ -1,23 +1,19 @@
 """Tables of smooth functions, and the CRPS of one smooth distribution at many values.
 
-Functions of one variable, tabulated on a common grid of the real line.
+`HermiteTable` tabulates functions of one variable. The edges are equally spaced values of asinh(t), so that a
+look-up needs no search. Between two edges, the function is a cubic polynomial with the given values and
+slopes at the edges.
 
-The edges are equally spaced values of asinh(t), so that a look-up needs no search. Between two edges, the
-function is a cubic polynomial with the given values and slopes at the edges.
+`Rule` is a Gauss quadrature rule for expectations over a distribution that is divided into cells. A rule is
+exact for integrands that are polynomials of a given degree in each cell, even if the density has breaks.
+Breaks of the integrand cause an error. If the second derivative of the integrand jumps at b, the error is
+proportional to the error for the function max(z - b, 0)^2. This error depends only on b.
 
-Gauss quadrature rules for expectations over a distribution that is divided into cells.
-
-A rule is exact for integrands that are polynomials of a given degree in each cell, even if the density has
-breaks. Breaks of the integrand cause an error. If the second derivative of the integrand jumps at b, the
-error is proportional to the error for the function max(z - b, 0)^2. This error depends only on b.
-
-CRPS of one smooth distribution at many values, as a piecewise polynomial.
-
-The derivative of the CRPS with respect to y is 2 G(y) - 1 with the cdf G. Between two neighboring edges, the
-derivative is replaced by the polynomial through its values at Gauss-Legendre nodes, and this polynomial is
-integrated. The table requires a few thousand evaluations of the cdf for any number of values y. The edges are
-equally spaced normal scores, for recalibrated cdfs, and equally spaced values of asinh(y), for heavy tails.
-All breaks of G are also edges.
+`CrpsTable` is the CRPS of one distribution as a piecewise polynomial. The derivative of the CRPS with respect
+to y is 2 G(y) - 1 with the cdf G. Between two neighboring edges, the derivative is replaced by the polynomial
+through its values at Gauss-Legendre nodes, and this polynomial is integrated. The table requires a few
+thousand evaluations of the cdf for any number of values y. The edges are equally spaced normal scores, for
+recalibrated cdfs, and equally spaced values of asinh(y), for heavy tails. All breaks of G are also edges.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Integrals over the values of y, for distributions with a cheap cdf and expensive quantiles.
 
-Integrals of squared cdfs, which are the terms of the CRPS.
-
-Let I(z) = int_-inf^z F(v)^2 dv. If F is symmetric about 0, then int_z^inf (1 - F(v))^2 dv = I(-z).
+Integrals of squared cdfs are the terms of the CRPS. Let I(z) = int_-inf^z F(v)^2 dv. If F is symmetric about
+0, then int_z^inf (1 - F(v))^2 dv = I(-z).
 
 For the cdf G and any number c, the moments and the CRPS are
 
@@ -21,9 +20,7 @@ its cdf is smooth. These integrals use Gauss-Legendre quadrature between neighbo
 contains y is split at y. A panel is halved until the Gauss rule of 7 nodes and its Kronrod extension of 15
 nodes agree.
 
-Integral of the variance of several cdfs, for mixtures of many members.
-
-With weights w_i,
+`cdf_spread` integrates the variance of several cdfs, for mixtures of many members. With weights w_i,
 
     1/2 sum_ij w_i w_j int (F_i - F_j)^2 dx = int Var F_i(x) dx.
 

@@ -264,8 +264,11 @@ def expected_loss(
     if action is None:
         action = optimal_action(forecast, loss, levels=levels, coverage=coverage, breaks=breaks)
     if loss == "interval":
-        return _expected_interval_score(forecast, _check_interval(action, len(forecast)), coverage)
-    point = _check_action(action, len(forecast))
+        return _expected_interval_score(forecast, check_bounds(action, "action", len(forecast)), coverage)
+    point = check_no_nan(as_float_array(action, "action"), "action")
+    if point.ndim == 0:
+        point = np.full(len(forecast), point)
+    check_rows(point, "action", len(forecast))
     if callable(loss):
         return _Expected(forecast, loss, breaks)(check_finite(point, "action"))
     with_limits = np.isinf(point)
@@ -479,12 +482,3 @@ def _check_nominal(coverage: float | None) -> float:
 def _check_levels(levels: ArrayLike | None, n: int) -> FloatArray:
     checked = check_open_unit(0.5 if levels is None else levels, "levels")
     return check_rows(checked, "levels", n) if checked.ndim else checked
-
-
-def _check_action(action: ArrayLike, n: int) -> FloatArray:
-    array = check_no_nan(as_float_array(action, "action"), "action")
-    return np.full(n, array) if array.ndim == 0 else check_rows(array, "action", n)
-
-
-def _check_interval(action: ArrayLike, n: int) -> FloatArray:
-    return check_bounds(action, "action", n)

@@ -461,10 +461,12 @@ def score_decomposition(
     limit, p_value = miscalibration_limit(problem, whole["miscalibration"], n_draws, rng)
     by_group = None
     if codes is not None:
-        rows = [
-            _group_row(problem.take(np.flatnonzero(codes == code)), n_draws, rng)
-            for code in range(len(names))
-        ]
+        rows = []
+        for code in range(len(names)):
+            group = problem.take(np.flatnonzero(codes == code))
+            totals = _totals(parts_table(group), group)
+            group_limit, _ = miscalibration_limit(group, totals["miscalibration"], n_draws, rng)
+            rows.append({"n": group.rows.total, **totals, "miscalibration_limit": group_limit})
         by_group = pd.DataFrame(rows, index=names)
     return ScoreDecomposition(
         **whole, miscalibration_limit=limit, p_value=p_value, parts=table, groups=by_group
@@ -506,12 +508,6 @@ def _groups(groups: ArrayLike | None, problem: Problem) -> tuple[Any, pd.Index]:
         raise ValueError(f"`groups` must have shape ({rows.given},), got {labels.shape}.")
     codes, names = pd.factorize(labels if rows.keep is None else labels[rows.keep], sort=True)
     return codes, pd.Index(names, name="group")
-
-
-def _group_row(problem: Problem, n_draws: int, rng: np.random.RandomState) -> dict[str, float]:
-    whole = _totals(parts_table(problem), problem)
-    limit, _ = miscalibration_limit(problem, whole["miscalibration"], n_draws, rng)
-    return {"n": problem.rows.total, **whole, "miscalibration_limit": limit}
 
 
 def compare_score_decompositions(

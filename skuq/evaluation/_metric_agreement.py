@@ -182,7 +182,11 @@ def metric_agreement(
         )
     # 20! is larger than any number of permutations that can be evaluated.
     exact = math.factorial(min(len(table), 20)) <= n_resamples
-    orders = _all_orders(len(table)) if exact else _random_orders(len(table), n_resamples, rng)
+    orders: Iterator[IntArray]
+    if exact:
+        orders = (np.array(order) for order in itertools.permutations(range(len(table))))
+    else:
+        orders = (rng.permutation(len(table)) for _ in range(n_resamples))
     tau, p_value, n_orders = _test(ranks, orders, exact)
     names = table.columns
     return MetricAgreement(
@@ -295,14 +299,6 @@ def _ranks(values: FloatArray, direction: Direction) -> IntArray:
     ranks = np.zeros(values.size, dtype=np.intp)
     ranks[order[1:]] = np.cumsum(steps)
     return ranks
-
-
-def _all_orders(n: int) -> Iterator[IntArray]:
-    return (np.array(order) for order in itertools.permutations(range(n)))
-
-
-def _random_orders(n: int, n_resamples: int, rng: np.random.RandomState) -> Iterator[IntArray]:
-    return (rng.permutation(n) for _ in range(n_resamples))
 
 
 def _test(ranks: IntArray, orders: Iterator[IntArray], exact: bool) -> tuple[FloatArray, FloatArray, int]:

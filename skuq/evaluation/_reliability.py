@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     as_array,
     check_integer,
@@ -220,16 +220,11 @@ def probability_reliability_curve(
             raise ValueError("`threshold` must be a value of y if `y_pred` is a Distribution, got None.")
         if labels is not None or of_class is not None:
             raise ValueError("`labels` and `of_class` must be None if `y_pred` is a Distribution.")
-        problem = _problem_of_event(y_true, y_pred, check_number(threshold, "threshold"), sample_weight)
+        threshold = check_number(threshold, "threshold")
+        rows = Rows(y_true, sample_weight)
+        dist = rows.of(y_pred)
+        problem = _binary(rows, rows.y > threshold, dist.sf(threshold))
     return _curve(problem, band, confidence, n_draws, random_state)
-
-
-def _problem_of_event(
-    y_true: ArrayLike, y_pred: Any, threshold: float, sample_weight: ArrayLike | None
-) -> Problem:
-    rows = Rows(y_true, sample_weight)
-    dist = rows.of(y_pred)
-    return _binary(rows, rows.y > threshold, dist.sf(threshold))
 
 
 def _problem_of_class(
@@ -277,34 +272,20 @@ def _curve(
         "n": np.diff(np.cumsum(mass)[last], prepend=0.0),
     }
     if band is not None:
-        redrawn = _consistent if band == "consistency" else _resampled
-        few = forecast[_evenly_spaced(forecast.size)]
-        curves = redrawn(problem, few, n_draws, rng)
-        ends = np.quantile(curves, [(1 - share) / 2, (1 + share) / 2], axis=0)
+        places = np.linspace(0, forecast.size - 1, min(forecast.size, MOST_BAND_POINTS))
+        few = forecast[np.unique(places.round().astype(np.intp))]
+        if band == "consistency":
+            blocks = problem.redrawn(n_draws, rng)
+            curves = [_at(drawn.recalibrated(y), drawn, few) for drawn, y in blocks]
+        else:
+            y, weights = problem.y[np.newaxis], bootstrap_weights(problem.rows, n_draws, rng)
+            curves = [_at(sections.recalibrated(y, resample), sections, few) for resample in weights]
+        ends = np.quantile(np.concatenate(curves), [(1 - share) / 2, (1 + share) / 2], axis=0)
         if few.size < forecast.size:
             ends = np.stack([np.interp(forecast, few, end) for end in ends])
         low, high = ends
         curve |= {f"{band}_low": unit * low, f"{band}_high": unit * high}
     return pd.DataFrame(curve)
-
-
-def _evenly_spaced(n: int) -> IntArray:
-    return np.unique(np.linspace(0, n - 1, min(n, MOST_BAND_POINTS)).round().astype(np.intp))
-
-
-def _consistent(
-    problem: Problem, forecast: FloatArray, n_draws: int, rng: np.random.RandomState
-) -> FloatArray:
-    blocks = problem.redrawn(n_draws, rng)
-    return np.concatenate([_at(sections.recalibrated(y), sections, forecast) for sections, y in blocks])
-
-
-def _resampled(
-    problem: Problem, forecast: FloatArray, n_draws: int, rng: np.random.RandomState
-) -> FloatArray:
-    sections, y = problem.sections, problem.y[np.newaxis]
-    blocks = bootstrap_weights(problem.rows, n_draws, rng)
-    return np.concatenate([_at(sections.recalibrated(y, weight), sections, forecast) for weight in blocks])
 
 
 def _at(fitted: FloatArray, sections: Sections, forecast: FloatArray) -> FloatArray:

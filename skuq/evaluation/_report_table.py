@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
+from skuq._few_rows import FEWEST_ROWS
 from skuq._numeric import ROUNDING, weighted_mean
 from skuq.distributions import Distribution
 from skuq.evaluation._resampling import Rows
@@ -24,6 +25,8 @@ from skuq.metrics._spec import MetricSpec
 CERTAIN, PERHAPS = 1.5, "perhaps "
 """A verdict begins with "perhaps" if the difference is less than 1.5 times the half width of the 95 %
 interval, that is, less than three standard errors."""
+
+TOO_FEW = "too few rows to judge"
 
 MOST_DECIMALS = 6
 """Numbers that need more decimals than this are printed with an exponent. Numbers of a million or more also
@@ -102,11 +105,6 @@ class Result:
         return math.isfinite(self.calibrated_low) and math.isfinite(self.calibrated_high)
 
     @property
-    def is_calibration_error(self) -> bool:
-        spec = self.spec
-        return spec.small_sample and spec.direction == "lower" and spec.optimum == 0
-
-    @property
     def format(self) -> RowFormat:
         bounds = (self.low, self.high, self.calibrated_low, self.calibrated_high)
         return RowFormat.of([self.value, self.calibrated], bounds, percent=is_in_percent(self.spec))
@@ -183,7 +181,7 @@ class Headline:
     """Share of targets below the median. NaN for intervals and classes."""
     verdict: str
     """"calibrated", "overconfident", "underconfident", the two latter after "perhaps", or "" for sets without
-    probabilities."""
+    probabilities and if there are too few rows."""
     biased: bool = False
     shift: float = math.nan
     """Mean of the observed values minus the medians, in the units of y. NaN if it is not known."""
@@ -203,11 +201,11 @@ def headline(rows: Rows, forecast: Any, coverage: float) -> Headline:
 def headline_words(
     inside: float, below: float | None, coverage: float, n: float, shift: float = math.nan
 ) -> Headline:
-    verdict = _verdict(inside, coverage, _half_width(coverage, n, 0.95))
+    verdict = _verdict(inside, coverage, _half_width(coverage, n, 0.95), n)
     if below is None:
         words = f"the intervals contain {percent(inside)} of the targets"
         return Headline(words, inside, coverage, math.nan, verdict)
-    words = coverage_words(inside, coverage, _half_width(coverage, n, 0.95))
+    words = coverage_words(inside, coverage, n, 0.95)
     chance = _half_width(0.5, n, 0.95)
     biased = abs(below - 0.5) > chance
     if biased:
@@ -242,34 +240,35 @@ def headline_of_classes(rows: Rows, forecast: ClassForecast, coverage: float) ->
 def class_headline_words(inside: float, claimed: float, variance: float, n: float) -> Headline:
     """Return the summary from the means of `set_mass_rows`."""
     chance = _half_width_of(variance, n, 0.95)
-    word = _verdict(inside, claimed, chance)
+    word = _verdict(inside, claimed, chance, n)
     share = percent(inside) if word == "calibrated" else percent_unlike(inside, claimed)
     words = (
-        f"{word}: the sets contain {share} of the labels, with a predicted probability of {percent(claimed)}"
+        f"{word or TOO_FEW}: the sets contain {share} of the labels, with a predicted probability of "
+        f"{percent(claimed)}"
     )
     return Headline(words, inside, claimed, math.nan, word)
 
 
-def coverage_words(inside: float, nominal: float, chance: float) -> str:
-    word = _verdict(inside, nominal, chance)
+def coverage_words(inside: float, nominal: float, n: float, confidence: float) -> str:
+    word = _verdict(inside, nominal, _half_width(nominal, n, confidence), n)
     share = percent(inside) if word == "calibrated" else percent_unlike(inside, nominal)
-    return f"{word}: the {percent(nominal)} intervals contain {share} of the targets"
+    return f"{word or TOO_FEW}: the {percent(nominal)} intervals contain {share} of the targets"
 
 
-def _verdict(inside: float, claimed: float, chance: float) -> str:
+def _verdict(inside: float, claimed: float, chance: float, n: float) -> str:
+    """Return the verdict on a share, or "" if there are too few rows to find it right."""
     if abs(inside - claimed) <= chance:
-        return "calibrated"
+        return "" if n < FEWEST_ROWS else "calibrated"
     word = "overconfident" if inside < claimed else "underconfident"
     return word if abs(inside - claimed) > CERTAIN * chance else PERHAPS + word
 
 
 def _describe_coverage(result: Result) -> str:
     nominal = float(result.optimum if result.optimum is not None else np.nan)
-    chance = _half_width(nominal, result.n, result.confidence)
     if result.spec.of_classes:
-        word = _verdict(result.value, nominal, chance)
-        return f"{word}: the {percent(nominal)} sets contain {percent(result.value)} of the labels"
-    return coverage_words(result.value, nominal, chance)
+        word = _verdict(result.value, nominal, _half_width(nominal, result.n, result.confidence), result.n)
+        return f"{word or TOO_FEW}: the {percent(nominal)} sets contain {percent(result.value)} of the labels"
+    return coverage_words(result.value, nominal, result.n, result.confidence)
 
 
 def _half_width(share: float, n: float, confidence: float) -> float:
@@ -296,7 +295,8 @@ def _compare_with_null(result: Result) -> str:
     worse = above if spec.direction == "lower" else not above
     if worse:
         return f"worse than a calibrated model, {ordinary}"
-    if result.is_calibration_error:
+    is_calibration_error = spec.small_sample and spec.direction == "lower" and spec.optimum == 0
+    if is_calibration_error:
         return f"no worse than a calibrated model, {ordinary}"
     # Some metrics that are not proper do not depend on the scale of the forecasts.
     too_wide = "; the forecasts of some rows are too wide" if spec.proper else ""

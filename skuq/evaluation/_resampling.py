@@ -28,7 +28,7 @@ from skuq._validation import (
     effective_rows,
 )
 from skuq.distributions import Distribution, as_distribution, concat
-from skuq.distributions._convert import as_forecast, is_array
+from skuq.distributions._convert import as_forecast, check_not_one_row, is_array
 from skuq.metrics._class_scores import check_class_forecast, check_labels, draw_codes
 from skuq.metrics._scorer import MetricScorer, check_options, require_spec
 from skuq.metrics._spec import MetricFunction, MetricSpec, OrderedWeights, WeightFunction, find_spec
@@ -91,6 +91,7 @@ class Rows:
     def of(self, y_pred: Any, name: str = "y_pred", read: Callable[..., Any] = as_distribution) -> Any:
         # Only the order of the lines of an error depends on the targets.
         forecast = read(y_pred, name, self.y if self.keep is None else None)
+        check_not_one_row(forecast, self.y if self.keep is None else np.empty(self.given), name)
         if forecast.shape[:1] != (self.given,):
             raise ValueError(f"`{name}` must have {self.given} rows, one per sample, got {forecast.shape}.")
         return forecast if self.keep is None else forecast[self.keep]

@@ -352,9 +352,12 @@ def _swapped_differences(a: Evaluation, b: Evaluation, swap: FloatArray) -> Floa
         return np.asarray(a.of_means(means_a) - b.of_means(means_b))
     both = concatenate(a.forecast, b.forecast)
     if rows.weight is None:
-        own = np.arange(len(rows))
-        picks = (np.where(moved == 0, own, own + len(rows)) for moved in swap)
-        return np.array([_difference_of_picks(a, both, pick, len(rows)) for pick in picks])
+        of_a, of_b = np.arange(len(rows)), np.arange(len(rows), 2 * len(rows))
+        differences = []
+        for moved in swap:
+            pick, other = np.where(moved == 0, of_a, of_b), np.where(moved == 0, of_b, of_a)
+            differences.append(a.of_rows(rows.y, both[pick], None) - a.of_rows(rows.y, both[other], None))
+        return np.array(differences)
     twice = np.tile(np.arange(len(rows)), 2)
     return np.array(
         [
@@ -363,11 +366,6 @@ def _swapped_differences(a: Evaluation, b: Evaluation, swap: FloatArray) -> Floa
             for moved in swap
         ]
     )
-
-
-def _difference_of_picks(a: Evaluation, both: Any, pick: np.ndarray, n: int) -> float:
-    other = np.where(pick < n, pick + n, pick - n)
-    return a.of_rows(a.rows.y, both[pick], None) - a.of_rows(a.rows.y, both[other], None)
 
 
 def _count_extreme(draws: FloatArray, difference: float, alternative: str, scale: float) -> int:

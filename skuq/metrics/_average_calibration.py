@@ -1,3 +1,5 @@
+"""Calibration curves of all rows, and the mean distance between a curve and the diagonal."""
+
 from __future__ import annotations
 
 import functools

@@ -1,7 +1,5 @@
 """Proper scores of class probabilities, and the checks of class labels and probabilities.
 
-Validation of the arguments of classification metrics, and integer codes of the classes.
-
 A code is the column of a class in the forecast. A label without a column has the code -1. Its probability is
 0, so it is in no set and is never the predicted class.
 """

@@ -21,7 +21,7 @@ from skuq._validation import (
     check_target,
 )
 from skuq.distributions import Distribution, as_distribution
-from skuq.distributions._convert import as_forecast
+from skuq.distributions._convert import as_forecast, check_not_one_row
 from skuq.distributions._pit import pit_scores, tie_tolerance
 from skuq.metrics._kernels import covered
 
@@ -68,6 +68,7 @@ def check_forecast_or_bounds(
 def _rows_that_count(
     y_true: ArrayLike, forecast: Any, sample_weight: ArrayLike | None
 ) -> tuple[FloatArray, Any, FloatArray | None]:
+    check_not_one_row(forecast, y_true)
     y, weight = check_target(y_true, n=len(forecast)), check_sample_weight(sample_weight, len(forecast))
     if weight is None or weight.min() > 0:
         return y, forecast, weight
@@ -132,6 +133,7 @@ def check_forecast_alone(
 ) -> tuple[Any, FloatArray | None]:
     forecast = as_forecast(y_pred, y_true=y_true)
     if y_true is not None:
+        check_not_one_row(forecast, y_true)
         check_target(y_true, n=len(forecast))
     return forecast, check_sample_weight(sample_weight, len(forecast))
 

@@ -1,12 +1,9 @@
 """Sections: forecasts of quantiles, means and probabilities of events, and their isotonic recalibration.
 
-Isotonic regression of means and quantiles, for several forecasts at once.
-
-A section contains n targets, sorted by one forecast of the targets. All arrays have shape (s, n) for s
-sections, and each section has its own fit. Rows with equal forecasts have equal fitted values.
-
 A section contains the forecasts of one property of the distribution, such as the quantile at one level, for
-all rows. Each section has its own isotonic recalibration and its own share of the score.
+all n rows. Each section has its own isotonic recalibration and its own share of the score. All arrays have
+shape (s, n) for s sections. The targets of a section are sorted by its forecasts, and rows with equal
+forecasts have equal fitted values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """The uncertainty characteristics curve, its operating points and the areas under it.
 
-Areas under the uncertainty characteristics curve.
-
 The areas are exact, or they follow the rules of the paper or of UQ360.
 """
 

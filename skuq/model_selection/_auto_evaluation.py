@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -207,7 +208,9 @@ class Evaluator:
 
     def _import_seconds(self, candidate: Candidate) -> float:
         estimator = self.space.bases[candidate.base].estimator
-        return estimator.import_seconds() if isinstance(estimator, Deferred) else 0.0
+        if not isinstance(estimator, Deferred) or sys.modules.keys() >= set(estimator.packages):
+            return 0.0
+        return estimator.cost.imports
 
     def _is_out_of_bag(self, candidate: Candidate) -> bool:
         estimator = self.space.bases[candidate.base].estimator

@@ -412,7 +412,10 @@ class _ParzenSearch:
         self.owner.claim(handle)  # stored first, so that interruptions are recorded
         candidate = self.space.suggest(handle)
         key = self.space.key(candidate)
-        is_elsewhere = not shared and self._is_elsewhere(handle)
+        running = self.study.get_trials(deepcopy=False, states=(self.optuna.trial.TrialState.RUNNING,))
+        is_elsewhere = not shared and any(
+            one.number < handle.number and one.params == handle.params for one in running
+        )
         if is_elsewhere and elsewhere is not None:
             elsewhere[key] = candidate
         is_new = key not in self.search.seen and not is_elsewhere
@@ -421,10 +424,6 @@ class _ParzenSearch:
         ended_by(handle, "repeated")
         self.study.tell(handle, state=self.optuna.trial.TrialState.FAIL)
         return None
-
-    def _is_elsewhere(self, handle: Any) -> bool:
-        running = self.study.get_trials(deepcopy=False, states=(self.optuna.trial.TrialState.RUNNING,))
-        return any(one.number < handle.number and one.params == handle.params for one in running)
 
     def _report(self, trial: Trial) -> None:
         """Report the folds of a trial. Stop the trial if it is not among the best, and record its end."""

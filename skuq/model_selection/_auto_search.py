@@ -351,9 +351,6 @@ class Search:
             self.closed.add(candidate.kind)
         return False
 
-    def first_fold_seconds(self, candidate: Candidate) -> float:
-        return self.evaluator.forecast(candidate, len(self.evaluator.folds[0][0])).likely
-
     def open(self, candidate: Candidate, handle: Any = None) -> Trial:
         self.seen.add(self.evaluator.space.key(candidate))
         self.trials.append(Trial(candidate, handle=handle))
@@ -459,7 +456,7 @@ def _bracket(
             break
         if search.admits(candidate, committed):
             # only the time of the first fold is counted, because most candidates stop after this fold
-            committed += search.first_fold_seconds(candidate)
+            committed += search.evaluator.forecast(candidate, len(search.evaluator.folds[0][0])).likely
             bracket.append(search.open(candidate))
         elif drawn:
             break

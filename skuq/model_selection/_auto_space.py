@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 import time
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -170,9 +169,6 @@ class Deferred:
     cost: Cost
     params: dict[str, Any]
     out_of_bag: bool = False
-
-    def import_seconds(self) -> float:
-        return 0.0 if sys.modules.keys() >= set(self.packages) else self.cost.imports
 
     def __repr__(self) -> str:
         return f"{self.name} of the default space"
@@ -429,7 +425,11 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
         return Base(estimator, tuple(entry["methods"]), domains, encoding)
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise TypeError(f"`{place}['estimator']` must be a regressor, got {estimator!r}.")
-    if params and (unknown := set(params) - set(clone(estimator).get_params()) - _own_names(estimator)):
+    known = set(clone(estimator).get_params()) if params else set()
+    if (code := getattr(type(estimator).__init__, "__code__", None)) is not None:
+        # for CatBoost, `get_params` returns only parameters that the user has set
+        known |= set(code.co_varnames[: code.co_argcount])
+    if unknown := set(params) - known:
         raise ValueError(
             f"`{place}['params']` must only have names of parameters of {type(estimator).__name__} as keys, "
             f"got "
@@ -459,15 +459,6 @@ def _at(place: str) -> Iterator[None]:
     except (TypeError, ValueError) as error:
         error.args = (f"`{place}`: {error}", *error.args[1:])
         raise
-
-
-def _own_names(estimator: Any) -> set[str]:
-    """Return the parameters of the constructor.
-
-    For CatBoost, `get_params` would return only parameters that the user has set.
-    """
-    names = getattr(type(estimator).__init__, "__code__", None)
-    return set(names.co_varnames[: names.co_argcount]) if names is not None else set()
 
 
 def _read_domain(place: str, value: Any) -> Values | Range:

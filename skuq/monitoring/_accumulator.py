@@ -51,7 +51,7 @@ from skuq.monitoring._statistics import (
     Statistic,
     Sums,
     bin_width,
-    has_only_zeros,
+    ones_for_zeros,
     same,
 )
 
@@ -554,13 +554,22 @@ class MetricAccumulator(BaseAccumulator):
         takes_bounds = only_intervals and not self._arguments["curves"]
         if has_no_rows(y, y_pred, sample_weight, takes_bounds=takes_bounds):
             return self
-        block = Block.checked(y, y_pred, sample_weight, takes_bounds=takes_bounds)
+        weight = ones_for_zeros(sample_weight)
+        try:
+            block = Block.checked(y, y_pred, weight, takes_bounds=takes_bounds)
+        except TypeError as error:
+            if not only_intervals or takes_bounds or np.shape(y_pred)[1:] != (2,):
+                raise
+            raise TypeError(
+                f"{error}\n\nThe metrics accept bounds of intervals, but the curves do not. For bounds, pass "
+                "`curves=()` to MetricAccumulator."
+            ) from None
         if not isinstance(block.forecast, Distribution):
             # An array of bounds has a fixed nominal coverage, so metrics with another coverage raise an
             # error.
             for options in self._options.values():
                 check_single_coverage(options.get("coverage", DEFAULT_COVERAGE))
-        return self if has_only_zeros(sample_weight) else self._update(block)
+        return self if weight is not sample_weight else self._update(block)
 
     def calibration_curve(self) -> CalibrationCurve:
         """Return the calibration curve: the observed share of targets at each nominal level.

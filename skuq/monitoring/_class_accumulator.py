@@ -15,7 +15,7 @@ from skuq.metrics._class_scores import check_class_labels
 from skuq.metrics._spec import MetricFunction
 from skuq.monitoring._accumulator import BaseAccumulator, Headline, class_headline_words
 from skuq.monitoring._plans import CLASS_DEFAULTS, plans_of_class_tables
-from skuq.monitoring._statistics import Block, has_only_zeros
+from skuq.monitoring._statistics import Block, ones_for_zeros
 
 
 class ClassMetricAccumulator(BaseAccumulator):
@@ -146,8 +146,9 @@ class ClassMetricAccumulator(BaseAccumulator):
         """
         if np.shape(y)[:1] == np.shape(y_pred)[:1] == (0,):
             return self
-        block = Block.of_classes(y, y_pred, self._arguments["labels"], sample_weight)
-        return self if has_only_zeros(sample_weight) else self._update(block)
+        weight = ones_for_zeros(sample_weight)
+        block = Block.of_classes(y, y_pred, self._arguments["labels"], weight)
+        return self if weight is not sample_weight else self._update(block)
 
     def reliability_table(self) -> pd.DataFrame:
         """Return predicted probabilities and observed shares in bins of the probability.

@@ -1,12 +1,10 @@
 """Statistics of blocks of rows. Two statistics can be added.
 
-Logarithmic histogram that also stores sums of other columns.
-
-The histograms of two blocks of rows can be added, but their sorted rows cannot. All bins have the same
-relative width, so quantiles have a bounded relative error, as in DDSketch (Masson, Rim and Lee 2019,
-https://doi.org/10.14778/3352063.3352135). Each bin also contains sums of other columns. Metrics of binned or
-sorted rows are computed as if each bin contained a single row. This row has the weight of the bin and the
-means of the rows in the bin.
+A logarithmic histogram also stores sums of other columns. The histograms of two blocks of rows can be added,
+but their sorted rows cannot. All bins have the same relative width, so quantiles have a bounded relative
+error, as in DDSketch (Masson, Rim and Lee 2019, https://doi.org/10.14778/3352063.3352135). Each bin also
+contains sums of other columns. Metrics of binned or sorted rows are computed as if each bin contained a
+single row. This row has the weight of the bin and the means of the rows in the bin.
 """
 
 from __future__ import annotations
@@ -324,19 +322,15 @@ class BandsByScale(Statistic):
         return LogHistogram.of(block.slots("critical_scale", self.width), columns, block.weight)
 
 
-def has_only_zeros(sample_weight: ArrayLike | None) -> bool:
-    """Return whether all rows have weight 0. Such rows count as absent, as in a block with other rows."""
-    if sample_weight is None:
-        return False
-    weight = as_float_array(sample_weight, "sample_weight")
-    return weight.size > 0 and not weight.any()
-
-
 def ones_for_zeros(sample_weight: ArrayLike | None) -> ArrayLike | None:
-    """Replace weights that are all 0, so that the targets and forecasts of their rows are checked."""
-    if sample_weight is None or not has_only_zeros(sample_weight):
-        return sample_weight
-    return np.ones_like(as_float_array(sample_weight, "sample_weight"))
+    """Replace weights that are all 0, so that the targets and forecasts of their rows are checked.
+
+    Otherwise, return the same object. Rows with weight 0 count as absent, as in a block with other rows.
+    """
+    if sample_weight is None:
+        return None
+    weight = as_float_array(sample_weight, "sample_weight")
+    return np.ones_like(weight) if weight.size > 0 and not weight.any() else sample_weight
 
 
 class Block:
@@ -351,13 +345,13 @@ class Block:
         cls, y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None, *, takes_bounds: bool
     ) -> Block:
         check: Any = check_forecast_or_bounds if takes_bounds else check_forecast
-        return cls(*check(y_true, y_pred, ones_for_zeros(sample_weight)))
+        return cls(*check(y_true, y_pred, sample_weight))
 
     @classmethod
     def of_classes(
         cls, y_true: ArrayLike, y_pred: Any, labels: np.ndarray, sample_weight: ArrayLike | None
     ) -> Block:
-        given = check_classes(y_true, y_pred, labels, ones_for_zeros(sample_weight), needs_proba=True)
+        given = check_classes(y_true, y_pred, labels, sample_weight, needs_proba=True)
         codes: Any = given.codes
         return cls(codes, given.forecast, given.weight)
 

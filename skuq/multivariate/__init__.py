@@ -4,7 +4,8 @@
 
     X -> regressor -> JointDistribution -> score, report, plot or region
 
-    distributions  _normal, _copula, _empirical, _concatenated, _template; _conditional
+    distributions  _normal, _copula, _empirical, _concatenated, _template
+                   given the other targets: _conditional
     regressors     one regressor per target and their dependence: _base_regressor, _multi_output, _dependence
     regions        _conformal_region, _regions
     forecasts      scores _scores, _moment_scores; ranks _rank_histogram; report _report; plot _pair_display

@@ -1,15 +1,12 @@
 r"""Regions that contain several targets: one box or one ellipsoid per row, and their calibration.
 
-Nonconformity scores of several targets, one class per shape of the region.
-
-The model predicts the mean :math:`\mu_j`, the standard deviation :math:`\sigma_j` and, for ellipsoids, the
-correlation matrix R of the targets. With :math:`z_j = (y_j - \mu_j) / \sigma_j`, the scores are
+Each shape of the region has one class of scores. The model predicts the mean :math:`\mu_j`, the standard
+deviation :math:`\sigma_j` and, for ellipsoids, the correlation matrix R of the targets. With :math:`z_j =
+(y_j - \mu_j) / \sigma_j`, the scores are
 
 .. math:: \max_j |z_j| \text{ (box)}, \quad \sqrt{z^T R^{-1} z} \text{ (ellipsoid)}.
 
 The smallest box around both regions at score s is :math:`\mu_j \pm s \sigma_j`.
-
-Conformal regions of several targets.
 
 The regions are calibrated on held-out rows, or by the models of folds (CV+).
 """

@@ -40,7 +40,11 @@ class StackedUserModule(StackedModule):
         dtype: torch.dtype,
         extra: Mapping[str, FloatArray] | None = None,
     ) -> None:
-        networks = [_built(build, rng, n_features, n_outputs, dtype) for rng in rngs]
+        networks = []
+        for rng in rngs:  # each member has its own seed
+            with seeded_torch(int(rng.integers(_MAX_TORCH_SEED)), torch.device("cpu")):
+                network = build(n_features, n_outputs)
+            networks.append(check_network(network).to(dtype))
         params, buffers = stack_module_state(networks)
         if not params:
             raise ValueError("`module` must build a network with weights, got a network without weights.")
@@ -145,19 +149,6 @@ def headed(
 
 def _mangled(name: str) -> str:
     return "buffer_" + name.replace(".", "__")
-
-
-def _built(
-    build: Callable[[int, int], Any],
-    rng: np.random.Generator,
-    n_features: int,
-    n_outputs: int,
-    dtype: torch.dtype,
-) -> nn.Module:
-    """Build the network of one member. Each member has its own seed."""
-    with seeded_torch(int(rng.integers(_MAX_TORCH_SEED)), torch.device("cpu")):
-        network = build(n_features, n_outputs)
-    return check_network(network).to(dtype)
 
 
 def check_module(module: Any) -> Callable[[int, int], Any] | None:

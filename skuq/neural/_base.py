@@ -1,7 +1,5 @@
 """Base class of the neural estimators, and several fits in one training.
 
-Base class of the neural estimators.
-
 Several estimators can be trained together in one stack of networks.
 """
 
@@ -30,7 +28,6 @@ from skuq.neural._architecture import Architecture, MLPArchitecture, check_modul
 from skuq.neural._input_layer import PLAIN_LAYERS, Layers
 from skuq.neural._plan import (
     AUTO_EPOCHS,
-    FEW_CATEGORIES,
     PATIENCE,
     FitPlan,
     Standardizer,
@@ -113,9 +110,6 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
             return PLAIN_LAYERS
         codes = self.scaler_.n_codes if hasattr(self, "scaler_") else []
         return Layers.from_params(self.n_frequencies, self.input_scale, self.activation, codes)
-
-    def _max_indicators(self) -> float:
-        return FEW_CATEGORIES if hasattr(self, "n_frequencies") and self.module is None else np.inf
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
         sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object)).tolist()

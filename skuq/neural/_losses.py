@@ -1,10 +1,8 @@
-"""Training losses of networks, in torch.
+"""Training losses of networks, in torch: scores of a normal distribution, of classes and of several targets.
 
-Training losses of networks: scores of a normal distribution, in torch.
-
-The outputs of a network are the mean and, if the loss needs a variance, a raw variance. Both are outputs for
-the standardized target. `variance_of` converts the raw variance to a positive variance. A loss returns one
-value per row and member.
+The outputs of a network for a normal distribution are the mean and, if the loss needs a variance, a raw
+variance. Both are outputs for the standardized target. `variance_of` converts the raw variance to a positive
+variance. A loss returns one value per row and member.
 """
 
 from __future__ import annotations

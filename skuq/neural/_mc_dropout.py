@@ -1,6 +1,4 @@
-"""Monte Carlo dropout for regression and classification.
-
-Multilayer perceptrons with dropout in training and prediction.
+"""Monte Carlo dropout for regression and classification: dropout in training and prediction.
 
 In training, each row has its own draw. In prediction, a draw is one network for all rows, so that the
 prediction for a row does not depend on other rows.

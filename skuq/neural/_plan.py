@@ -1,7 +1,5 @@
 """The plan of one fit: inputs in standard units, held-out rows, batches and options.
 
-Training rows of each member, and batches of these rows.
-
 The rows and batches of a member do not depend on other members.
 """
 
@@ -197,7 +195,9 @@ def hold_out(held_out_size: Any, data: TrainingData, seed: int, *, by_class: boo
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(n,)))
         held_out[rng.permutation(usable)[:size]] = True
         return held_out
-    held_out[_first_test_rows(_checked_splitter(held_out_size), data)] = True
+    name = "held_out_size"
+    cv = resolve_cv(_checked_splitter(held_out_size), name=name)
+    held_out[split_rows(cv, data.X, data.y, None, name=name)[0][1]] = True
     if not held_out[usable].any():
         raise ValueError(
             "`held_out_size` must hold out rows with positive weight, but all test rows in the first "
@@ -239,11 +239,6 @@ def _checked_splitter(held_out_size: Any) -> Any:
             f"{type(held_out_size).__name__}. Pass row numbers: held_out_size=[(train, test)]."
         )
     return held_out_size
-
-
-def _first_test_rows(splitter: Any, data: TrainingData) -> IntArray:
-    name = "held_out_size"
-    return split_rows(resolve_cv(splitter, name=name), data.X, data.y, None, name=name)[0][1]
 
 
 AUTO_BATCH, _FEW_ROWS_BATCH, _FEW_ROWS = 64, 32, 600

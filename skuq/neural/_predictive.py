@@ -1,6 +1,4 @@
-"""Predictive distributions of trained networks.
-
-Scale and tails of a predictive distribution.
+"""Predictive distributions of trained networks, with calibrated scale and tails.
 
 The scale and the tails are estimated from rows that are not used in training.
 """

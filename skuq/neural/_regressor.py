@@ -24,7 +24,7 @@ from skuq._validation import (
 )
 from skuq.distributions import Distribution
 from skuq.neural._base import BaseNeuralEstimator, fit_together
-from skuq.neural._plan import Standardizer, TrainingSpec, rows_with_weight
+from skuq.neural._plan import FEW_CATEGORIES, Standardizer, TrainingSpec, rows_with_weight
 from skuq.neural._predictive import Calibration, EnsemblePosterior, Posterior
 from skuq.neural._training import TrainedFit
 
@@ -87,7 +87,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
             effective_rows(data.sample_weight, len(data))  # raises for relative weights
 
     def _learn_scaler(self, data: TrainingData, held_out: BoolArray) -> Standardizer:
-        most = self._max_indicators()
+        most = FEW_CATEGORIES if hasattr(self, "n_frequencies") and self.module is None else np.inf
         scaler = Standardizer.fit(data.take(rows_with_weight(~held_out, data)), most)
         if np.all(scaler.y_scale > 0) or not held_out.any():
             return scaler

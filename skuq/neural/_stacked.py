@@ -257,7 +257,9 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
     def take(self, members: slice) -> Self:
         taken = copy.copy(self)
         taken._parameters = dict(self._parameters)
-        taken._buffers = {name: self._take_buffer(value, members) for name, value in self._buffers.items()}
+        taken._buffers = {
+            name: None if value is None else value[members].clone() for name, value in self._buffers.items()
+        }
         taken._leaves, taken._gradients, taken._workspaces, taken._draws = None, {}, {}, None
         taken.flat = nn.Parameter(self.flat.detach()[members].clone())
         return taken
@@ -280,9 +282,6 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         for name in joined._buffers:
             joined._buffers[name] = torch.cat([module.get_buffer(name) for module in modules])
         return joined
-
-    def _take_buffer(self, value: Tensor | None, members: slice) -> Tensor | None:
-        return None if value is None else value[members].clone()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_leaves": None, "_gradients": {}, "_workspaces": {}, "_draws": None}
@@ -465,12 +464,6 @@ def output_blocks(
             yield module(block).to("cpu", torch.float64)
 
 
-def member_outputs(module: StackedModule, X: FloatArray, device: torch.device) -> FloatArray:
-    """Return the k outputs of all members for all rows, shape (n, M, k)."""
-    outputs: FloatArray = torch.cat(list(output_blocks(module, X, device))).numpy()
-    return outputs
-
-
 def member_moments(
     module: StackedModule, X: FloatArray, device: torch.device, n_outputs: int = 2
 ) -> tuple[FloatArray, FloatArray]:
@@ -478,7 +471,7 @@ def member_moments(
 
     With one output, the variances are 0.
     """
-    outputs = member_outputs(module, X, device)
+    outputs: FloatArray = torch.cat(list(output_blocks(module, X, device))).numpy()
     if n_outputs == 1:
         return outputs[..., 0], np.zeros(outputs.shape[:2])
     return outputs[..., 0], variance_of(torch.from_numpy(outputs[..., 1])).numpy()

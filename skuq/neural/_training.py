@@ -308,7 +308,11 @@ class StackedNet(ProbabilisticNet):
         """Reset the losses, and record whether a callback handles events of single batches."""
         self.member_losses_: list[FloatArray] = []
         self.stopped_ = False
-        self._sends_batch_events = any(self._is_handled(event) for event in _BATCH_EVENTS)
+        self._sends_batch_events = any(
+            getattr(type(each), event) is not getattr(Callback, event)
+            for event in _BATCH_EVENTS
+            for _, each in self.callbacks_
+        )
 
     def notify(self, method_name: str, **cb_kwargs: Any) -> None:
         """Call the callbacks, and record whether a callback stops the training."""
@@ -350,9 +354,6 @@ class StackedNet(ProbabilisticNet):
         self.member_losses_.append(losses)
         self.history.record(f"{prefix}_loss", float(losses.mean()))
         self.history.record(f"{prefix}_batch_count", len(iterator))
-
-    def _is_handled(self, event: str) -> bool:
-        return any(getattr(type(each), event) is not getattr(Callback, event) for _, each in self.callbacks_)
 
     def train_step(self, batch: Batch, **fit_params: Any) -> dict[str, Tensor]:
         module: StackedModule = self.module_

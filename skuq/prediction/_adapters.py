@@ -1,23 +1,13 @@
-"""Distributions of the estimators of other packages.
+"""Distributions of the estimators of other packages. This module imports none of these packages.
 
-Distributions of CatBoost, XGBoost and LightGBM with a distributional loss, and of XGBoostLSS.
+A distributional loss of CatBoost, XGBoost or LightGBM fits several quantiles, or mean and variance
+(CatBoost). XGBoostLSS fits the parameters of a family.
 
-A distributional loss fits several quantiles, or mean and variance (CatBoost). XGBoostLSS fits the parameters
-of a family. This module imports none of the packages.
+TabPFN and TabICL, foundation models for tables, learn in context: `fit` stores the training rows, and a
+prediction reads the stored rows. The weights are not imported here.
 
-Distributions of foundation models for tables: TabPFN and TabICL.
-
-These models learn in context: `fit` stores the training rows, and a prediction reads the stored rows. The
-packages and the weights are not imported here.
-
-Distributions of the models selected by FLAML, AutoGluon, TPOT and skrub.
-
-Objects that contain an estimator have a `MetaEstimatorRule`. Other objects have an adapter. This module
-imports none of the packages.
-
-Distributions of NGBoost, quantile-forest, skpro, gradient boosting, foundation models and AutoML.
-
-This module imports none of these packages.
+FLAML, AutoGluon, TPOT and skrub select models. Objects that contain an estimator have a `MetaEstimatorRule`.
+Other objects have an adapter, like the estimators of NGBoost, quantile-forest and skpro.
 """
 
 from __future__ import annotations

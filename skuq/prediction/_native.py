@@ -1,8 +1,6 @@
 """Distributions of scikit-learn's regressors, and the errors for those without a distribution.
 
-Distributions of scikit-learn's probabilistic regressors.
-
-They include the noise that ``return_std`` omits.
+The distributions include the noise that ``return_std`` omits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Registered adapters, inner estimators, the records of rules, and notes on errors.
 
-Adapters for classes of other packages.
-
-The key is the qualified class name, so that skuq need not import the packages.
+The key of an adapter is the qualified class name, so that skuq need not import the packages.
 """
 
 from __future__ import annotations

@@ -21,12 +21,13 @@ from skuq._validation import (
     check_target,
 )
 from skuq.distributions import Distribution, as_distribution
+from skuq.distributions._convert import check_not_one_row
 
 NOT_METADATA = {"dist": UNUSED}
 
 _IN_A_PIPELINE = (
-    "\nIn a Pipeline, make a skuq regressor the step before the recalibrator. The `transform` of a regressor "
-    "returns a Distribution. A FeatureUnion or a ColumnTransformer stacks arrays, which loses its shape."
+    "\n\nIn a Pipeline, make a skuq regressor the step before the recalibrator. The `transform` of a "
+    "regressor returns a Distribution. A FeatureUnion or a ColumnTransformer stacks arrays, and loses it."
 )
 
 
@@ -46,6 +47,7 @@ def check_observed(
     """Return the distributions, the targets and the weights of the rows with positive weight."""
     checked = check_dist(dist, y)
     n = len(checked)
+    check_not_one_row(checked, y, "dist", "y")
     target = check_target(y, "y", n)
     weight = check_sample_weight(sample_weight, n)
     if weight is not None and not weight.all():

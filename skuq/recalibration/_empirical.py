@@ -43,7 +43,7 @@ class EmpiricalRecalibrator(BaseRecalibrator):
     members_ : ndarray or None
         Sorted standardized residuals. None if ``smooth=True``.
     n_features_in_ : int
-        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
+        Always 2, because ``np.asarray(dist)`` has two columns.
 
     See Also
     --------

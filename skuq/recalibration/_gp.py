@@ -1,23 +1,17 @@
 """The variational Gaussian process that three recalibrators use: basis functions, engine and fit.
 
-Basis functions of a sparse Gaussian process: a constant, and whitened Matern correlations.
-
-Let Z be the inducing points, k the Matern correlation with nu = 5/2, and L the Cholesky factor of k(Z, Z).
-The process is
+The basis functions are a constant and whitened Matern correlations. Let Z be the inducing points, k the
+Matern correlation with nu = 5/2, and L the Cholesky factor of k(Z, Z). The process is
 
   w(x) = beta_0 + alpha psi(x)' u + alpha e(x),      psi(x) = L^-1 k(Z, x),
 
 with independent normal beta_0 and u. The inducing points do not determine e(x), which has the variance 1 -
 psi(x)' psi(x) (Titsias 2009, Hensman, Matthews and Ghahramani 2015).
 
-Expectations of log-likelihoods over normal latent values, and their derivatives.
+Log-likelihoods are averaged over normal latent values. The gradient for the covariance is backpropagated
+through the Cholesky factor that places the nodes. The result is the exact gradient of the computed value.
 
-The gradient for the covariance is backpropagated through the Cholesky factor that places the nodes. The
-result is the exact gradient of the computed value.
-
-Sparse variational Gaussian process for any likelihood with one or several latent values per row.
-
-The objective is the evidence lower bound
+A likelihood has one or several latent values per row. The objective is the evidence lower bound
 
   sum_i weight_i E_q log p(y_i | w(x_i)) - KL(q || prior).
 

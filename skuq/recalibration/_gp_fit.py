@@ -1,18 +1,13 @@
 """Search for the parameters of the Gaussian process, and its fit to rows in standard units.
 
-Search for the lengthscales and the amplitudes of a Gaussian process.
+A step of the search uses all rows or a batch of rows.
 
-A step uses all rows or a batch of rows.
-
-Affine change of all predictions to the location and scale of the targets.
-
-A beta map of the levels has three parameters on the scale of log odds. A beta map corresponds to a factor or
-a shift of the values only if the levels are not extreme, because in heavy tails, a change of levels differs
-from a change of scale. Therefore, large errors of the scale or location are first corrected by an affine
-change of the values. Each family supports an affine change: for example, a `Normal` stays a `Normal`. For a
-`Transformed` distribution, the base is changed, so that a positive target stays positive.
-
-Fit of the process to rows in standard units, and the posterior for predictions in the units of y.
+First, an affine change moves all predictions to the location and scale of the targets. A beta map of the
+levels has three parameters on the scale of log odds. A beta map corresponds to a factor or a shift of the
+values only if the levels are not extreme, because in heavy tails, a change of levels differs from a change of
+scale. Therefore, large errors of the scale or location are first corrected by an affine change of the values.
+Each family supports an affine change: for example, a `Normal` stays a `Normal`. For a `Transformed`
+distribution, the base is changed, so that a positive target stays positive.
 
 The inputs of the process are the predicted mean and the logarithm of the predicted standard deviation. Both
 are divided by the same scale. The units and the offset of y therefore have no effect, and an input that
@@ -461,12 +456,6 @@ class InputScaler:
     center: float
     scale: float
 
-    @classmethod
-    def from_values(cls, mean: FloatArray, std: FloatArray, weight: FloatArray | None) -> InputScaler:
-        center = WeightedRanks(mean, weight).median
-        spread = 1.4826 * WeightedRanks(np.abs(mean - center), weight).median
-        return cls(center, float(np.hypot(spread, WeightedRanks(std, weight).median)))
-
     def inputs(self, mean: FloatArray, std: FloatArray) -> FloatArray:
         """Return the inputs (n, 2). Point masses get the common scale as standard deviation."""
         with np.errstate(over="ignore"):
@@ -487,8 +476,10 @@ class CalibrationRows:
 
 def read_rows(dist: Distribution, observed: FloatArray, weight: FloatArray | None) -> CalibrationRows:
     mean, std = dist.mean(), dist.std()
-    scaler = InputScaler.from_values(mean, std, weight)
-    table = np.vstack([np.abs(mean - scaler.center), std, mean, observed])
+    center = WeightedRanks(mean, weight).median
+    spread = 1.4826 * WeightedRanks(np.abs(mean - center), weight).median
+    scaler = InputScaler(center, float(np.hypot(spread, WeightedRanks(std, weight).median)))
+    table = np.vstack([np.abs(mean - center), std, mean, observed])
     order = np.lexsort(table[::-1])
     table = table[:, order]
     first = np.concatenate([[True], (np.diff(table, axis=1) != 0).any(axis=0)])

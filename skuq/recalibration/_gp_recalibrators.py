@@ -105,7 +105,7 @@ class GPNormalRecalibrator(GPRecalibrator, ScalingRecalibrator):
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
-        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
+        Always 2, because ``np.asarray(dist)`` has two columns.
 
     See Also
     --------
@@ -257,7 +257,7 @@ class GPCauchyRecalibrator(GPRecalibrator):
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
-        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
+        Always 2, because ``np.asarray(dist)`` has two columns.
 
     See Also
     --------
@@ -461,7 +461,7 @@ class GPBetaRecalibrator(GPRecalibrator):
     n_iter_ : int
         Number of iterations.
     n_features_in_ : int
-        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
+        Always 2, because ``np.asarray(dist)`` has two columns.
 
     See Also
     --------

@@ -74,7 +74,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
         smallest member of an ensemble. No map of the probability levels corrects these rows. If the share is
         well above 0.1, 90 % intervals cannot cover 90 %, and `fit` raises an error.
     n_features_in_ : int
-        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
+        Always 2, because ``np.asarray(dist)`` has two columns.
 
     See Also
     --------
@@ -166,8 +166,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
         Parameters
         ----------
         dist : Distribution or frozen scipy distribution of n rows
-            Predictions for rows that the model is not trained on. The two columns of an array are the mean
-            and the standard deviation of normal distributions.
+            Predictions for rows that the model is not trained on.
         y : array-like of shape (n,)
             Observed targets, in the units of the predictions.
         sample_weight : array-like of shape (n,), default=None

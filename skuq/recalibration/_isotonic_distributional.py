@@ -108,7 +108,7 @@ class IsotonicDistributionalRecalibrator(BaseRecalibrator):
     table_ : StepTable
         Fitted cdf at each of these predictions, with a threshold at each distinct target.
     n_features_in_ : int
-        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
+        Always 2, because ``np.asarray(dist)`` has two columns.
 
     See Also
     --------

@@ -101,7 +101,7 @@ class OnlineRecalibrator(BaseRecalibrator):
         Share of the rows of the first map whose target is outside the support of the distribution, for
         example below the smallest member of an ensemble. A map of levels has no effect on these rows.
     n_features_in_ : int
-        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
+        Always 2, because ``np.asarray(dist)`` has two columns.
 
     See Also
     --------

@@ -72,7 +72,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     coverage_ : float
         Coverage for which ``interval`` returns the chosen intervals.
     n_features_in_ : int
-        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
+        Always 2, because ``np.asarray(dist)`` has two columns.
 
     See Also
     --------
@@ -149,7 +149,10 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
         coverage = self._check()
         mean, bounds = central_bands(dist, coverage)
-        y = _exact_where_certain(y, mean, bounds)
+        # a target that differs only by rounding from the forecast of a point mass is inside its interval
+        rounding = FLOAT32_ROUNDING * np.abs(y).max()
+        certain = (bounds[:, 0] == bounds[:, 1]) & (np.abs(y - mean) <= rounding)
+        y = np.where(certain, mean, y)
         curve = uncertainty_characteristics_curve(y, bounds, point=mean, vary=self.vary, sample_weight=weight)
         point = self._cheapest(curve) if self.miss_rate is None else self._narrowest(curve)
         if point.bandwidth == 0:
@@ -233,12 +236,6 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         """
         check_is_fitted(self)
         return check_dist(dist).mean() if self.vary == "scale" else self.transform(dist).mean()
-
-
-def _exact_where_certain(y: FloatArray, mean: FloatArray, bounds: FloatArray) -> FloatArray:
-    rounding = FLOAT32_ROUNDING * np.abs(y).max()
-    certain = (bounds[:, 0] == bounds[:, 1]) & (np.abs(y - mean) <= rounding)
-    return np.where(certain, mean, y)
 
 
 def _with_bands(dist: Distribution, bounds: FloatArray, target: FloatArray, coverage: float) -> Distribution:

@@ -50,7 +50,7 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
     mean_width_ : float
         Mean width of the 90 % intervals of the calibration rows, in the units of y.
     n_features_in_ : int
-        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
+        Always 2, because ``np.asarray(dist)`` has two columns.
 
     See Also
     --------
@@ -122,7 +122,11 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
         n = effective_rows(weight, len(y))
-        self.levels_ = _with_tails(self._own_levels(dist), n)
+        levels = self._own_levels(dist)
+        tails = _TAIL_LEVELS[_TAIL_LEVELS * (n + 1) >= 1]
+        # two levels that differ only by rounding would give a density of 0 / 0
+        lower, upper = (tails[tails < outermost * _SMALLER] for outermost in (levels[0], 1 - levels[-1]))
+        self.levels_ = np.concatenate([lower[::-1], levels, 1 - upper])
         width = _width(dist)
         self.mean_width_ = float(np.average(width, weights=weight))
         unit = self._unit(width)
@@ -162,13 +166,6 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
         if self.mean_width_ == 0:
             return np.ones_like(width)
         return (width + self.mean_width_) / 2
-
-
-def _with_tails(levels: FloatArray, n: float) -> FloatArray:
-    tails = _TAIL_LEVELS[_TAIL_LEVELS * (n + 1) >= 1]
-    # two levels that differ only by rounding would give a density of 0 / 0
-    lower, upper = (tails[tails < outermost * _SMALLER] for outermost in (levels[0], 1 - levels[-1]))
-    return np.concatenate([lower[::-1], levels, 1 - upper])
 
 
 def _width(dist: Distribution) -> FloatArray:

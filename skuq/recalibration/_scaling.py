@@ -313,7 +313,7 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     factor_ : float
         The factor, without units. Above 1 if the model was overconfident.
     n_features_in_ : int
-        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
+        Always 2, because ``np.asarray(dist)`` has two columns.
 
     See Also
     --------
@@ -437,7 +437,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
         Factor of each bin, without units. A factor is above 1 if the model was overconfident. There is a
         single bin if all predicted standard deviations are equal.
     n_features_in_ : int
-        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
+        Always 2, because ``np.asarray(dist)`` has two columns.
 
     See Also
     --------

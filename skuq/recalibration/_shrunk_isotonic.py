@@ -55,7 +55,7 @@ class ShrunkIsotonicRecalibrator(BaseRecalibrator):
         Share of the rows whose target is outside the support of the distribution. If the share is well above
         0.1, `fit` raises an error.
     n_features_in_ : int
-        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
+        Always 2, because ``np.asarray(dist)`` has two columns.
 
     See Also
     --------

@@ -48,7 +48,7 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     variance_ : ndarray of shape (k,)
         Recalibrated variance at each knot. The values are positive and do not decrease.
     n_features_in_ : int
-        Always 2. A Distribution is treated as an array with two columns: mean and standard deviation.
+        Always 2, because ``np.asarray(dist)`` has two columns.
 
     See Also
     --------

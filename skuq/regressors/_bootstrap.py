@@ -246,7 +246,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
             self.model_ = seeded_clone(self.estimator, seed, self.random_state)
             fitted = self._fit_ensemble(self.model_, data)
             if fitted is not self.model_:  # the target is constant, so no members are fitted
-                return self._repeat(fitted, self.model_.n_estimators, data)
+                self.model_, self.estimators_ = None, [fitted] * self.model_.n_estimators
+                return self._members(data.X)
         values = own_member_predictions(self.model_, data.X, self.n_jobs)
         if values.shape[1] < 2:
             raise ValueError("`estimator` must have at least two members, got one. Increase `n_estimators`.")
@@ -262,10 +263,6 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         unit = power_of_two(standard_deviation(data.y)) if np.ptp(data.y / 2) > 0 else 1.0
         return fit_forest(ensemble, data.X, data.y, unit, data.fit_params)
 
-    def _repeat(self, constant: Any, n_members: int, data: TrainingData) -> MemberPredictions:
-        self.model_, self.estimators_ = None, [constant] * n_members
-        return self._members(data.X)
-
     def _refit_without_rows(self, data: TrainingData, oob: MemberPredictions, seed: int) -> MemberPredictions:
         """Fit new members without the rows that have too few out-of-bag members, and predict these rows."""
         too_few = np.flatnonzero(self._too_few_oob(data, oob))
@@ -277,7 +274,9 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
         for rows in np.array_split(rng.permutation(too_few), n_parts):
             others = rows_outside(rows, len(data))
             part_seed = int(rng.randint(MAX_SEED))
-            helper = self._helper(self.estimator, part_seed)
+            helper = BootstrapRegressor(
+                self.estimator, self.n_estimators, noise=None, n_jobs=self.n_jobs, random_state=part_seed
+            )
             helper._fit_members(data.take(others), np.random.RandomState(part_seed), NO_PROGRESS)
             values[rows] = helper._members(safe_indexing(data.X, rows)).values
             used[rows] = True
@@ -289,11 +288,6 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
             mean, std = oob.mean_and_std()
             too_few |= (std == 0) & (mean != data.y)
         return too_few
-
-    def _helper(self, estimator: Any, seed: int) -> BootstrapRegressor:
-        return BootstrapRegressor(
-            estimator, self.n_estimators, noise=None, n_jobs=self.n_jobs, random_state=seed
-        )
 
     # --------------------------------------------------------------------------------- noise
 

@@ -103,7 +103,10 @@ def default_estimators(
     seeds: list[Any] = [None] * 4
     if random_state is not None:
         seeds = check_random_state(random_state).randint(MAX_SEED, size=4).tolist()
-    boosting = UncertaintyRegressor(_make_boosting(), random_state=seeds[0])
+    trees: Any = HistGradientBoostingRegressor(early_stopping=False, **HIST_BOOSTING)
+    if find_spec("lightgbm"):
+        trees = make_lightgbm()
+    boosting = UncertaintyRegressor(trees, random_state=seeds[0])
     forest = UncertaintyRegressor(RandomForestRegressor(), random_state=seeds[1])
     estimators = [("boosting", _encoded("categories", boosting)), ("forest", _encoded("codes", forest))]
     if has_networks():
@@ -111,12 +114,6 @@ def default_estimators(
         plain = make_deep_ensemble(random_state=seeds[3], **_PLAIN_ENSEMBLE)
         estimators.append(("plain_ensemble", plain))
     return estimators
-
-
-def _make_boosting() -> Any:
-    if find_spec("lightgbm"):
-        return make_lightgbm()
-    return HistGradientBoostingRegressor(early_stopping=False, **HIST_BOOSTING)
 
 
 def make_lightgbm(**params: Any) -> Any:

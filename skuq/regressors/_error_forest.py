@@ -114,7 +114,9 @@ class ErrorForest:
             return np.zeros((m, len(LEVELS)))
 
         self._fit_common(sample)
-        level = self._level_of(np.concatenate([sample.error, second.error]))
+        error = np.concatenate([sample.error, second.error]) / self.unit
+        # rounded, so that rounding errors, which depend on the units of y, do not change a split
+        level = np.asarray(ndtr(np.round(np.interp(error, self.standard, _TABLE_SCORES), 9)))
         forecast = np.tile(THRESHOLDS, (len(level), 1))
         if n >= FEWEST_ROWS:
             forecast = self._fit_forests(sample, second, level, rng)
@@ -229,10 +231,6 @@ class ErrorForest:
         if self.symmetric:
             score = (score - score[:, ::-1]) / 2
         return self.unit * np.interp(score, _TABLE_SCORES, self.standard)
-
-    def _level_of(self, error: FloatArray) -> FloatArray:
-        # rounded, so that rounding errors, which depend on the units of y, do not change a split
-        return np.asarray(ndtr(np.round(np.interp(error / self.unit, self.standard, _TABLE_SCORES), 9)))
 
     def _codes(self, table: FloatArray) -> Codes:
         """Return the numbers of the bins, so that trees do not depend on units.

@@ -1,22 +1,17 @@
 r"""Trees of a fitted forest: leaves, weights of rows in the same leaves, out-of-bag rows and the jackknife.
 
-Weights of the training rows that are in the same leaves as a new row.
+`LeafWeights`: for a row x, the weight of training row j is a mean over trees: 1 / (number of training rows in
+the leaf of x) if j is in this leaf, otherwise 0 (equations 3 and 4 of Meinshausen 2006). All training rows in
+the leaf count, including rows that the tree has not drawn. For a training row x, only its out-of-bag trees
+are used, and its own weight is 0.
 
-For a row x, the weight of training row j is a mean over trees: 1 / (number of training rows in the leaf of x)
-if j is in this leaf, otherwise 0 (equations 3 and 4 of Meinshausen 2006). All training rows in the leaf
-count, including rows that the tree has not drawn. For a training row x, only its out-of-bag trees are used,
-and its own weight is 0.
+`OutOfBag`: a residual of row j that is used for row i must not depend on the target of row i. The residual is
+therefore computed from trees that have drawn neither i nor j.
 
-Residuals of the out-of-bag rows around each row.
-
-A residual of row j that is used for row i must not depend on the target of row i. The residual is therefore
-computed from trees that have drawn neither i nor j.
-
-Variance of a forest's prediction by the infinitesimal jackknife (Wager, Hastie and Efron 2014).
-
-The published estimate is a sum of squared covariances over training rows. It equals a quadratic form in the
-predictions of the trees: with :math:`a_b = t_b(x) - \bar t(x)` and the bootstrap counts N, the sum is
-:math:`a^T K a / B^2`. The matrix :math:`K = \sum_i (N_i - \bar N_i)(N_i - \bar N_i)^T` does not depend on x.
+`InfinitesimalJackknife`: the variance of a prediction (Wager, Hastie and Efron 2014). The published estimate
+is a sum of squared covariances over training rows. It equals a quadratic form in the predictions of the
+trees: with :math:`a_b = t_b(x) - \bar t(x)` and the bootstrap counts N, the sum is :math:`a^T K a / B^2`. The
+matrix :math:`K = \sum_i (N_i - \bar N_i)(N_i - \bar N_i)^T` does not depend on x.
 """
 
 from __future__ import annotations

@@ -149,14 +149,11 @@ class FunctionalRegressor(BaseUncertaintyRegressor):
             if self.functional != owner:
                 check_unused(self, [name], f"unless `functional` is {owner!r}", "Leave it out.")
 
-    def _fitted(self) -> Any:
-        return getattr(self, "estimator_", self.estimator)
-
     def _is_calibrated(self) -> bool:
         return False
 
     def _predict_dist(self, X: Any) -> Distribution:
-        return predict_dist(self._fitted(), X)
+        return predict_dist(getattr(self, "estimator_", self.estimator), X)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the functional of the predictive distribution of each row.

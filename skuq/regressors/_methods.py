@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any, Literal, NamedTuple
 
 from sklearn.dummy import DummyRegressor
@@ -17,26 +18,30 @@ from skuq._typing import FloatArray
 from skuq._validation import check_random_state
 from skuq.conformal._conformal_regressor import ConformalRegressor
 from skuq.conformal._cross_conformal_regressor import CROSS_METHODS, CrossConformalRegressor
-from skuq.distributions import Distribution
+from skuq.distributions import Distribution, Quantiles
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
-from skuq.prediction._quantile_estimators import configured_levels
+from skuq.prediction._quantile_estimators import configured_levels, find_quantile_loss
 from skuq.prediction._resolve import (
     calibrates_itself,
     has_exact_posterior,
     inner_estimators,
     learns_in_context,
 )
-from skuq.recalibration import BaseRecalibrator, ShrunkIsotonicRecalibrator
+from skuq.recalibration import (
+    BaseRecalibrator,
+    IsotonicRecalibrator,
+    QuantileShiftRecalibrator,
+    ShrunkIsotonicRecalibrator,
+    StdScalingRecalibrator,
+)
 from skuq.regressors._bootstrap import BootstrapRegressor
-from skuq.regressors._default_recalibrator import DefaultRecalibrator
 from skuq.regressors._forest_distribution import ForestDistributionRegressor
 from skuq.regressors._forest_trees import bootstraps_trees
 from skuq.regressors._multi_quantile import (
     DEFAULT_LEVELS,
     LevelRegressionRecalibrator,
     MultiQuantileRegressor,
-    fits_each_level,
 )
 from skuq.regressors._recalibrated import RecalibratedRegressor, TwoFoldsRegressor
 from skuq.regressors._residual import ResidualRegressor
@@ -126,7 +131,20 @@ def build(
         cls = CrossConformalRegressor if cross else ConformalRegressor
         in_folds = params.get("method") == "cv+" or not has_random_folds(cv)
         options = {"cv": folds if in_folds else None}
+    _check_params(cls, params)
     return cls(estimator, **{**common, **options, **params})
+
+
+def _check_params(
+    cls: Callable[..., BaseUncertaintyRegressor], params: dict[str, Any], more: Sequence[str] = ()
+) -> None:
+    valid = [*more, *(name for name in signature(cls).parameters if name != "estimator")]
+    unknown = [name for name in params if name not in valid]
+    if unknown:
+        raise ValueError(
+            f"`method_params` must hold parameters of {cls.__name__}, got {', '.join(map(repr, unknown))}. "
+            f"Valid names: {', '.join(valid)}."
+        )
 
 
 def _native(
@@ -155,13 +173,16 @@ def _recalibrated(
     """
     cls, folds = RecalibratedRegressor, EFFORTS[effort].folds if cv is None else cv
     recalibrator: Any = DefaultRecalibrator()
+    more: tuple[str, ...] = ()
     if supports_dist(estimator):
         if learns_in_context(estimator):  # these models are nearly calibrated
             recalibrator = ShrunkIsotonicRecalibrator()
     else:
         params = dict(params)
         levels, param = params.pop("levels", None), params.pop("quantile_param", None)
-        if fits_each_level(estimator, param):
+        more = ("levels", "quantile_param")
+        loss = find_quantile_loss(estimator, param)
+        if loss is not None and loss[1].many is None:  # each level needs its own fit
             if levels is None:
                 recalibrator = LevelRegressionRecalibrator()
                 levels = DEFAULT_LEVELS if effort == "high" else _FEW_LEVELS
@@ -170,7 +191,38 @@ def _recalibrated(
                 cls = TwoFoldsRegressor if folds == 2 else RecalibratedRegressor
         levels = DEFAULT_LEVELS if levels is None else levels
         estimator = MultiQuantileRegressor(estimator, levels, quantile_param=param, n_jobs=common["n_jobs"])
+    _check_params(cls, params, more)
     return cls(estimator, **{**common, "recalibrator": recalibrator, "cv": folds, **params})
+
+
+class DefaultRecalibrator(BaseRecalibrator):
+    """Recalibrator that shifts `Quantiles`, and scales the standard deviation of other distributions."""
+
+    # StdScalingRecalibrator fits the factor that gives 90 % intervals their nominal coverage. No such factor
+    # exists for wrong point masses, for infinite standard deviations, or for intervals that exclude their
+    # mean. IsotonicRecalibrator is then used instead. StdScalingRecalibrator is also used for quantiles with
+    # an epistemic part, because a shift would remove the epistemic part.
+
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+        self.recalibrator_: Any
+        if isinstance(dist, Quantiles) and dist.epistemic_scale is None:
+            self.recalibrator_ = QuantileShiftRecalibrator().fit(dist, y, weight)
+            return
+        try:
+            self.recalibrator_ = StdScalingRecalibrator(objective="coverage").fit(dist, y, weight)
+        except ValueError as no_factor:
+            try:
+                self.recalibrator_ = IsotonicRecalibrator().fit(dist, y, weight)
+            except ValueError:  # the isotonic map cannot be fitted either
+                raise no_factor from None
+
+    def _transform(self, dist: Distribution) -> Distribution:
+        recalibrated: Distribution = self.recalibrator_.transform(dist)
+        return recalibrated
+
+    def predict(self, dist: Any) -> FloatArray:
+        points: FloatArray = self.recalibrator_.predict(dist)
+        return points
 
 
 class NativeRegressor(BaseUncertaintyRegressor):

@@ -301,11 +301,6 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
         return Quantiles(self.levels_, values)
 
 
-def fits_each_level(estimator: Any, quantile_param: str | None) -> bool:
-    found = find_quantile_loss(estimator, quantile_param)
-    return found is not None and found[1].many is None
-
-
 def _fit_one(estimator: Any, data: TrainingData, place: str) -> Any:
     with note_fold(place):
         return fit_wrapped(estimator, data.X, data.target, **data.fit_params)

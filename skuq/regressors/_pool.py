@@ -1,7 +1,5 @@
 """Members of a pool of distributions, and the weights that minimize the CRPS.
 
-Weights of a pool that minimize the mean CRPS on given rows.
-
 A linear pool is the mixture of its members. Let c_i be the mean CRPS of member i, and D_ij the mean Cramér
 distance between members i and j. The mean CRPS of the pool is a quadratic function of the weights w,
 

@@ -185,7 +185,8 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
             parts = zip(folds.predictions, folds.test_rows, strict=True)
             with few_rows_reported():
                 self.recalibrators_ = [self._calibrate(dist, data, rows) for dist, rows in parts]
-        self._warn_of_few_rows(data, folds.tested()[0])
+        if getattr(self.recalibrator, "_learns_by_rows", True):
+            data.warn_of_few_rows(folds.tested()[0])
         if not (all_folds and others):
             return folds
         rest = self._fit_folds(estimator, data, others, progress)
@@ -231,10 +232,6 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
             on_fold=progress.reporter("fold"),
             keep_in_context=self.ensemble,
         )
-
-    def _warn_of_few_rows(self, data: TrainingData, rows: IntArray) -> None:
-        if getattr(self.recalibrator, "_learns_by_rows", True):
-            data.warn_of_few_rows(rows)
 
     def _check_estimator(self) -> None:
         check_option(self.ensemble, "ensemble", (True, False))

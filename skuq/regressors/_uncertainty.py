@@ -13,9 +13,9 @@ from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import has_random_folds, point_and_dist, point_predict
 from skuq._fitting.seeds import Progress
 from skuq._fitting.support import rows_for_warning, warn_of_negative_counts
-from skuq._fitting.training_data import TrainingData, check_wrapped, check_y
+from skuq._fitting.training_data import TrainingData, check_two_rows, check_wrapped, check_y
 from skuq._typing import ArrayLike, FloatArray, IntArray, SupportLike
-from skuq._validation import DEFAULT_COVERAGE, as_float_array, check_option, looks_like_counts
+from skuq._validation import DEFAULT_COVERAGE, as_array, as_float_array, check_option, looks_like_counts
 from skuq.distributions import Distribution
 from skuq.prediction import predict_dist
 from skuq.regressors._methods import EFFORTS, Effort, MethodName, NativeRegressor, build, methods_for
@@ -219,6 +219,8 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     ) -> TrainingData:
         """Return the arguments as they are, because the regressor of the method reads them."""
         check_wrapped(self.estimator)
+        if shape := as_array(y, "y").shape:
+            check_two_rows(self, shape[0])
         if fit_params:
             refuse_censoring(type(self).__name__, check_y(y, self), fit_params)
         metadata = fit_params if sample_weight is None else {**fit_params, "sample_weight": sample_weight}

@@ -4,11 +4,12 @@ The page needs matplotlib and Jinja2 (the extra ``report``).
 
 .. code-block:: text
 
-    models, forecasts or blocks -> reports and values (_sources, _measure) -> findings (_evidence, _advice)
-                                -> figures (_figures) -> page (_page, page.html.jinja)
+    forecasts or blocks of rows -> facts and coverage of parts (_measure) -> findings (_advice)
+                                -> figures and page (_page, page.html.jinja)
 
     HTMLReport               _html_report
-    python -m skuq report    _cli: options, columns and tables of files, forecasts, blocks of rows
+    python -m skuq           options, columns and files: _cli, _cli_inputs, _cli_tables
+        show-versions        _versions
 """
 
 from skuq.report._html_report import HTMLReport

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from skuq._few_rows import FEWEST_ROWS
 from skuq._validation import DEFAULT_COVERAGE
 from skuq.evaluation._report_table import CERTAIN, PERHAPS, bias_words
 from skuq.report._measure import INNER, OUTER, Diagnostics, is_high, is_low, is_of_periods, part_label, sides
@@ -215,14 +216,14 @@ def _of_forecasts(evidence: Evidence, fault: str, part: str = "") -> Tool:
     """Return the tool that corrects forecasts, or the rows of one part, with past forecasts."""
     call = _recalibrator(evidence, fault)
     old, new, y = "old_forecasts", "forecasts", "old_y"
-    if part:
-        old, new, y = (
-            f"{name}[{rows}]" for name, rows in ((old, "old_rows"), (new, "rows"), (y, "old_rows"))
-        )
     if evidence.kind == "bounds":
         coverage = evidence.headline["claimed"]
         levels = ", ".join(f"{(1 + sign * coverage) / 2:.12g}" for sign in (-1, 1))
         old, new = (f"skuq.distributions.Quantiles([{levels}], {bounds})" for bounds in (old, new))
+    elif part:  # A frozen scipy distribution has no rows.
+        old, new = (f"skuq.distributions.as_distribution({each})" for each in (old, new))
+    if part:
+        old, new, y = f"{old}[old_rows]", f"{new}[rows]", f"{y}[old_rows]"
     code = f"skuq.recalibration.{call}.fit({old}, {y}).transform({new})"
     name = f"skuq.recalibration.{call.partition('(')[0]}"
     return Tool(f"{FORECASTS}{part}", name, code)
@@ -286,6 +287,8 @@ def in_hundred(*shares: float) -> list[str]:
 def _no_fault(evidence: Evidence) -> Finding:
     inside, claimed = evidence.headline["inside"], evidence.headline["claimed"]
     what = "sets contain the label" if evidence.of_classes else "intervals contain the observed value"
+    if evidence.rows < FEWEST_ROWS:
+        return Finding("good", "Too few rows to judge", f"{in_hundred(inside)[0]} of 100 {what}.")
     if math.isnan(claimed):
         return Finding("good", "No fault found", f"{in_hundred(inside)[0]} of 100 {what}.")
     words = f"{100 * inside:.1f} of 100 {what}, and about {100 * claimed:.1f} should. "
@@ -421,6 +424,8 @@ def _order(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _skill(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.rows < FEWEST_ROWS:
+        return
     low, constant = evidence.number("crps", "low"), evidence.number("crps_uncertainty")
     if (evidence.number("crps") if math.isnan(low) else low) >= constant:
         words = (

@@ -282,7 +282,9 @@ class HTMLReport(Page):
     probability of a fault in any part is at most 1 %.
 
     Each line of code of a finding runs after ``import skuq`` if its variables are defined: ``model``, ``X``
-    and ``y``, or the past forecasts ``old_forecasts`` with their targets ``old_y``, and ``forecasts``.
+    and ``y``, or the past forecasts ``old_forecasts`` with their targets ``old_y``, and ``forecasts``. Lines
+    for the parts of a grouping also use ``column``, the column of X with the groups, or masks of the rows of
+    one part: ``old_rows`` of the past forecasts, and ``rows`` of ``forecasts``.
 
     Two calls with the same data, the same `random_state` and the same `created` give the same bytes if the
     versions of all packages are equal.

@@ -1,6 +1,4 @@
-"""Tasks of a study, with independent random streams.
-
-Independent random streams for the data and the training of a study.
+"""Tasks of a study, with independent random streams for the data and the training.
 
 Each simulation has its own child of a seed, and each child has separate streams for features, targets and
 training. Data and training are therefore independent, even if the process and the study have the same seed.
@@ -33,10 +31,6 @@ _FEATURES, _TARGETS, _TRAINING = range(3)
 def draw_seed(random_state: Any) -> int:
     """Draw an integer from a ``random_state``. With None, each call gives a different integer."""
     return int(check_random_state(random_state).randint(MAX_SEED))
-
-
-def fixed_rng(seed: int) -> np.random.Generator:
-    return np.random.default_rng(np.random.SeedSequence(seed))
 
 
 def feature_rng(seed: int, index: int) -> np.random.Generator:

@@ -13,7 +13,7 @@ from skuq._typing import FloatArray
 from skuq._validation import check_finite, check_integer, check_option
 from skuq.distributions import Distribution, Normal
 from skuq.simulation._base import ConstructedProcess, check_features, check_index, check_truth
-from skuq.simulation._fits import draw_seed, feature_rng, fixed_rng, target_rng
+from skuq.simulation._fits import draw_seed, feature_rng, target_rng
 
 
 class KnownProcess(ConstructedProcess):
@@ -119,7 +119,7 @@ class KnownProcess(ConstructedProcess):
                 raise TypeError(f"`{name}` must be a function, got {getattr(self, name)!r}.")
         n_train, n_test = (check_integer(getattr(self, name), name) for name in ("n_train", "n_test"))
         self._seed = draw_seed(self.random_state)
-        rng = fixed_rng(self._seed)
+        rng = np.random.default_rng(np.random.SeedSequence(self._seed))
         self.X_test_ = check_features(self.draw_X(n_test, rng), n_test)
         self.truth_ = self.predict_dist(self.X_test_)
         self._fixed_X = None

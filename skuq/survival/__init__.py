@@ -5,8 +5,9 @@ is False in these rows.
 
 .. code-block:: text
 
-    targets      _from_survival, _kaplan_meier, _censoring_weights
-    regressors   boosting with the likelihood of all rows: _censored_boosting, _likelihood, _trees
+    targets      _from_survival, _kaplan_meier
+    regressors   _base_regressor
+                 boosting with the likelihood of all rows: _censored_boosting
                  any regressor with weights of observed rows: _censoring_weighted
                  lower bounds with a guaranteed coverage: _conformal_survival
     forecasts    scores _scores, calibration and ranks _calibration, report _report,

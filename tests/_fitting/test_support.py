@@ -165,7 +165,7 @@ def test_counts_whose_forecasts_have_probability_below_0_give_a_warning():
 
 
 def test_searches_and_cross_validation():
-    model = UncertaintyRegressor(BayesianRidge(), random_state=0, support="count")
+    model = UncertaintyRegressor(BayesianRidge(), "native", random_state=0, support="count")
     grid = {"support": ["positive", "count"]}
     search = GridSearchCV(model, grid, scoring=get_scorer("neg_crps"), cv=3, error_score="raise")
     assert predict_dist(search.fit(X, Y), X).interval().min() >= 0.0

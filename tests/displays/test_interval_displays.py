@@ -11,7 +11,7 @@ from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import ShuffleSplit, cross_validate
 
 from skuq.displays import IntervalDisplay, PredictionBandDisplay
-from skuq.displays._atoms import shared_atoms
+from skuq.displays._drawing import shared_atoms
 from skuq.displays._prediction_band import neighbors
 from skuq.distributions import (
     Empirical,

@@ -144,7 +144,7 @@ def test_folds_are_constrained_by_their_means():
         max_iter=2,
         metric=bound,
         eval_method="cv",
-        n_splits=3,
+        n_splits=2,
         cv_score_agg_func=bound.aggregate,
     )
     assert automl.best_loss == automl.best_result["metric_for_logging"]["crps"]

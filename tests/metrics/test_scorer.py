@@ -40,7 +40,7 @@ from tests.metrics.options import class_specs, required
 OF_CLASSES = [spec.scorer_name for spec in class_specs().values()]  # those: test_class_scorer.py
 OF_TARGETS = [
     spec.scorer_name for spec in all_specs(rooms=True).values() if spec.of_targets
-]  # those: _joint/
+]  # those: tests/multivariate
 READY = [spec for spec in all_specs(rooms=True).values() if spec.ready_made]
 ELSEWHERE = [spec.scorer_name for spec in READY if spec.scorer_name in OF_CLASSES + OF_TARGETS]
 NAMES = sorted(spec.scorer_name for spec in READY if spec.scorer_name not in ELSEWHERE)

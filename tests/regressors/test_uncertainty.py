@@ -182,7 +182,8 @@ def test_levels_reach_the_quantile_model_inside(method):
     assert np.array_equal(front.fit(X, y).predict_interval(X), own.fit(X, y).predict_interval(X))
     named = clone(front).set_params(method_params={"levels": levels, "quantile_param": "quantile"})
     assert np.array_equal(named.fit(X, y).predict_interval(X), own.predict_interval(X))
-    with pytest.raises(TypeError, match="levels"):  # of a distribution there are none to choose
+    # of a distribution there are none to choose
+    with pytest.raises(ValueError, match=r"`method_params` must hold .*, got 'levels'"):
         UncertaintyRegressor(ReportsStd(), method, method_params={"levels": levels}).fit(X, y)
 
 
@@ -363,10 +364,33 @@ def test_bad_methods():
         UncertaintyRegressor(LinearRegression(), "native").fit(X, y)
     with pytest.raises(ValueError, match="`method_params` must be empty"):
         UncertaintyRegressor(BayesianRidge(), "native", method_params={"levels": [0.1]}).fit(X, y)
-    with pytest.raises(TypeError, match="nonsense"):
+    with pytest.raises(
+        ValueError, match=r"`method_params` must hold parameters of ResidualRegressor, got 'nonsense'"
+    ):
         UncertaintyRegressor(LinearRegression(), method_params={"nonsense": 1}).fit(X, y)
     with pytest.raises(ValueError, match="but LinearRegression has none"):
         UncertaintyRegressor(LinearRegression(), "quantile").fit(X, y)
+
+
+def test_errors_name_the_arguments():
+    X, y = np.arange(40.0)[:, np.newaxis], np.arange(40.0)
+    for params, method in (
+        ({"shrink": 1}, "auto"),
+        ({"estimator": 1}, "conformal"),
+        ({"a": 1}, "recalibrated"),
+    ):
+        model = UncertaintyRegressor(Ridge(), method, method_params=params)
+        with pytest.raises(
+            ValueError, match=rf"`method_params` must hold .*, got '{next(iter(params))}'. Valid"
+        ):
+            model.fit(X, y)
+    for given, error, message in (
+        ((X, y[1:]), ValueError, r"`X` and `y` must have the same number of rows.*\[40, 39\]"),
+        ((None, y), TypeError, "`X` must be an array or DataFrame, got None"),
+        ((X[:1], y[:1]), ValueError, "UncertaintyRegressor needs at least 2 samples, got 1 sample"),
+    ):
+        with pytest.raises(error, match=message):
+            UncertaintyRegressor(Ridge()).fit(*given)
 
 
 def test_weights_by_method():

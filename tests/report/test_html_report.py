@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.calibration
-from scipy.stats import cauchy
+from scipy.stats import cauchy, norm
 from sklearn.datasets import load_iris
 from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import cross_validate
@@ -227,6 +227,8 @@ def kinds_of(loc, scale) -> dict[str, object]:
         "two quantiles": Quantiles([0.05, 0.95], normal.interval(0.9)),
         "members": Empirical(normal.quantile((np.arange(30) + 0.5) / 30)),
         "bounds": normal.interval(0.9),
+        "frame of bounds": pd.DataFrame(normal.interval(0.9), index=range(7, len(loc) + 7)),
+        "frozen": norm(loc, scale),
     }
 
 
@@ -250,12 +252,17 @@ def test_the_code_for_forecasts_runs_and_repairs_each_kind_of_forecast(fault):
     old, new = slice(800), slice(800, 1600)
     for kind, forecast in kinds_of(*FAULTS[fault](y, loc, scale)).items():
         options = {"n_resamples": 0, "n_draws": 0}
-        report = HTMLReport.from_predictions(y[new], forecast[new], **options)
-        variables = {"old_forecasts": forecast[old], "old_y": y[old], "forecasts": forecast[new]}
+        if kind == "frozen":  # A frozen scipy distribution has no rows to select.
+            past, new_forecast = (norm(*(each[part] for each in forecast.args)) for part in (old, new))
+        else:
+            past, new_forecast = forecast[old], forecast[new]
+        report = HTMLReport.from_predictions(y[new], new_forecast, **options)
+        variables = {"old_forecasts": past, "old_y": y[old], "forecasts": new_forecast}
         codes = [code for code in codes_of(report) if "old_forecasts" in code]
         assert len(codes) == len(set(codes)) == sum("Recalibrator" in code for code in codes)
         # Bounds do not show a bias, and few quantiles do not show the uncertainty of individual rows.
-        hidden = {"bounds": ("high", "uneven", "opposite"), "two quantiles": ("uneven", "opposite")}
+        bounds = ("high", "uneven", "opposite")
+        hidden = {"bounds": bounds, "frame of bounds": bounds, "two quantiles": ("uneven", "opposite")}
         assert codes or fault in hidden[kind]
         for code in codes[-1:]:
             after = HTMLReport.from_predictions(y[new], eval(code, {"skuq": skuq, **variables}), **options)
@@ -266,26 +273,33 @@ def test_the_code_for_forecasts_runs_and_repairs_each_kind_of_forecast(fault):
             )
 
 
-def test_the_code_for_groups_and_for_models_runs():
+def test_the_code_for_groups_runs():
     y, loc, scale = rows(600)
     group = np.arange(600) % 3
-    X = pd.DataFrame({"x": loc, "group": group})
-    variables = {"X": X, "y": y, "column": "group", "model": LinearRegression()}
-    variables |= {"old_y": y, "rows": group == 1, "old_rows": group == 1}
-    codes = set()
+    variables, part = {"skuq": skuq, "old_y": y}, group == 1
     for forecast in kinds_of(loc, np.where(group == 1, 0.3, 1.0) * scale).values():
         report = HTMLReport.from_predictions(y, forecast, groups=group, n_resamples=0, n_draws=0)
         found = [code for code in codes_of(report) if "rows]" in code]
         assert found
         variables |= {"old_forecasts": forecast, "forecasts": forecast}
-        assert len(eval(found[0], {"skuq": skuq, **variables})) == 200
-        codes |= {code for code in codes_of(report) if "(model" in code}
+        for chosen in (part, np.flatnonzero(part)):
+            variables |= {"old_rows": chosen, "rows": chosen}
+            assert len(eval(found[0], variables)) == 200
+
+
+def test_the_code_for_models_runs():
+    y, loc, scale = rows(300)
+    group = np.arange(300) % 3
+    X = pd.DataFrame({"x": loc, "group": group})
+    variables = {"skuq": skuq, "X": X, "y": y, "column": "group", "model": LinearRegression()}
+    narrow = Normal(loc, np.where(group == 1, 0.3, 1.0) * scale)
+    codes = set(codes_of(HTMLReport.from_predictions(y, narrow, groups=group, n_resamples=0, n_draws=0)))
     codes |= {code for change in FAULTS.values() for code in codes_of(of_normals(y, *change(y, loc, scale)))}
     codes |= set(codes_of(of_normals(y[::-1], 3 * loc, scale)))
-    ran = [code.replace("time_budget=60", "n_trials=1") for code in codes if "old_y" not in code]
+    ran = [code.replace("time_budget=60", "n_trials=1") for code in codes if "old_" not in code]
     assert len(ran) == 4
     for code in ran:
-        model = eval(code, {"skuq": skuq, **variables})
+        model = eval(code, variables)
         assert np.isfinite(model.predict_dist(X[:5]).interval(0.9)).all()
 
 
@@ -324,6 +338,18 @@ def test_a_repaired_forecast_is_rarely_called_wrong():
         )
         wrong += any(each.severity == "wrong" for each in report.findings["model"])
     assert wrong <= 12  # 6; with the limits of the 95 % intervals, 32
+
+
+@pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
+def test_few_rows_are_not_judged():
+    y, loc, scale = rows(12)
+    for n, judged in ((1, False), (2, False), (11, False), (12, True)):
+        report = of_normals(y[:n], loc[:n], scale[:n])
+        assert report.summaries["model"].startswith("Too few rows to judge: the 90 %") is not judged
+        assert report.findings["model"][0].title == ("No fault found" if judged else "Too few rows to judge")
+        assert "wrong" not in [each.severity for each in report.findings["model"]]
+    # Six rows outside their 90 % intervals are no chance.
+    assert of_normals(y[:6], loc[:6] + 99, scale[:6]).summaries["model"].startswith("Overconfident")
 
 
 def test_only_errors_that_do_not_grow_with_the_uncertainty_are_named():

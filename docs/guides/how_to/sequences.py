@@ -129,7 +129,7 @@ for hour in hours:
     bounds.append(paths.predict_interval(row, 0.9)[0])
 
 future = ahead.loc[hours]
-low, high = np.moveaxis(bounds, 2, 0)
+low, high = np.moveaxis(bounds, 1, 0)
 coverage = ((low <= future) & (future <= high)).mean().round(2)
 coverage
 

@@ -320,7 +320,7 @@ def test_a_failed_update_leaves_the_state_as_it_was(forecast, monkeypatch):
     finite, moment = "must be finite, got nan at row 1", "a finite standard deviation"
     for y, dist, error, message in (
         ([0.0, np.nan], Normal(two, [1.0, 1.0]), ValueError, f"`y_true` {finite}"),
-        (two, Normal([0.0], [1.0]), ValueError, "must have 1 rows"),
+        (two, Normal([0.0], [1.0]), ValueError, "`y_pred` has 1 row and `y_true` has 2"),
         (two, Empirical([two, two]), NoDensityError, "density"),
         (two, StudentT([0.0, 0.0], 1.0, df=1.5), ValueError, moment),
         (two, [two, two], TypeError, "must be a Distribution"),
