@@ -92,8 +92,11 @@ def as_forecast(y_pred: Any, name: str = "y_pred", y_true: Any = None) -> Distri
 
 def check_not_one_row(dist: Any, y: Any, name: str = "y_pred", y_name: str = "y_true") -> None:
     """Raise an error if one distribution is given for several observed values."""
-    n = np.shape(y)[0] if np.ndim(y) else 1
-    if isinstance(dist, Distribution) and len(dist) == 1 < n:
+    if not isinstance(dist, Distribution) or len(dist) != 1:
+        return
+    shape = as_array(y, y_name).shape
+    n = shape[0] if shape else 1
+    if n > 1:
         raise ValueError(
             f"`{name}` must have one row per observed value, but `{name}` has 1 row and `{y_name}` has {n}. "
             f"Repeat the row: `skuq.distributions.as_distribution({name})[[0] * {n}]`."

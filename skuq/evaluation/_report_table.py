@@ -241,7 +241,7 @@ def class_headline_words(inside: float, claimed: float, variance: float, n: floa
     """Return the summary from the means of `set_mass_rows`."""
     chance = _half_width_of(variance, n, 0.95)
     word = _verdict(inside, claimed, chance, n)
-    share = percent(inside) if word == "calibrated" else percent_unlike(inside, claimed)
+    share = percent(inside) if word in ("", "calibrated") else percent_unlike(inside, claimed)
     words = (
         f"{word or TOO_FEW}: the sets contain {share} of the labels, with a predicted probability of "
         f"{percent(claimed)}"
@@ -251,7 +251,7 @@ def class_headline_words(inside: float, claimed: float, variance: float, n: floa
 
 def coverage_words(inside: float, nominal: float, n: float, confidence: float) -> str:
     word = _verdict(inside, nominal, _half_width(nominal, n, confidence), n)
-    share = percent(inside) if word == "calibrated" else percent_unlike(inside, nominal)
+    share = percent(inside) if word in ("", "calibrated") else percent_unlike(inside, nominal)
     return f"{word or TOO_FEW}: the {percent(nominal)} intervals contain {share} of the targets"
 
 

@@ -163,7 +163,7 @@ BAD_VALUES = [
     (lambda: report_3(confidence=95), "`confidence` must lie strictly between 0 and 1"),
     (lambda: report_3(sample_weight=[0.1, 0.1, 0.1]), "`sample_weight` counts repetitions"),
     (lambda: report(np.zeros(3), {}), "`y_pred` must hold at least one forecast"),
-    (lambda: report(np.zeros(3), POINT), "`y_pred` must have one row per observed value, but .* 1 row"),
+    (lambda: report(np.zeros(3), POINT), "`y_pred` has 1 row and `y_true` has 3"),
     (lambda: report([0.0, np.nan], PAIR), "`y_true` must be finite"),
     (lambda: report([1.0], POINT, metrics=[]), "`metrics` must name at least one"),
     (lambda: report([1.0], [[0.0, 1.0]], metrics=["crps"]), "include a metric that can evaluate `y_pred`"),
@@ -215,7 +215,7 @@ BAD_VALUES = [
         lambda: survival(Normal([1, 2, 3], 1), upper=99.0, event=EVENT),
         "after which rows are uncensored, got 99",
     ),
-    (lambda: survival(Normal([1, 2], 1)), "`y_pred` must have 3 rows"),
+    (lambda: survival(Normal([1, 2], 1)), "`y_pred` has 1 row and `y_true` has 3"),
     (lambda: survival(Normal([1, 2, 3], 1), event=EVENT & ~EVENT), "all 3 targets are censored"),
 ]
 BAD_TYPES = [
