@@ -215,7 +215,7 @@ BAD_VALUES = [
         lambda: survival(Normal([1, 2, 3], 1), upper=99.0, event=EVENT),
         "after which rows are uncensored, got 99",
     ),
-    (lambda: survival(Normal([1, 2], 1)), "`y_pred` has 1 row and `y_true` has 3"),
+    (lambda: survival(Normal([1, 2], 1)), "`y_pred` must have 3 rows"),
     (lambda: survival(Normal([1, 2, 3], 1), event=EVENT & ~EVENT), "all 3 targets are censored"),
 ]
 BAD_TYPES = [
