@@ -12,6 +12,7 @@ from sklearn.model_selection import train_test_split
 
 from skuq.datasets import load_airfoil
 from skuq.displays import MetricAgreementDisplay
+from skuq.distributions import Normal
 from skuq.evaluation import uncertainty_report
 from skuq.regressors import LeastSquaresRegressor
 
@@ -28,7 +29,7 @@ for n_features in range(1, 6):
     model = LeastSquaresRegressor().fit(X_train[:, :n_features], y_train)
     dist = model.predict_dist(X_test[:, :n_features])
     for factor in (0.7, 1.0, 1.5):
-        forecast = dist.mean(), factor * dist.std()
+        forecast = Normal(dist.mean(), factor * dist.std())
         report = uncertainty_report(y_test, forecast, metrics=metrics, n_resamples=0, n_draws=0)
         rows[f"{n_features} features, {factor}"] = report["value"]
 table = pd.DataFrame(rows).T

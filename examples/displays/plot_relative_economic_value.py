@@ -14,6 +14,7 @@ from sklearn.model_selection import train_test_split
 from skuq import UncertaintyRegressor
 from skuq.datasets import load_concrete
 from skuq.displays import RelativeEconomicValueDisplay
+from skuq.distributions import Normal
 from skuq.evaluation import relative_economic_value
 from skuq.regressors import LeastSquaresRegressor
 
@@ -26,7 +27,7 @@ forecasts = {
     "linear": LeastSquaresRegressor().fit(X, y).predict_dist(X_test),
     "forest": forest.fit(X, y).predict_dist(X_test),
 }
-forecasts["forest, mean only"] = (forecasts["forest"].mean(), 0.0)
+forecasts["forest, mean only"] = Normal(forecasts["forest"].mean(), 0.0)
 
 # %%
 # The forecast of the forest has a higher value than the forecast of the linear model for all users. A user
