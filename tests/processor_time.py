@@ -8,6 +8,7 @@ not grow while a test waits for a busy processor, unlike wall time.
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 import time
 from collections.abc import Iterator
@@ -97,7 +98,7 @@ class ProcessorTime:
         )
         if limited and used > LIMIT and len(sys.modules) - self.modules < LARGE_PACKAGE:
             # A slow machine has more time. Its speed is measured now, because other processes change it.
-            limit = LIMIT * max(1.0, min(_reference_work() for _ in range(5)) / REFERENCE)
+            limit = LIMIT * max(1.0, statistics.median(_reference_work() for _ in range(9)) / REFERENCE)
             if used > limit:
                 report.outcome = "failed"
                 report.longrepr = (
