@@ -148,12 +148,12 @@ def test_parts_can_be_left_out_and_a_norm_replaces_the_limits_of_the_colors():
         assert draw_agreement(TABLE, image_kwargs=style, **options).image_.get_clim() == limits
 
 
-def test_cells_have_room_beside_long_names():
-    for n in (2, 12):
-        names = [f"a rather long name of metric {k}" for k in range(n)]
-        display = draw_agreement(pd.DataFrame(RNG.random((9, n)), columns=names), directions="lower")
-        display.figure_.canvas.draw()  # with too little room, matplotlib warns
-        assert display.ax_.get_window_extent().width / display.figure_.dpi / n > 0.25
+@pytest.mark.parametrize("n", [2, 12])
+def test_cells_have_room_beside_long_names(n):
+    names = [f"a rather long name of metric {k}" for k in range(n)]
+    display = draw_agreement(pd.DataFrame(RNG.random((9, n)), columns=names), directions="lower")
+    display.figure_.canvas.draw()  # with too little room, matplotlib warns
+    assert display.ax_.get_window_extent().width / display.figure_.dpi / n > 0.25
 
 
 def test_bad_input_is_named():

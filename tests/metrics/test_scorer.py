@@ -97,10 +97,17 @@ def test_value_is_the_signed_metric_of_the_distribution(subtests):
                 value = spec.compute(Y, Normal(mean, std), *features, **required(spec), **options)
                 assert score == pytest.approx(sign * value, rel=1e-12)
             assert check_scoring(model, scoring=scorer) is scorer
+
+
+def test_copies_of_a_scorer_score_alike(subtests):
+    model = BayesianRidge().fit(X, Y)
+    for name in NAMES:
+        with subtests.test(msg=name):
+            scorer = scorers(name)[name]
             few = scorer(model, X[:20], Y[:20])  # warnings are errors
             for twin in (pickle.loads(pickle.dumps(scorer)), copy.deepcopy(scorer), copy.copy(scorer)):
                 assert twin(model, X[:20], Y[:20]) == few
-                assert (twin.__name__, repr(twin)) == (spec.scorer_name, repr(scorer))
+                assert (twin.__name__, repr(twin)) == (name, repr(scorer))
 
 
 def test_the_error_of_an_unknown_name_has_similar_ones():
