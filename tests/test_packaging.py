@@ -43,7 +43,7 @@ skuq.metrics.crps_loss(y, skuq.predict_dist(model, X))
 skuq.datasets.load_concrete()
 """
 )
-BASE = ["skuq._compat", "skuq._compat", "skuq.exceptions"]
+BASE = ["skuq._compat", "skuq.exceptions"]
 DATA = ("abalone", "airfoil_self_noise", "auto_mpg", "concrete_strength")
 LOADED = """
 import sys

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skuq._typing import FloatArray
+from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_array, as_float_array, check_bounds, check_finite
 from skuq.distributions._base import Distribution
 from skuq.distributions._row_container import RowContainer, check_univariate
@@ -14,7 +14,7 @@ from skuq.distributions._scipy import ScipyDistribution, is_frozen_scipy
 
 
 def as_distribution(
-    y_pred: Any, name: str = "y_pred", y_true: Any = None, *, expected: str = "a Distribution"
+    y_pred: Any, name: str = "y_pred", y_true: ArrayLike | None = None, *, expected: str = "a Distribution"
 ) -> Distribution:
     """Return ``y_pred`` as a distribution.
 

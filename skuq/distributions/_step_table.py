@@ -166,6 +166,18 @@ class StepTable:
         return dense if cdfs.size == self.n_cdfs else dense[:, cdfs]
 
     def equals(self, other: StepTable) -> bool:
+        """Return whether two tables are identical.
+
+        Parameters
+        ----------
+        other : StepTable
+            Table to compare with.
+
+        Returns
+        -------
+        equal : bool
+            Whether thresholds and cdfs are identical.
+        """
         return self is other or (
             self.n_cdfs == other.n_cdfs
             and np.array_equal(self.thresholds, other.thresholds)

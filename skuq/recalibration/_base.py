@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skuq._compat import versioned
 from skuq._few_rows import few_rows_reported, repeated_rows, warn_of_few_rows
 from skuq._fitting.base_regressor import get_feature_names_out, set_output
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import ArrayLike, FloatArray, Frozen
 from skuq._validation import (
     check_sample_weight,
     check_target,
@@ -124,7 +124,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     def _transform(self, dist: Distribution) -> Distribution:
         """Return the recalibrated distribution of each row."""
 
-    def fit(self, dist: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, dist: Distribution | Frozen, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the recalibration to predictions and observed targets.
 
         Parameters
@@ -162,7 +162,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         self.n_features_in_ = 2
         return self
 
-    def transform(self, dist: Any) -> Distribution:
+    def transform(self, dist: Distribution | Frozen) -> Distribution:
         """Return the recalibrated distribution of each row.
 
         Parameters
@@ -178,7 +178,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         check_is_fitted(self)
         return self._transform(check_dist(dist))
 
-    def predict_dist(self, dist: Any) -> Distribution:
+    def predict_dist(self, dist: Distribution | Frozen) -> Distribution:
         """Return the recalibrated distribution of each row. This method is the same as `transform`.
 
         Parameters
@@ -193,7 +193,7 @@ class BaseRecalibrator(  # type: ignore[call-arg]
         """
         return self.transform(dist)
 
-    def predict(self, dist: Any) -> FloatArray:
+    def predict(self, dist: Distribution | Frozen) -> FloatArray:
         """Return the point prediction of each row: the mean of the recalibrated distribution.
 
         Parameters

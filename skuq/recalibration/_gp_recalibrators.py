@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -13,7 +12,7 @@ from scipy.special import expit, log_ndtr, logsumexp, ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from skuq._numeric import WeightedRanks
-from skuq._typing import FloatArray, IntArray
+from skuq._typing import FloatArray, Frozen, IntArray
 from skuq.distributions import Distribution, StudentT
 from skuq.distributions._beta_recalibrated import BetaRecalibrated
 from skuq.distributions._pit import pit_scores, spread_atoms
@@ -317,7 +316,7 @@ class GPCauchyRecalibrator(GPRecalibrator):
         # mean of exp(w) under the normal posterior of w
         return StudentT(mean, std * np.exp(latent[0] + covariance[0, 0] / 2), 1.0)
 
-    def predict(self, dist: Any) -> FloatArray:
+    def predict(self, dist: Distribution | Frozen) -> FloatArray:
         """Return the mean of `dist`, which is the median of the recalibrated distribution.
 
         Parameters

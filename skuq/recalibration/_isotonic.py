@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from skuq._censoring import Bounds, read_bounds, require_events
 from skuq._few_rows import repeated_rows, warn_of_few_rows
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import ArrayLike, FloatArray, Frozen
 from skuq._validation import check_integer, check_option, check_sample_weight, check_target, effective_rows
 from skuq.distributions import Distribution
 from skuq.distributions._level_map import LevelMap
@@ -153,7 +153,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
 
     def fit(
         self,
-        dist: Any,
+        dist: Distribution | Frozen,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import ArrayLike, FloatArray, Frozen
 from skuq._validation import check_increasing, check_integer, check_open_unit, effective_rows
 from skuq.distributions import Distribution
 from skuq.distributions._level_map import LevelMap
@@ -188,7 +188,9 @@ class OnlineRecalibrator(BaseRecalibrator):
         self._set(rows, self._map_of(rows))
         self.levels_ = levels
 
-    def partial_fit(self, dist: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self, dist: Distribution | Frozen, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Update the map with newly observed targets.
 
         Parameters

@@ -9,7 +9,7 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from skuq._numeric import reaches
-from skuq._typing import FloatArray
+from skuq._typing import FloatArray, Frozen
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_finite,
@@ -221,7 +221,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
     def _transform(self, dist: Distribution) -> Distribution:
         return self._at(dist, self._parameter, self.coverage_)
 
-    def predict(self, dist: Any) -> FloatArray:
+    def predict(self, dist: Distribution | Frozen) -> FloatArray:
         """Return the point prediction. It changes only with ``vary="bias"`` and skewed distributions.
 
         Parameters

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 from sklearn.utils.validation import check_is_fitted
 
 from skuq._numeric import WeightedRanks, power_of_two, reaches, weighted_mean
-from skuq._typing import FloatArray
+from skuq._typing import FloatArray, Frozen
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_finite_moments,
@@ -147,7 +147,7 @@ class ScalingRecalibrator(BaseRecalibrator):
             return dist
         return affine(dist, dist.mean() * (1.0 - factor), factor)
 
-    def predict(self, dist: Any) -> FloatArray:
+    def predict(self, dist: Distribution | Frozen) -> FloatArray:
         """Return the point prediction of each row: the mean of the input.
 
         Parameters
