@@ -13,8 +13,10 @@ from sklearn.tree import DecisionTreeRegressor
 
 import skuq.conformal
 import skuq.metrics
+import skuq.multivariate
 import skuq.recalibration
 import skuq.regressors
+import skuq.survival
 from skuq._validation import check_option
 from skuq.distributions import Normal
 from skuq.metrics import get_scorer
@@ -87,6 +89,7 @@ def public_estimators(module):
 
 CLASSES = public_estimators(skuq.regressors) | public_estimators(skuq.recalibration)
 CLASSES |= public_estimators(skuq.conformal)
+CLASSES |= public_estimators(skuq.multivariate) | public_estimators(skuq.survival)
 CLASSES.pop("ConformalClassifier")
 for unusable in ("BaseUncertaintyRegressor", "BaseRecalibrator"):
     CLASSES.pop(unusable, None)

@@ -105,6 +105,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     Student t distribution to the out-of-bag errors, divided by the scale of the paper. The likelihood
     gives its degrees of freedom and the factor that multiplies both parts. The intervals then cover 49 and
     91 % around the tree, 50 and 90 % around boosting and a forest, and 52 and 89 % around a linear model.
+    With few members, out-of-bag rows have larger errors than new rows, so intervals are too wide: with 10
+    members, 90 % intervals cover 93 %.
 
     With "heteroscedastic", a forest learns the distribution of :math:`|y - \hat f|` from X and
     :math:`\hat f`, as in `ResidualRegressor` with ``center="model"``. The predicted variances are then

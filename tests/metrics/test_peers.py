@@ -185,7 +185,7 @@ def test_average_calibration_of_uncertainty_toolbox(toolbox, case, kind):
     ours, theirs = {"levels": UT_LEVELS, "kind": kind}, {"vectorized": True, "prop_type": kind}
     for metric in (mace, root_mean_squared_calibration_error):
         equal(metric(y, Normal(mu, s), **ours), getattr(toolbox, metric.__name__)(mu, s, y, **theirs))
-    equal(miscalibration_area(y, (mu, s), **ours), toolbox.miscalibration_area(mu, s, y, **theirs))
+    equal(miscalibration_area(y, Normal(mu, s), **ours), toolbox.miscalibration_area(mu, s, y, **theirs))
     if kind == "interval":
         levels, observed = toolbox.get_proportion_lists_vectorized(mu, s, y, prop_type=kind)
         ours = regression_calibration_curve(y, Normal(mu, s), levels=levels, kind=kind).observed
@@ -308,13 +308,13 @@ def test_the_pinball_loss_is_that_of_its_definition(het100):
 
 @pytest.mark.laws
 def test_the_defects_of_netcal(netcal, het100):
-    y, dist = het100.y, Normal(het100.mu, het100.s)
+    y, dist, moments = het100.y, Normal(het100.mu, het100.s), (het100.mu, het100.s)
     for level, wrong in ((0.1, 0.07045), (0.9, 0.1322)):
-        theirs = number(netcal.PinballLoss().measure(dist, y, np.array([level])))
+        theirs = number(netcal.PinballLoss().measure(moments, y, np.array([level])))
         assert theirs == pytest.approx(wrong, abs=5e-5)
     # Its quantile calibration has no bins by default. So the QCE of Wibbeke et al. (2025) is its ECPE under
     # another name; skuq takes the equations.
-    theirs = netcal.QCE().measure(dist, y, TENTHS, reduction="mean")
+    theirs = netcal.QCE().measure(moments, y, TENTHS, reduction="mean")
     assert theirs == pytest.approx(expected_coverage_probability_error(y, dist, levels=9), rel=1e-12)
     assert qce(y, dist, marginal=True) == pytest.approx(theirs, rel=1e-12)
     assert qce(y, dist) > 2 * theirs
