@@ -53,7 +53,7 @@ class ConformalRegressor(BaseConformalRegressor):
         - "normalized" ranks the residuals divided by the predicted standard deviations. The width of an
           interval is proportional to the predicted standard deviation. Prefer "normalized" if the noise
           varies with x. The coverage is as constant as the predicted standard deviations are accurate: on
-          2000 rows with ten features, one of which determines the noise, the intervals around a
+          2000 rows whose noise depends on one of ten features, the intervals around a
           `~skuq.regressors.ResidualRegressor` cover 93 % of the rows with the smaller noise and 86 % of the
           other rows (CV+: 100 and 83 %).
         - "cqr" (conformalized quantile regression) widens or narrows the interval between two predicted

@@ -26,7 +26,7 @@ CERTAIN, PERHAPS = 1.5, "perhaps "
 """A verdict begins with "perhaps" if the difference is less than 1.5 times the half width of the 95 %
 interval, that is, less than three standard errors."""
 
-TOO_FEW = "too few rows to judge"
+TOO_FEW = "no verdict from so few rows"
 
 MOST_DECIMALS = 6
 """Numbers that need more decimals than this are printed with an exponent. Numbers of a million or more also

@@ -288,7 +288,7 @@ def _no_fault(evidence: Evidence) -> Finding:
     inside, claimed = evidence.headline["inside"], evidence.headline["claimed"]
     what = "sets contain the label" if evidence.of_classes else "intervals contain the observed value"
     if evidence.rows < FEWEST_ROWS:
-        return Finding("good", "Too few rows to judge", f"{in_hundred(inside)[0]} of 100 {what}.")
+        return Finding("good", "No verdict from so few rows", f"{in_hundred(inside)[0]} of 100 {what}.")
     if math.isnan(claimed):
         return Finding("good", "No fault found", f"{in_hundred(inside)[0]} of 100 {what}.")
     words = f"{100 * inside:.1f} of 100 {what}, and about {100 * claimed:.1f} should. "

@@ -29,7 +29,7 @@ FALSE_ALARM = 0.01
 INNER, OUTER = 0.5, 0.99
 
 WIDEST_GAP = 0.25
-"""Quantiles with a wider gap between two levels are too few to judge the shape or the standard deviation."""
+"""The page does not judge the shape or the standard deviation of quantiles with a wider gap of levels."""
 
 MOST_GROUPS = 100
 OTHERS = "other groups"

@@ -345,8 +345,10 @@ def test_few_rows_are_not_judged():
     y, loc, scale = rows(12)
     for n, judged in ((1, False), (2, False), (11, False), (12, True)):
         report = of_normals(y[:n], loc[:n], scale[:n])
-        assert report.summaries["model"].startswith("Too few rows to judge: the 90 %") is not judged
-        assert report.findings["model"][0].title == ("No fault found" if judged else "Too few rows to judge")
+        assert report.summaries["model"].startswith("No verdict from so few rows: the 90 %") is not judged
+        assert report.findings["model"][0].title == (
+            "No fault found" if judged else "No verdict from so few rows"
+        )
         assert "wrong" not in [each.severity for each in report.findings["model"]]
     # Six rows outside their 90 % intervals are no chance.
     assert of_normals(y[:6], loc[:6] + 99, scale[:6]).summaries["model"].startswith("Overconfident")
