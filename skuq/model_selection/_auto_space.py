@@ -510,11 +510,7 @@ def deferred_space() -> dict[str, dict[str, Any]]:
     trees = {"methods": ["forest"], "params": forest, "encoding": "codes"}
     estimators: dict[str, dict[str, Any]] = {
         "forest": {"estimator": RandomForestRegressor(), **trees},
-        "linear": {
-            "estimator": BayesianRidge(),
-            "methods": ["native", "residual"],
-            "encoding": "numbers",
-        },
+        "linear": {"estimator": BayesianRidge(), "encoding": "numbers"},
         "boosting": {
             "estimator": HistGradientBoostingRegressor(**HIST_BOOSTING),
             "params": {
