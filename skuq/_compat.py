@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from joblib import effective_n_jobs, parallel_config
 from joblib import hash as content_hash
+from joblib.externals.loky import ProcessPoolExecutor
 from joblib.parallel import SequentialBackend, get_active_backend
 from sklearn.ensemble._forest import ForestRegressor
 from sklearn.utils import _safe_indexing, get_tags
@@ -137,6 +138,7 @@ __all__ = [
     "BaseScorer",
     "CallbackSupportMixin",
     "ForestRegressor",
+    "ProcessPoolExecutor",
     "accepts_sample_weight",
     "available_if",
     "content_hash",

@@ -118,7 +118,7 @@ OPTIONAL = {
     "tpot": ("integrations",),
     "ConfigSpace": ("integrations",),
     "mlflow": ("integrations",),
-    "optuna": ("model_selection._auto_space",),
+    "optuna": ("model_selection._auto_search",),
     "lightgbm": ("regressors._default_estimators", "survival._censored_boosting"),
     "catboost": ("model_selection._auto_space",),
     "ngboost": ("model_selection._auto_space",),
@@ -478,7 +478,7 @@ BREACHES = [
     (
         "model_selection/a.py",
         "def f():\n    import optuna",
-        "optuna may be imported only in model_selection._auto_space",
+        "optuna may be imported only in model_selection._auto_search",
     ),
     (
         "regressors/_default_estimators.py",
