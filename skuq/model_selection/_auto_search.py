@@ -125,7 +125,7 @@ def _fit_in_worker(candidate: Candidate, fold: int) -> Fit:
     return _WORKER["fitter"](candidate, fold)
 
 
-START_SECONDS, SUBMISSION_SECONDS = 2.0, 0.1
+START_SECONDS, SUBMISSION_SECONDS = 2.0, 0.5
 """Time until a worker process has started, and time until it has begun with a task."""
 
 
@@ -383,8 +383,9 @@ class Search:
                 (trial.candidate, fold)
                 for fold in ([ALL_ROWS] if out_of_bag else range(len(self.fitter.folds)))
             ]
-            # One base model may take half of the time that is left, so that the next ones have a chance.
-            fits = self.workers.run(tasks, clock() + self._time_left() / 2)
+            # After the first complete one, a base model may take half of the time that is left, so that the
+            # next ones have a chance.
+            fits = self.workers.run(tasks, clock() + self._time_left() / (2 if self.best else 1))
             for (_, fold), fit in zip(tasks, fits, strict=True):
                 self._take(trial, fold, fit)
                 if trial.state == "failed":
