@@ -7,12 +7,14 @@ import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import config_context
+from threadpoolctl import threadpool_limits
 
-from skuq._compat import delayed, effective_n_jobs, one_thread, run_parallel
+from skuq._compat import effective_n_jobs, run_parallel
 from skuq._fitting.cross_fit import cross_fit
 from skuq._fitting.table import TableEncoder, encoder_for
 from skuq._fitting.training_data import TrainingData
@@ -274,7 +276,7 @@ class Evaluator:
         for task in tasks:
             X = self._encoded(task.trial.candidate.base)[1]
             options = (task.split, task.latest, self.random_folds)
-            jobs.append(delayed(_fit)(task.estimator, X, data.y, data.metadata, *options))
+            jobs.append(partial(_fit, task.estimator, X, data.y, data.metadata, *options))
         return list(run_parallel(jobs, n_jobs=self._n_jobs(len(jobs))))
 
 
@@ -292,8 +294,13 @@ def _fit(
     if start > latest:
         return None
     try:
-        # All candidates get the same weights, regardless of their metadata requests.
-        with one_thread(), config_context(enable_metadata_routing=False), warnings.catch_warnings():
+        # Parallel fits on one thread do not slow each other down. All candidates get the same weights,
+        # regardless of their metadata requests.
+        with (
+            threadpool_limits(limits=1),
+            config_context(enable_metadata_routing=False),
+            warnings.catch_warnings(),
+        ):
             warnings.simplefilter("ignore", SupportWarning)  # the search has no parameter `support`
             dist, fitted = _fit_and_forecast(estimator, X, y, metadata, split, random_folds)
     except Exception as error:  # the search continues with other candidates

@@ -121,11 +121,6 @@ def fails_on_interruption(optuna: Any, study: Any, owner: Owner) -> Iterator[Non
             raise
 
 
-def release_lost(optuna: Any, study: Any, owner: Owner) -> None:
-    """Record running trials as failed if their processes have ended."""
-    _fail(optuna, study, owner.has_lost)
-
-
 def _fail(optuna: Any, study: Any, concerns: Callable[[Any], bool]) -> None:
     states = optuna.trial.TrialState
     for frozen in study.get_trials(deepcopy=False, states=(states.RUNNING,)):
@@ -394,7 +389,7 @@ class _ParzenSearch:
         return True
 
     def _due(self) -> list[Candidate]:
-        release_lost(self.optuna, self.study, self.owner)
+        _fail(self.optuna, self.study, self.owner.has_lost)  # trials of processes that have ended
         interrupted, given_up = self._interrupted()
         self.tried_again = bool(interrupted)
         begun = {trial.candidate.kind for trial in self.search.trials} | given_up

@@ -12,7 +12,7 @@ from skuq._fitting.seeds import Progress
 from skuq._fitting.table import column_scale
 from skuq._fitting.training_data import TrainingData, check_y
 from skuq._typing import FloatArray
-from skuq._validation import check_sample_weight, check_unmasked, effective_rows
+from skuq._validation import check_same_rows, check_sample_weight, check_unmasked, effective_rows
 from skuq.distributions import Distribution, StudentT
 
 _MIN_DF = 3
@@ -99,6 +99,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
             )
         check_unmasked(X, "X")
         target = check_y(y, self)
+        check_same_rows(X, target)
         features, _ = validate_data(self, X, target, dtype=np.float64, ensure_min_samples=2)
         return TrainingData(features, target, check_sample_weight(sample_weight, len(target)))
 

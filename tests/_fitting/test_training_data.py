@@ -15,7 +15,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skuq._fitting.metadata import weight_keyword
+from skuq._fitting.training_data import weight_keyword
 from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors import (

@@ -184,7 +184,7 @@ def running_trial(**attrs):
 def test_trials_are_lost_if_their_process_is_gone_or_silent(attrs, lost, monkeypatch):
     monkeypatch.setattr(interruption, "_machine", lambda: "here")
     study, owner = running_trial(**attrs)
-    interruption.release_lost(optuna, study, owner)
+    interruption._fail(optuna, study, owner.has_lost)
     assert study.trials[0].state.name == ("FAIL" if lost else "RUNNING")
     due, given_up = interruption.interrupted_trials(optuna, study)
     assert len(due) == lost
