@@ -27,6 +27,9 @@ from skuq.exceptions import SmallSampleWarning
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Smallest and largest accepted sum of weights."""
 
+LEAST_SIZE, MOST_SIZE = 1e-100, 1e100
+"""Smallest and largest accepted size of the targets of a fit. Their weighted squares are floats."""
+
 MOST_REPETITIONS = 2.0**53
 """Maximum number of repetitions that weights may represent."""
 
@@ -193,6 +196,17 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
     if n is not None:
         check_rows(array, name, n)
     return check_finite(array, name)
+
+
+def check_size(y: FloatArray, name: str) -> FloatArray:
+    """Raise an error if sums of squares of the values may overflow or underflow."""
+    size = float(np.abs(y).max(initial=0.0))
+    if size and not LEAST_SIZE <= size <= MOST_SIZE:
+        raise ValueError(
+            f"`{name}` must have a largest absolute value from {LEAST_SIZE:g} to {MOST_SIZE:g}, or be 0 in "
+            f"all rows, got {size:g}. Squares of other values overflow or underflow. Use another unit."
+        )
+    return y
 
 
 def as_labels(values: Any, name: str) -> np.ndarray:

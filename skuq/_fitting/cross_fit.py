@@ -468,16 +468,12 @@ def _distances(
 ) -> tuple[Mismatch, float]:
     count = trained.sum(axis=0)
     difference, residual = np.where(trained, folds - refit, 0.0), np.where(trained, folds - y, 0.0)
-    unit = max(np.abs(difference).max(), np.abs(residual).max())
-    if unit == 0:
-        return Mismatch(0.0, 0.0), 0.0
-    difference, residual = difference / unit, residual / unit
     to_refit = (difference**2).sum(axis=0) / count
     # The mean squared difference between two models is twice their sample variance.
     spread = np.where(trained, difference - difference.sum(axis=0) / count, 0.0)
     among = 2 * (spread**2).sum(axis=0) / (count - 1)
     size = (residual**2).sum(axis=0) / count
-    to_refit, among, size = (float(unit * np.sqrt(square.mean())) for square in (to_refit, among, size))
+    to_refit, among, size = (float(np.sqrt(square.mean())) for square in (to_refit, among, size))
     return Mismatch(to_refit, among), size
 
 

@@ -39,6 +39,7 @@ from skuq._validation import (
     check_finite,
     check_same_rows,
     check_sample_weight,
+    check_size,
     check_unmasked,
     check_X,
     repeated_rows,
@@ -194,7 +195,7 @@ def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
     except ValueError as error:
         kind = "NaN" if np.isnan(target).any() else "infinity or a value too large for dtype('float64')"
         raise ValueError(f"Input y contains {kind}. {error} Remove such rows.") from error
-    return np.ascontiguousarray(target)
+    return np.ascontiguousarray(check_size(target, "y"))
 
 
 def has_several_columns(y: Any) -> bool:

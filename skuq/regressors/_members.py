@@ -22,7 +22,6 @@ from skuq._fitting.cross_fit import point_predict, predict_member, rows_outside
 from skuq._fitting.fit_wrapped import fit_wrapped, in_target_units
 from skuq._fitting.seeds import MAX_SEED, seed_everything
 from skuq._fitting.training_data import TrainingData
-from skuq._numeric import unit_of
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import effective_rows
 from skuq.prediction._register import note_fold, place_of
@@ -45,10 +44,8 @@ class MemberPredictions:
         count = self.count
         mean = np.where(self.used, self.values, 0.0).sum(axis=1) / np.maximum(count, 1)
         deviation = np.where(self.used, self.values - mean[:, np.newaxis], 0.0)
-        unit = unit_of(deviation)
-        deviation /= unit
         variance = np.einsum("ij,ij->i", deviation, deviation) / np.maximum(count - 1, 1)
-        return mean, unit * np.sqrt(variance)
+        return mean, np.sqrt(variance)
 
     def take(self, rows: IntArray | BoolArray) -> MemberPredictions:
         return MemberPredictions(self.values[rows], self.used[rows])

@@ -201,12 +201,10 @@ def _certain_share(gains: FloatArray, repetitions: FloatArray) -> float:
 
 
 def mean_and_error(values: FloatArray, repetitions: FloatArray, *, ddof: int = 0) -> tuple[Any, Any]:
-    unit = np.abs(values).max(axis=0)  # avoids an overflow of squares
-    relative = values / np.where(unit > 0, unit, 1.0)
     total = repetitions.sum()
-    mean = repetitions @ relative / total
-    variance = repetitions @ np.square(relative - mean) / max(total - ddof, 1)
-    return unit * mean, unit * np.sqrt(variance / total)
+    mean = repetitions @ values / total
+    variance = repetitions @ np.square(values - mean) / max(total - ddof, 1)
+    return mean, np.sqrt(variance / total)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,6 @@ import numpy as np
 
 from skuq._compat import run_parallel, warn_user, with_callbacks
 from skuq._fitting.seeds import Progress
-from skuq._numeric import unit_of
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_coverage, check_integer, check_option
 from skuq.distributions import Empirical
@@ -238,7 +237,7 @@ class _Study:
 
     def result(self, levels: FloatArray) -> PointwiseCoverage:
         """Return the result. If ``levels`` is a scalar, the arrays have no axis for coverages."""
-        n_simulations, unit = len(self._means), unit_of(self._means)
+        n_simulations = len(self._means)
 
         def axes(values: Any) -> Any:
             return values[..., 0] if levels.ndim == 0 else values
@@ -253,6 +252,6 @@ class _Study:
             prediction_width=axes(self._widths[0] / n_simulations),
             confidence_width=axes(self._widths[1] / n_simulations) if separates else None,
             bias=None if self._function is None else self._means.mean(axis=0) - self._function[:, 0],
-            spread=unit * (self._means / unit).std(axis=0, ddof=1),
+            spread=self._means.std(axis=0, ddof=1),
             claimed_spread=self._claimed / n_simulations if separates else None,
         )
