@@ -22,7 +22,7 @@ MAX_MODULE_LINES = 700
 MAX_FUNCTION_LINES = 100
 
 BASE = {"exceptions", "_typing", "_compat", "_numeric"}
-CHECKED = BASE | {"_validation", "_prediction_sets", "_few_rows", "_periods", "_censoring"}
+CHECKED = BASE | {"_validation", "_prediction_sets", "_censoring"}
 ALL_BUT_NEURAL = CHECKED | {
     "distributions",
     "prediction",
@@ -51,8 +51,6 @@ ALLOWED = {
     "_compat": {"exceptions"},
     "_numeric": {"_typing"},
     "_validation": BASE,
-    "_few_rows": BASE,
-    "_periods": set(),
     "_censoring": BASE | {"_validation"},
     "_prediction_sets": BASE | {"_validation"},
     "distributions": CHECKED,
@@ -94,7 +92,7 @@ BY_NAME = {
 CALIBRATING = {"recalibration", "conformal", "regressors", "neural"}
 
 # The places of the command line, which are the only ones that may print.
-PRINTING = {"skuq.report._cli", "skuq.report._versions", "skuq.__main__"}
+PRINTING = {"skuq.report._cli", "skuq._compat", "skuq.__main__"}
 # Packages without public names; all others with a leading underscore are modules.
 PRIVATE_PACKAGES = {"_fitting"}
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from skuq._censoring import Bounds, log_mass
-from skuq._numeric import weighted_mean
+from skuq._censoring import Bounds
+from skuq._numeric import log_mass, weighted_mean
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution, Empirical

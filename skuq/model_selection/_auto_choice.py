@@ -13,8 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from skuq._compat import warn_user
-from skuq._fitting.cross_fit import fold_masks, other_rows_masks
-from skuq._fitting.recalibrators import fit_recalibrator
+from skuq._fitting.cross_fit import fit_recalibrator, fold_masks, other_rows_masks
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE
 from skuq.distributions import Distribution, concat

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import config_context
+from threadpoolctl import threadpool_limits
 
-from skuq._compat import ProcessPoolExecutor, content_hash, effective_n_jobs, one_thread
+from skuq._compat import ProcessPoolExecutor, content_hash, effective_n_jobs
 from skuq._fitting.cross_fit import cross_fit
 from skuq._fitting.table import TableEncoder, encoder_for
 from skuq._fitting.training_data import TrainingData
@@ -86,8 +87,13 @@ class Fitter:
         start = clock()
         data = self.data
         try:
-            # All candidates get the same weights, regardless of their metadata requests.
-            with one_thread(), config_context(enable_metadata_routing=False), warnings.catch_warnings():
+            # Parallel fits on one thread do not slow each other down. All candidates get the same weights,
+            # regardless of their metadata requests.
+            with (
+                threadpool_limits(limits=1),
+                config_context(enable_metadata_routing=False),
+                warnings.catch_warnings(),
+            ):
                 warnings.simplefilter("ignore", SupportWarning)  # the search has no parameter `support`
                 X = self.encoding(candidate.base)[1]
                 estimator = self.space.build(candidate, self.cv, self.seed)

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import BayesianRidge
 
-from skuq._fitting.recalibrators import check_recalibrator
+from skuq._fitting.cross_fit import check_recalibrator
 from skuq._fitting.table import ENCODINGS
 from skuq._validation import check_option
 from skuq.prediction import supports_dist
@@ -29,7 +29,7 @@ from skuq.regressors._default_estimators import (
     make_deep_ensemble,
     make_lightgbm,
 )
-from skuq.regressors._methods import methods_for
+from skuq.regressors._methods import build, methods_for
 
 _NUMBERS = {"uniform": False, "loguniform": True, "reciprocal": True, "randint": False}
 """Supported scipy distributions of a parameter. The value tells whether the logarithm of the parameter is
@@ -245,7 +245,7 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
     for method in methods:  # raises if a method is unknown or does not apply
         with _at(f"{place}['methods']"):
             one = UncertaintyRegressor(estimator, method)
-            one._build(one._resolve())
+            build(one._resolve(), one)
     if not random_folds:  # out-of-bag rows are random
         methods = [one for one in methods if one not in {"forest", "bootstrap"}] or methods_of(
             estimator, False

@@ -22,9 +22,8 @@ from skuq._fitting.cross_fit import (
     row_order,
     split_rows,
 )
-from skuq._fitting.metadata import router_for
 from skuq._fitting.seeds import MAX_SEED, Progress
-from skuq._fitting.training_data import TrainingData, read_training
+from skuq._fitting.training_data import TrainingData, read_training, router_for
 from skuq._typing import FloatArray
 from skuq._validation import (
     check_integer,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from skorch.callbacks import Callback, EpochTimer, PrintLog
 from skorch.history import History
 from torch import Tensor, nn
 
-from skuq._compat import delayed, run_parallel
+from skuq._compat import run_parallel
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.neural._losses import TrainingLoss
 from skuq.neural._plan import Batch, FitPlan, MemberBatches, MemberRows, TrainingOptions
@@ -406,7 +407,7 @@ def train(
     if len(chunks) == 1 or n_jobs in (None, 1) or device.type == "cuda":
         parts = [_train_chunk(mine, chunk, options, device, on_epoch) for mine, chunk in tasks]
     else:
-        work = (delayed(_train_chunk)(mine, chunk, options, device, None) for mine, chunk in tasks)
+        work = (partial(_train_chunk, mine, chunk, options, device, None) for mine, chunk in tasks)
         parts = list(run_parallel(work, n_jobs=n_jobs))
     return _collect(plans, chunks, parts, options)
 

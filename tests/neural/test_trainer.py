@@ -111,7 +111,7 @@ def test_chunks_and_results_that_are_pickled_change_no_number(plan, sine, monkey
     def run_pickled(work, *, n_jobs):
         work = loads(dumps(list(work)))
         counts.append((len(work), n_jobs))
-        return [loads(dumps(function(*args, **options))) for function, args, options in work]
+        return [loads(dumps(task())) for task in work]
 
     monkeypatch.setattr("skuq.neural._training._members_at_once", lambda *_: 2)
     monkeypatch.setattr("skuq.neural._training.run_parallel", run_pickled)
