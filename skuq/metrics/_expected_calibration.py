@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from skuq._numeric import ROUNDING
 from skuq._prediction_sets import mass_tolerance
@@ -16,7 +15,7 @@ from skuq._validation import check_integer, check_n_bins, check_option, effectiv
 from skuq.metrics._binning import STRATEGIES, Bins, bin_means, make_bins
 from skuq.metrics._class_scores import ClassForecast, check_class, check_classes
 from skuq.metrics._kernels import BinIndex, count_below
-from skuq.metrics._spec import Computation, Means, WeightFunction, metric, one_by_one, value_of
+from skuq.metrics._spec import Binned, Computation, Means, WeightFunction, metric, one_by_one, value_of
 
 NORMS = ("l1", "squared", "debiased")
 
@@ -113,21 +112,16 @@ def _means(confidence: FloatArray, hit: FloatArray, bins: Bins) -> tuple[FloatAr
     return total, mean, share
 
 
-def class_bin_rows(codes: IntArray, proba: ClassForecast, *, n_bins: int, classwise: bool) -> Any:
-    """Return 1, the probability and the hit of each row as a sparse array, in the columns of its bin.
-
-    The shape is (n, 3 * n_bins), or (n, 3 * n_bins * K) if each class has its own bins.
-    """
-    n, blocks = len(codes), []
+def class_bin_rows(
+    codes: IntArray, proba: ClassForecast, *, n_bins: int, classwise: bool
+) -> tuple[Binned, ...]:
+    """Return 1, the probability and the hit of each row in its bin, for each column of probabilities."""
+    parts = []
     for column in range(proba.shape[1]) if classwise else [None]:
         confidence, hit = _confidence(codes, proba, column)
-        place = _uniform_bin(confidence, _edge_tolerance(proba), n_bins).astype(np.intp)
-        index = place[:, np.newaxis] + n_bins * np.arange(3)
-        values = np.column_stack([np.ones(n), confidence, hit])
-        blocks.append(
-            sparse.csr_array((values.ravel(), index.ravel(), 3 * np.arange(n + 1)), shape=(n, 3 * n_bins))
-        )
-    return sparse.hstack(blocks, format="csr")
+        place = _uniform_bin(confidence, _edge_tolerance(proba), n_bins)
+        parts += [Binned(place, n_bins, values) for values in (None, confidence, hit)]
+    return tuple(parts)
 
 
 def _tables(sums: FloatArray, n_bins: int) -> list[tuple[FloatArray, FloatArray, FloatArray]]:

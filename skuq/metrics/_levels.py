@@ -24,6 +24,7 @@ from skuq.distributions import Distribution, Quantiles
 from skuq.distributions._pit import censored_pit_scores, pit_scores
 from skuq.metrics._binning import Bins
 from skuq.metrics._kernels import BinIndex, central_bounds, count_below, location_scale, standardized
+from skuq.metrics._spec import Binned
 
 KINDS = ("quantile", "interval")
 
@@ -118,10 +119,7 @@ def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str)
     It contains the share of a row that is first covered at each level.
     """
     if dist.has_density:
-        first = first_covering_level(y, dist, levels, kind).astype(np.int32)
-        return sparse.csr_array(
-            (np.ones(y.size), first, np.arange(y.size + 1)), shape=(y.size, levels.size + 1)
-        )
+        return Binned(first_covering_level(y, dist, levels, kind), levels.size + 1)
     return sum(_entry_rows(part, levels) for part in entries(y, dist, kind))
 
 

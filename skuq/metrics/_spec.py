@@ -12,14 +12,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal, NamedTuple, ParamSpec
 
 import numpy as np
+from scipy import sparse
 
 from skuq._compat import warn_user
-from skuq._numeric import is_sparse, standard_deviation, weighted_means
+from skuq._numeric import is_sparse, standard_deviation, weighted, weighted_sum
 from skuq._typing import ArrayLike, FloatArray
 from skuq.exceptions import SmallSampleWarning
+from skuq.metrics._kernels import BinIndex
 
 MetricFunction = Callable[..., float]
 WeightFunction = Callable[[Any], Any]
@@ -61,8 +63,46 @@ class Means:
 
     def __call__(self, y: Any, forecast: Any) -> MeansOf:
         values = self.rows(y, forecast)
-        columns = values if is_sparse(values) or isinstance(values, tuple) else (values,)
-        return MeansOf(columns, self.combine, None if self.spread is None else Spread(y, self.spread))
+        parts = values if type(values) is tuple else (values,)
+        return MeansOf(parts, self.combine, None if self.spread is None else Spread(y, self.spread))
+
+
+class Binned(NamedTuple):
+    """Columns of which one holds the value of a row, the column of its bin. The other columns hold 0."""
+
+    place: BinIndex
+    size: int
+    values: FloatArray | None = None  # ones
+
+    def sums(self, weights: FloatArray | None) -> FloatArray:
+        if weights is not None and weights.ndim == 2:
+            return np.array([self.sums(weight) for weight in weights])
+        values = weights if self.values is None else weighted(self.values, weights)
+        return np.asarray(np.bincount(self.place, values, self.size), dtype=np.float64)
+
+    def matrix(self) -> Any:
+        n = self.place.size
+        values = np.ones(n) if self.values is None else self.values
+        return sparse.csr_array((values, self.place, np.arange(n + 1)), shape=(n, self.size))
+
+
+def column_sums(parts: tuple[Any, ...], weights: FloatArray | None) -> FloatArray:
+    """Return the weighted sums of all columns, shape (..., c). Without weights, the weights are ones."""
+    return np.concatenate([_sums(part, weights) for part in parts], axis=-1)
+
+
+def _sums(part: Any, weights: FloatArray | None) -> FloatArray:
+    if isinstance(part, Binned):
+        return part.sums(weights)
+    if is_sparse(part):
+        return np.asarray(part.sum(axis=0) if weights is None else weights @ part)
+    if weights is None or weights.ndim == 1:
+        return np.array([weighted_sum(part, weights)])
+    with np.errstate(invalid="ignore"):
+        total = weights @ part
+    if np.isnan(total).any():  # the product of weight 0 and an infinite value
+        total = np.array([weighted_sum(part, weight) for weight in weights])
+    return np.asarray(total[:, np.newaxis])
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,33 +112,44 @@ class Spread:
     y: FloatArray
     kind: str
 
-    def __call__(self, weights: FloatArray) -> FloatArray:
-        if self.kind == "range":
-            high = np.where(weights > 0, self.y, -np.inf).max(axis=-1)
-            return np.asarray(high - np.where(weights > 0, self.y, np.inf).min(axis=-1))
-        return one_by_one(lambda weight: standard_deviation(self.y, weight))(weights)
+    def __call__(self, weights: FloatArray | None) -> FloatArray:
+        if weights is not None and weights.ndim == 2:
+            return np.array([self(weight) for weight in weights])
+        if self.kind == "std":
+            return np.asarray(standard_deviation(self.y, weights))
+        y = self.y if weights is None or weights.min() > 0 else self.y[weights > 0]
+        return np.asarray(y.max() - y.min())
 
 
 @dataclass(frozen=True, eq=False)
 class MeansOf:
-    """Metric as a function of the weights of the rows, computed from weighted means of columns."""
+    """Metric as a function of the weights of the rows, computed from weighted means of columns.
 
-    parts: Any
+    Each part of the columns is an array of shape (n,), a sparse array or `Binned`.
+    """
+
+    parts: tuple[Any, ...]
     combine: Callable[..., FloatArray]
     spread: Spread | None
 
     @cached_property
     def columns(self) -> Any:
         """Return the columns as an array of shape (n, c), which may be sparse."""
-        return self.parts if is_sparse(self.parts) else np.column_stack(self.parts)
+        if all(isinstance(part, np.ndarray) for part in self.parts):
+            return np.column_stack(self.parts)
+        return sparse.hstack(
+            [part.matrix() if isinstance(part, Binned) else part for part in self.parts], format="csr"
+        )
 
-    def __call__(self, weights: FloatArray) -> FloatArray:
-        if weights.ndim == 1 and not is_sparse(self.parts):
-            means = weighted_means(self.parts, weights)
-        elif is_sparse(self.parts) or np.isfinite(self.columns).all():
-            means = weights @ self.columns / weights.sum(axis=-1, keepdims=True)
+    def __call__(self, weights: FloatArray | None) -> FloatArray:
+        """Return the metric, shape (...). Without weights, the weights are ones."""
+        if weights is None:
+            first = self.parts[0]
+            means = (
+                column_sums(self.parts, None) / (first.place if isinstance(first, Binned) else first).shape[0]
+            )
         else:
-            means = np.array([weighted_means(self.parts, weight) for weight in weights])
+            means = column_sums(self.parts, weights) / weights.sum(axis=-1, keepdims=True)
         return self.combine(means) if self.spread is None else self.combine(means, self.spread(weights))
 
 
@@ -112,7 +163,10 @@ def one_by_one(of_weight: Callable[[FloatArray], Any]) -> WeightFunction:
 
 
 def value_of(computation: Computation, y: Any, forecast: Any, weight: FloatArray | None) -> float:
-    return float(computation(y, forecast)(np.ones(len(forecast)) if weight is None else weight))
+    of = computation(y, forecast)
+    if weight is None and not isinstance(of, MeansOf):
+        weight = np.ones(len(forecast))
+    return float(of(weight))
 
 
 P = ParamSpec("P")

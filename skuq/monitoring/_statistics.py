@@ -35,6 +35,7 @@ from skuq.metrics._class_scores import check_classes
 from skuq.metrics._group_calibration import Squares
 from skuq.metrics._inputs import Forecast, check_forecast, check_forecast_or_bounds, finite_mean, finite_std
 from skuq.metrics._kernels import BLOCK
+from skuq.metrics._spec import Binned, column_sums
 from skuq.metrics._ucc_kernels import critical_scales
 
 
@@ -195,10 +196,10 @@ class RowSums(Statistic):
     def of(self, block: Block) -> Sums:
         values = self.rows(block.y, block.forecast)
         weight = block.weight
-        if is_sparse(values):
-            sums = values.sum(axis=0) if weight is None else weight @ values
-            return Sums(block.total, np.asarray(sums, dtype=np.float64), None, np.ones(sums.size))
-        columns = values if isinstance(values, tuple) else (values,)
+        columns = values if type(values) is tuple else (values,)
+        if not isinstance(columns[0], np.ndarray):
+            found = column_sums(columns, weight)
+            return Sums(block.total, found, None, np.ones(found.size))
         sums = np.array([weighted_sum(check_no_nan(column, "y_pred"), weight) for column in columns])
         units = np.array([unit_of(column) for column in columns])
         with np.errstate(all="ignore"):  # Infinite values have no variance.
@@ -302,6 +303,8 @@ class RowsByStd(Statistic):
     def of(self, block: Block) -> LogHistogram:
         slots, weight = block.slots("std", self.width), block.weight
         values = self.rows(block.y, block.forecast)
+        if isinstance(values, Binned):
+            values = values.matrix()
         if not is_sparse(values):
             return LogHistogram.of(slots, (values,), weight)
         sums = np.zeros((values.shape[1] + 1, slots.size))
