@@ -288,13 +288,13 @@ def main() -> None:
     kinds = {"metric": metric_values, "report": report_values}
     if sys.argv[1:] == ["compare"]:
         found = [line for kind, computed in kinds.items() for line in differences(computed(), read(kind))]
-        print("\n".join(found) or "All values are equal.")
+        sys.stdout.write("\n".join(found or ["All values are equal."]) + "\n")
         return
     arrays = {}
     for kind, computed in kinds.items():
         names, values, _ = zip(*computed(), strict=True)
         arrays |= {f"{kind}_names": np.array(names), f"{kind}_values": np.array(values)}
-        print(f"{kind}: {len(names)} values, {np.isnan(values).sum()} undefined")
+        sys.stdout.write(f"{kind}: {len(names)} values, {np.isnan(values).sum()} undefined\n")
     np.savez_compressed(STORED, **arrays)
 
 

@@ -1,4 +1,4 @@
-"""Values of metrics and reports equal the values of an earlier version (`stored_values` explains the file)."""
+"""Values of metrics and reports equal the values of an earlier version (see `stored_values`)."""
 
 import pytest
 
