@@ -53,7 +53,7 @@ def ence_of_weights(
     binning, squares = Binning(std, n_bins, strategy), Squares.of(std, y - mean)
 
     def of_weights(weight: FloatArray | None) -> float:
-        _, means = bin_means(binning.bins(weight), squares.columns)
+        _, means = bin_means(binning.bins(weight), *squares.columns(slice(None)))
         return normalized_calibration_error(*squares.roots(means))
 
     return of_weights
@@ -184,7 +184,7 @@ def uce_of_weights(
     binning = Binning(squares.key(strategy, on), n_bins, strategy)
 
     def of_weights(weight: FloatArray | None) -> float:
-        total, means = bin_means(binning.bins(weight), squares.columns)
+        total, means = bin_means(binning.bins(weight), *squares.columns(slice(None)))
         (variance, square), unit = squares.in_one_unit(means)
         return square_in(unit, float(total @ np.abs(square - variance) / total.sum()))
 

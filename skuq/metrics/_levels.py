@@ -22,7 +22,7 @@ from skuq._typing import FloatArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution, Quantiles
 from skuq.distributions._pit import censored_pit_scores, pit_scores
-from skuq.metrics._binning import Bins
+from skuq.metrics._binning import Bins, undivided
 from skuq.metrics._kernels import BinIndex, central_bounds, count_below, location_scale, standardized
 
 KINDS = ("quantile", "interval")
@@ -109,7 +109,7 @@ def covered_weight(
         first = first_covering_level(y, dist, levels, kind)
         return lambda bins: np.cumsum(bins.histogram(first, levels.size + 1), axis=1)[:, :-1]
     rows = level_rows(y, dist, levels, kind)
-    return lambda bins: np.cumsum((bins.matrix(y.size) @ rows).toarray(), axis=1)[:, :-1]
+    return lambda bins: np.cumsum((bins.matrix() @ rows).toarray(), axis=1)[:, :-1]
 
 
 def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> Any:
@@ -183,4 +183,4 @@ def observed_uniform(entry: FloatArray, levels: FloatArray) -> FloatArray:
 
 
 def one_bin(n: int, weight: Any) -> Bins:
-    return Bins(1, np.empty(0, dtype=np.uint8), [(slice(0, n), 0, 1.0)], np.zeros(2), weight)
+    return undivided(np.ones(n) if weight is None else weight, np.zeros(2))

@@ -69,7 +69,7 @@ def qce_of_groups(
     grid = np.sort(level_grid(levels, closed=True))
     share = proportions_of_means(means.T, grid).T
     bins = Binning(groups.std, 1 if marginal else n_bins, strategy).bins(groups.weight)
-    inside = bins.sums(lambda rows: tuple(column[rows] for column in share)).T
+    inside = bins.sums(*share)[1:].T
     return binned_coverage_error(inside, bins.totals(), grid)
 
 

@@ -124,11 +124,10 @@ def reliability_table(
 
 
 def _table_of_bins(bins: Bins, columns: dict[str, FloatArray]) -> pd.DataFrame:
-    total = bins.totals()
+    total, *sums = bins.sums(*columns.values())
     occupied = total > 0
     data = {"lower": bins.edges[:-1][occupied], "upper": bins.edges[1:][occupied], "n": total[occupied]}
-    sums = bins.sums(lambda rows: tuple(column[rows] for column in columns.values()))
-    data |= dict(zip(columns, sums[:, occupied] / total[occupied], strict=True))
+    data |= dict(zip(columns, (each[occupied] / total[occupied] for each in sums), strict=True))
     return pd.DataFrame(data)
 
 

@@ -171,8 +171,8 @@ def reliability_plan(n_bins: int, coverage: float, accuracy: float) -> Plan:
     def value(squares: SquaresHistogram, inside: FloatArray) -> pd.DataFrame:
         histogram = squares.histogram
         bins = Binning(squares.groups.std, n_bins, "quantile").bins(histogram.weight)
-        total, columns = bins.totals(), (*histogram.means, *inside)
-        means = bins.sums(lambda rows: tuple(column[rows] for column in columns)) / total
+        total, *sums = bins.sums(*histogram.means, *inside)
+        means = np.array(sums) / total
         edges = histogram.quantile(np.arange(total.size + 1) / total.size, width)
         edges[0], edges[-1] = histogram.low, histogram.high
         rmv, rmse = (unit * np.sqrt(mean) for unit, mean in zip(squares.units, means[:2], strict=True))
