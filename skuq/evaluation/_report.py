@@ -21,7 +21,7 @@ from skuq._validation import (
     check_random_state,
     check_single_coverage,
 )
-from skuq.distributions import Distribution
+from skuq.distributions import Distribution, Normal
 from skuq.distributions._convert import as_forecast, is_array
 from skuq.distributions._level_quadrature import warn_of_unreachable_level
 from skuq.evaluation._decomposition import Problem
@@ -51,7 +51,7 @@ from skuq.exceptions import SmallSampleWarning
 from skuq.metrics._class_scores import check_class_forecast, kind_of
 from skuq.metrics._crps_parts import DEFAULT_LEVELS, crps_sections
 from skuq.metrics._scorer import check_options, require_spec
-from skuq.metrics._spec import MetricFunction, MetricSpec, all_specs, warn_of_small_report
+from skuq.metrics._spec import MetricFunction, MetricSpec, all_specs, value_of, warn_of_small_report
 
 COLUMNS = ("miscalibration", "discrimination", "uncertainty")
 
@@ -510,7 +510,7 @@ def _by_uncertainty(rows: Rows, forecast: Any, chosen: Sequence[MetricSpec]) -> 
 
     They stay unsorted if no metric bins the standard deviations.
     """
-    in_bins = any(spec.needs == "moments" and spec.fast.of_weights is not None for spec in chosen)
+    in_bins = any(spec.needs == "moments" for spec in chosen)
     if in_bins and isinstance(forecast, Distribution):
         try:
             std = forecast.std()
@@ -546,12 +546,8 @@ def _simulate(
     for entry in entries:
         if entry.error or entry.spec.crps_part is not None:
             continue
-        if (
-            entry.spec.fast.of_uniform is not None
-            and isinstance(forecast, Distribution)
-            and forecast.has_density
-        ):
-            of_levels.append((entry, entry.spec.fast.of_uniform))
+        if entry.spec.of_pit and isinstance(forecast, Distribution) and forecast.has_density:
+            of_levels.append((entry, entry.spec.computation(entry.evaluation.options)))
         else:
             of_targets.append(entry)
     for pick in repeated_rows(rows, n_draws, rng):
@@ -561,9 +557,10 @@ def _simulate(
             for entry in of_targets:
                 entry.null.append(entry.evaluation.of_rows(y, dist, None, pick))
         if of_levels:
-            levels = sorted_uniform(len(forecast) if pick is None else pick.size, generator)
-            for entry, of_uniform in of_levels:
-                entry.null.append(of_uniform(levels, **entry.evaluation.options))
+            n = len(forecast) if pick is None else pick.size
+            y, standard = generator.standard_normal(n), Normal(np.zeros(n), np.ones(n))
+            for entry, computation in of_levels:
+                entry.null.append(value_of(computation, y, standard, None))
         progress.add(1)
 
 
@@ -588,11 +585,6 @@ def takes(spec: MetricSpec, forecast: Any) -> bool:
     if spec.of_classes:
         return bool(spec.needs == "set" or forecast.dtype != np.bool_)
     return isinstance(forecast, Distribution) or spec.needs == "interval"
-
-
-def sorted_uniform(n: int, generator: np.random.Generator) -> FloatArray:
-    sums = np.cumsum(generator.standard_exponential(n + 1))
-    return np.asarray(sums[:-1] / sums[-1])
 
 
 def _table_row(entry: Entry, n: float, confidence: float, rng: np.random.RandomState) -> dict[str, Any]:

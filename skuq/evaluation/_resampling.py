@@ -31,7 +31,7 @@ from skuq.distributions import Distribution, as_distribution, concat
 from skuq.distributions._convert import as_forecast, check_not_one_row, is_array
 from skuq.metrics._class_scores import check_class_forecast, check_labels, draw_codes
 from skuq.metrics._scorer import MetricScorer, check_options, require_spec
-from skuq.metrics._spec import MetricFunction, MetricSpec, OrderedWeights, WeightFunction, find_spec
+from skuq.metrics._spec import MeansOf, MetricFunction, MetricSpec, WeightFunction, find_spec, one_by_one
 
 BLOCK = 2**21
 """A matrix of weights has at most this number of entries (16 MB)."""
@@ -129,30 +129,23 @@ class Evaluation:
         self.options = dict(options) if rows.keep is None else picked_options(options, rows.keep, rows.given)
 
     @cached_property
-    def columns(self) -> Any:
-        """Return the values per row, shape (n, c).
-
-        Return None if the metric is not a function of the means of such values.
-        """
-        if not isinstance(self.metric, MetricSpec) or self.metric.fast.rows is None:
-            return None
-        values = self.metric.fast.rows(self.rows.y, self.forecast, **self.options)
-        if values is None or is_sparse(values):
-            return values
-        columns = np.column_stack(values) if isinstance(values, tuple) else values[:, np.newaxis]
-        return columns if np.isfinite(columns).all() else None
+    def of(self) -> WeightFunction:
+        """Return the metric as a function of weights of shape (..., n)."""
+        if isinstance(self.metric, MetricSpec):
+            return self.metric.computation(self.options)(self.rows.y, self.forecast)
+        return one_by_one(lambda weight: self.of_rows(self.rows.y, self.forecast, weight))
 
     @cached_property
-    def of_weight(self) -> WeightFunction:
-        if isinstance(self.metric, MetricSpec) and self.metric.fast.of_weights is not None:
-            return self.metric.fast.of_weights(self.rows.y, self.forecast, **self.options)
-        return lambda weight: self.of_rows(self.rows.y, self.forecast, weight)
+    def columns(self) -> Any:
+        """Return the columns of a metric of means over rows, or None."""
+        if not isinstance(self.of, MeansOf) or self.of.spread is not None:
+            return None
+        columns = self.of.columns
+        return columns if is_sparse(columns) or np.isfinite(columns).all() else None
 
     def of_means(self, means: FloatArray) -> FloatArray:
-        if means.shape[-1] == 1:
-            means = means[..., 0]
-        combine = self.metric.fast.combine if isinstance(self.metric, MetricSpec) else None
-        return means if combine is None else np.asarray(combine(means, **self.options))
+        of: Any = self.of
+        return np.asarray(of.combine(means))
 
     @cached_property
     def cells(self) -> FloatArray | None:
@@ -204,7 +197,7 @@ class Evaluation:
             return 0.0
         block = rng.permutation(n) % blocks
         if self.columns is None:
-            values = np.array([self.of_weight(np.where(block == b, 0.0, weight)) for b in range(blocks)])
+            values = np.array([self.of(np.where(block == b, 0.0, weight)) for b in range(blocks)])
         else:
             rest = weight @ self.columns - group_sums(self.columns, block, weight).toarray()
             total = weight.sum() - np.bincount(block, weight)
@@ -367,47 +360,23 @@ def values_of_weights(
     A weight belongs to a row or to a group of rows.
     """
     values: list[list[Any]] = [[] for _ in evaluations]
-    by_means = []
-    in_order: list[tuple[WeightFunction, list[Any]]] = []
-    by_rows = []
-    for evaluation, found in zip(evaluations, values, strict=True):
-        if evaluation.columns is not None:
-            by_means.append((evaluation.of_drawn(group), found))
-        elif isinstance(evaluation.of_weight, OrderedWeights):
-            order, of_ordered = evaluation.of_weight.order, evaluation.of_weight.of_ordered
-            row_weights = RowWeights(order if group is None else group[order])
-            by_rows.append((row_weights, [(of_ordered, found)]))
-        else:
-            in_order.append((evaluation.of_weight, found))
-    if in_order:
-        by_rows.append((RowWeights(group), in_order))
+    found = list(zip(evaluations, values, strict=True))
+    by_means = [(each.of_drawn(group), kept) for each, kept in found if each.columns is not None]
+    by_weights = [(each.of, kept) for each, kept in found if each.columns is None]
     for weights in chunks:
-        for of_drawn, found in by_means:
-            found.append(of_drawn(weights))
-        for weight in weights:
-            for row_weights, metrics in by_rows:
-                each = row_weights.of(weight)
-                for of_weight, found in metrics:
-                    found.append([of_weight(each)])
+        for of_drawn, kept in by_means:
+            kept.append(of_drawn(weights))
+        if group is None:
+            for of, kept in by_weights:
+                kept.append(of(weights))
+        else:
+            for weight in weights if by_weights else ():
+                of_rows = weight[group]
+                for of, kept in by_weights:
+                    kept.append([of(of_rows)])
         if on_chunk is not None:
             on_chunk(weights.shape[0])
-    return [np.concatenate(found) for found in values]
-
-
-class RowWeights:
-    """Conversion of weights of groups to weights of rows.
-
-    The array ``index`` contains the group of each row. It is None if weights belong to rows.
-    """
-
-    def __init__(self, index: IntArray | None) -> None:
-        # All weights use one array, because the allocation of a large array takes longer than its assignment.
-        self._index, self._weights = index, None if index is None else np.empty(index.size)
-
-    def of(self, weight: FloatArray) -> FloatArray:
-        if self._index is None:
-            return weight
-        return np.take(weight, self._index, out=self._weights, mode="clip")
+    return [np.concatenate(each) for each in values]
 
 
 def swap_weights(rows: Rows, n_resamples: int, rng: np.random.RandomState) -> Iterator[FloatArray]:

@@ -15,7 +15,7 @@ from skuq.metrics._average_calibration import calibration_error, root_calibratio
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._levels import KINDS, covered_weight, one_bin
-from skuq.metrics._spec import FastPath, WeightFunction, metric
+from skuq.metrics._spec import Computation, WeightFunction, metric, one_by_one, value_of
 
 MOST_ROWS = 10**9
 """There must be fewer rows than this, because numpy cannot draw more rows from the multivariate
@@ -162,7 +162,8 @@ def adversarial_group_calibration_curve(
         random_state=random_state,
     )
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return AdversarialGroupCalibrationCurve(groups.fractions, worst_of_weights(groups, y, dist)(weight))
+    worst = worst_of_weights(groups, y, dist)(np.ones(y.size) if weight is None else weight)
+    return AdversarialGroupCalibrationCurve(groups.fractions, worst)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,35 +216,26 @@ def check_groups(
     return Groups(shares, grid, kind, error, shape, smallest, bool(replace), seed)
 
 
-def check_agce(*, fraction: float = 0.1, **options: Any) -> Groups:
-    _check_fractions(fraction, "fraction")
-    return check_groups(fractions=[fraction], **options)
-
-
-def worst_of_weights(
-    groups: Groups, y: FloatArray, dist: Distribution
-) -> Callable[[FloatArray | None], FloatArray]:
+def worst_of_weights(groups: Groups, y: FloatArray, dist: Distribution) -> Callable[[FloatArray], FloatArray]:
     covered = covered_weight(y, dist, groups.levels, groups.kind)
 
-    def of_weights(weight: FloatArray | None) -> FloatArray:
+    def of_weight(weight: FloatArray) -> FloatArray:
         effective_rows(weight, y.size)
         bins = one_bin(y.size, weight)
         return groups.worst(covered(bins)[0], float(bins.totals()[0]))
 
-    return of_weights
+    return of_weight
 
 
-def agce_of_weights(
-    y: FloatArray, dist: Distribution, *, fraction: float = 0.1, **options: Any
-) -> WeightFunction:
-    worst = worst_of_weights(check_agce(fraction=fraction, **options), y, dist)
-    return lambda weight: float(worst(weight).mean())
+def worst_group_error(*, fraction: float, **options: Any) -> Computation:
+    _check_fractions(fraction, "fraction")
+    groups = check_groups(fractions=[fraction], **options)
 
+    def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
+        worst = worst_of_weights(groups, y, dist)
+        return one_by_one(lambda weight: float(worst(weight).mean()))
 
-def agce_of_uniform(entry: FloatArray, *, fraction: float = 0.1, **options: Any) -> float:
-    groups = check_agce(fraction=fraction, **options)
-    inside = np.searchsorted(entry, groups.levels, side="right").astype(np.float64)
-    return float(groups.worst(inside, float(entry.size)).mean())
+    return computation
 
 
 def _check_fractions(fractions: ArrayLike, name: str = "fractions") -> FloatArray:
@@ -292,8 +284,8 @@ def group_errors(counts: IntArray, levels: FloatArray, error: str) -> FloatArray
     small_sample=True,
     source="Chung et al. 2021, appendix A.3; Zhao et al. 2020",
     meaning="in the worst random group, the predicted probabilities are off by {value}",
-    fast=FastPath(of_weights=agce_of_weights, of_uniform=agce_of_uniform),
-    check=check_agce,
+    kernel=worst_group_error,
+    of_pit=True,
 )
 def adversarial_group_calibration_error(
     y_true: ArrayLike,
@@ -387,7 +379,7 @@ def adversarial_group_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    groups = check_agce(
+    kernel = worst_group_error(
         fraction=fraction,
         levels=levels,
         kind=kind,
@@ -398,5 +390,4 @@ def adversarial_group_calibration_error(
         replace=replace,
         random_state=random_state,
     )
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return float(worst_of_weights(groups, y, dist)(weight).mean())
+    return value_of(kernel, *check_forecast(y_true, y_pred, sample_weight))

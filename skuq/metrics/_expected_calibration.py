@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from skuq._validation import check_integer, check_n_bins, check_option, effectiv
 from skuq.metrics._binning import STRATEGIES, Bins, bin_means, make_bins, undivided
 from skuq.metrics._class_scores import ClassForecast, check_class, check_classes
 from skuq.metrics._kernels import BinIndex, count_below
-from skuq.metrics._spec import FastPath, Merging, WeightFunction, metric
+from skuq.metrics._spec import Computation, Means, WeightFunction, metric, one_by_one, value_of
 
 NORMS = ("l1", "squared", "debiased")
 
@@ -59,39 +60,51 @@ def _binned_error(total: FloatArray, mean: FloatArray, share: FloatArray, norm: 
     return float(total @ gap / total.sum())
 
 
-def check_ece(
-    *, n_bins: int = 15, strategy: str = "uniform", norm: str = "l1", classwise: bool = False
-) -> None:
+def class_calibration(n_bins: int, strategy: str, norm: str, classwise: bool) -> Computation:
     check_integer(n_bins, "n_bins")
     check_option(strategy, "strategy", STRATEGIES)
     check_option(norm, "norm", NORMS)
     check_option(classwise, "classwise", (False, True))
+    if strategy == "uniform" and norm != "debiased":
+        rows = partial(class_bin_rows, n_bins=n_bins, classwise=classwise)
+        return Means(
+            rows, partial(error_of_bins, n_bins, norm), calibrated=partial(expected_error, n_bins, norm)
+        )
+
+    def computation(codes: IntArray, proba: ClassForecast) -> WeightFunction:
+        columns = range(proba.shape[1]) if classwise else [None]
+        pairs = [_confidence(codes, proba, column) for column in columns]
+        tolerance = _edge_tolerance(proba)
+
+        def of_weight(weight: FloatArray) -> float:
+            if norm == "debiased":
+                effective_rows(weight, len(codes))
+            errors = []
+            for confidence, hit in pairs:
+                bins = _bins(confidence, tolerance, n_bins, strategy, weight)
+                errors.append(_binned_error(*_means(confidence, hit, bins), norm))
+            return float(np.mean(errors))
+
+        return one_by_one(of_weight)
+
+    return computation
 
 
-def ece_of_weights(
-    codes: IntArray,
-    proba: ClassForecast,
-    *,
-    n_bins: int = 15,
-    strategy: str = "uniform",
-    norm: str = "l1",
-    classwise: bool = False,
-) -> WeightFunction:
-    check_ece(n_bins=n_bins, strategy=strategy, norm=norm, classwise=classwise)
-    columns = range(proba.shape[1]) if classwise else [None]
-    pairs = [_confidence(codes, proba, column) for column in columns]
-    tolerance = _edge_tolerance(proba)
+def error_of_bins(n_bins: int, norm: str, means: FloatArray) -> FloatArray:
+    total, confidence, hit = np.moveaxis(means.reshape(*means.shape[:-1], -1, 3, n_bins), -2, 0)
+    gap = np.abs(confidence - hit)
+    if norm == "squared":
+        gap = np.divide(np.square(gap), total, out=np.zeros_like(gap), where=total > 0)
+    return np.asarray(gap.sum(axis=-1).mean(axis=-1))
 
-    def error(weight: FloatArray | None) -> float:
-        if norm == "debiased":
-            effective_rows(weight, len(codes))
-        errors = []
-        for confidence, hit in pairs:
-            bins = _bins(confidence, tolerance, n_bins, strategy, weight)
-            errors.append(_binned_error(*_means(confidence, hit, bins), norm))
-        return float(np.mean(errors))
 
-    return error
+def expected_error(n_bins: int, norm: str, means: FloatArray, n: float) -> float:
+    """Return the expected error if the share of each bin is normal around its mean probability."""
+    errors = []
+    for total, mean, _share in _tables(means, n_bins):
+        variance = mean * (1 - mean) / (n * total)
+        errors.append(total @ (np.sqrt(2 / np.pi * variance) if norm == "l1" else variance))
+    return float(np.mean(errors))
 
 
 def _means(confidence: FloatArray, hit: FloatArray, bins: Bins) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -100,9 +113,7 @@ def _means(confidence: FloatArray, hit: FloatArray, bins: Bins) -> tuple[FloatAr
     return total, mean, share
 
 
-def class_bin_rows(
-    codes: IntArray, proba: ClassForecast, *, n_bins: int = 15, classwise: bool = False, **_: Any
-) -> Any:
+def class_bin_rows(codes: IntArray, proba: ClassForecast, *, n_bins: int, classwise: bool) -> Any:
     """Return 1, the probability and the hit of each row as a sparse array, in the columns of its bin.
 
     The shape is (n, 3 * n_bins), or (n, 3 * n_bins * K) if each class has its own bins.
@@ -127,19 +138,6 @@ def _tables(sums: FloatArray, n_bins: int) -> list[tuple[FloatArray, FloatArray,
         mean, share = (each[occupied] / total[occupied] for each in sums_of_bins)
         tables.append((total[occupied], mean, share))
     return tables
-
-
-def ece_of_means(means: FloatArray, *, n_bins: int, norm: str, **_: Any) -> float:
-    return float(np.mean([_binned_error(*table, norm) for table in _tables(means, n_bins)]))
-
-
-def calibrated_ece_of_means(means: FloatArray, *, n: float, n_bins: int, norm: str, **_: Any) -> float:
-    """Return the expected error if the share of each bin is normal around its mean probability."""
-    errors = []
-    for total, mean, _share in _tables(means, n_bins):
-        variance = mean * (1 - mean) / (n * total)
-        errors.append(total @ (np.sqrt(2 / np.pi * variance) if norm == "l1" else variance))
-    return float(np.mean(errors))
 
 
 def class_table_of_sums(sums: FloatArray, *, n_bins: int) -> pd.DataFrame:
@@ -175,15 +173,7 @@ def _reliability_table(
     small_sample=True,
     source="Guo et al. 2017, eq. 3; Nixon et al. 2019; Kumar et al. 2019, definition 5.2",
     meaning="the probabilities are off by {value} on average",
-    fast=FastPath(of_weights=ece_of_weights),
-    merging=Merging(
-        needs=("means",),
-        value=ece_of_means,
-        rows=class_bin_rows,
-        requires={"strategy": ("uniform",), "norm": ("l1", "squared")},
-        calibrated=calibrated_ece_of_means,
-    ),
-    check=check_ece,
+    kernel=class_calibration,
 )
 def expected_calibration_error(
     y_true: ArrayLike,
@@ -294,10 +284,9 @@ def expected_calibration_error(
     0.0
     """
     given = check_classes(y_true, y_pred, labels, sample_weight, needs_proba=True)
-    of_weight = ece_of_weights(
-        given.codes, given.forecast, n_bins=n_bins, strategy=strategy, norm=norm, classwise=classwise
-    )
-    return of_weight(given.weight)
+    kernel = class_calibration(n_bins, strategy, norm, classwise)
+    check_n_bins(n_bins, len(given.codes))
+    return value_of(kernel, *given[:3])
 
 
 def class_reliability_table(

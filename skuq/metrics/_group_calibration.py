@@ -2,61 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from skuq._numeric import square_in, square_unit
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
-from skuq.distributions import Distribution, Normal
+from skuq.distributions import Distribution
 from skuq.metrics._binning import STRATEGIES, Binning, bin_means
 from skuq.metrics._inputs import check_forecast, finite_mean, finite_std
-from skuq.metrics._spec import FastPath, Merging, WeightFunction, metric
+from skuq.metrics._spec import Computation, WeightFunction, metric, one_by_one, value_of
 
 ON = ("std", "variance")
 
 
-class RowGroups(NamedTuple):
-    """Groups of rows with similar standard deviations.
-
-    The groups have weights, root mean variances and root mean errors.
-    """
-
-    weight: FloatArray
-    std: FloatArray
-    error: FloatArray
-
-
-def merging_of_groups(of_weights: Callable[..., WeightFunction], *, exact: bool = False) -> Merging:
-
-    def value(groups: RowGroups, **options: Any) -> float:
-        dist = Normal(np.zeros_like(groups.std), groups.std)
-        return of_weights(groups.error, dist, **options)(groups.weight)
-
-    return Merging(needs=("groups",), value=value, exact=exact)
-
-
-def check_grouping(*, n_bins: int = 10, strategy: str = "quantile", on: str = "variance") -> None:
+def normalized_error(n_bins: int, strategy: str) -> Computation:
     check_integer(n_bins, "n_bins")
     check_option(strategy, "strategy", STRATEGIES)
-    check_option(on, "on", ON)
 
+    def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
+        mean, std = finite_mean(dist), finite_std(dist)
+        binning, squares = Binning(std, n_bins, strategy), Squares.of(std, y - mean)
 
-def ence_of_weights(
-    y: FloatArray, dist: Distribution, *, n_bins: int = 10, strategy: str = "quantile"
-) -> WeightFunction:
-    check_grouping(n_bins=n_bins, strategy=strategy)
-    mean, std = finite_mean(dist), finite_std(dist)
-    binning, squares = Binning(std, n_bins, strategy), Squares.of(std, y - mean)
+        def of_weight(weight: FloatArray) -> float:
+            _, means = bin_means(binning.bins(weight), *squares.columns)
+            return normalized_calibration_error(*squares.roots(means))
 
-    def of_weights(weight: FloatArray | None) -> float:
-        _, means = bin_means(binning.bins(weight), *squares.columns(slice(None)))
-        return normalized_calibration_error(*squares.roots(means))
+        return one_by_one(of_weight)
 
-    return of_weights
+    return computation
 
 
 def normalized_calibration_error(rmv: FloatArray, rmse: FloatArray) -> float:
@@ -84,9 +61,8 @@ def calibrated_ence(n: float, *, n_bins: int = 10, strategy: str = "quantile") -
     source="Levi et al. 2022; Wibbeke et al. 2025, eq. 14-16",
     meaning="errors are {percent} larger or smaller than predicted on average",
     calibrated=calibrated_ence,
-    fast=FastPath(of_weights=ence_of_weights),
-    merging=merging_of_groups(ence_of_weights),
-    check=check_grouping,
+    kernel=normalized_error,
+    blocks="std",
 )
 def expected_normalized_calibration_error(
     y_true: ArrayLike,
@@ -171,24 +147,28 @@ def expected_normalized_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return ence_of_weights(y, dist, n_bins=n_bins, strategy=strategy)(weight)
+    given = check_forecast(y_true, y_pred, sample_weight)
+    return value_of(normalized_error(n_bins, strategy), *given)
 
 
-def uce_of_weights(
-    y: FloatArray, dist: Distribution, *, n_bins: int = 10, strategy: str = "uniform", on: str = "variance"
-) -> WeightFunction:
-    check_grouping(n_bins=n_bins, strategy=strategy, on=on)
-    mean, std = finite_mean(dist), finite_std(dist)
-    squares = Squares.of(std, y - mean)
-    binning = Binning(squares.key(strategy, on), n_bins, strategy)
+def squared_error_gap(n_bins: int, strategy: str, on: str) -> Computation:
+    check_integer(n_bins, "n_bins")
+    check_option(strategy, "strategy", STRATEGIES)
+    check_option(on, "on", ON)
 
-    def of_weights(weight: FloatArray | None) -> float:
-        total, means = bin_means(binning.bins(weight), *squares.columns(slice(None)))
-        (variance, square), unit = squares.in_one_unit(means)
-        return square_in(unit, float(total @ np.abs(square - variance) / total.sum()))
+    def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
+        mean, std = finite_mean(dist), finite_std(dist)
+        squares = Squares.of(std, y - mean)
+        binning = Binning(squares.key(strategy, on), n_bins, strategy)
 
-    return of_weights
+        def of_weight(weight: FloatArray) -> float:
+            total, means = bin_means(binning.bins(weight), *squares.columns)
+            (variance, square), unit = squares.in_one_unit(means)
+            return square_in(unit, float(total @ np.abs(square - variance) / total.sum()))
+
+        return one_by_one(of_weight)
+
+    return computation
 
 
 @metric(
@@ -203,9 +183,8 @@ def uce_of_weights(
     small_sample=True,
     source="Laves et al. 2020; Wibbeke et al. 2025, eq. 18-20",
     meaning="mean squared errors differ from predicted variances by {value} on average",
-    fast=FastPath(of_weights=uce_of_weights),
-    merging=merging_of_groups(uce_of_weights),
-    check=check_grouping,
+    kernel=squared_error_gap,
+    blocks="std",
 )
 def uncertainty_calibration_error(
     y_true: ArrayLike,
@@ -290,8 +269,8 @@ def uncertainty_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return uce_of_weights(y, dist, n_bins=n_bins, strategy=strategy, on=on)(weight)
+    given = check_forecast(y_true, y_pred, sample_weight)
+    return value_of(squared_error_gap(n_bins, strategy, on), *given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,9 +291,10 @@ class Squares:
         error = error if units[1] == 1 else error / units[1]
         return cls(std, error, units)
 
-    def columns(self, rows: Any) -> tuple[FloatArray, FloatArray]:
+    @cached_property
+    def columns(self) -> tuple[FloatArray, FloatArray]:
         with np.errstate(over="ignore"):
-            return np.square(self.std[rows]), np.square(self.error[rows])
+            return np.square(self.std), np.square(self.error)
 
     def key(self, strategy: str, on: str) -> FloatArray:
         return np.square(self.std) if self.bins_variance(strategy, on) else self.std

@@ -139,20 +139,6 @@ def _entry_rows(part: Entry, levels: FloatArray) -> Any:
     return sparse.csr_array((gain, level, starts), shape=(n, levels.size + 1))
 
 
-def proportions_of_means(means: FloatArray, levels: FloatArray) -> FloatArray:
-    place = np.unique(levels, return_inverse=True)[1].ravel()
-    return np.asarray(np.cumsum(means, axis=-1)[..., place])
-
-
-def observed_proportions(
-    y: FloatArray, dist: Distribution, levels: FloatArray, kind: str, weight: FloatArray | None
-) -> FloatArray:
-    ordered, place = np.unique(levels, return_inverse=True)
-    bins = one_bin(y.size, weight)
-    share = covered_weight(y, dist, ordered, kind)(bins)[0] / bins.totals()[0]
-    return np.asarray(share[place.ravel()], dtype=np.float64)
-
-
 def censored_proportions(
     dist: Distribution, bounds: Bounds, levels: FloatArray, kind: str
 ) -> Callable[[FloatArray | None], FloatArray]:
@@ -176,10 +162,6 @@ def censored_proportions(
         return np.asarray(reached[place.ravel()] / total, dtype=np.float64)
 
     return of_weights
-
-
-def observed_uniform(entry: FloatArray, levels: FloatArray) -> FloatArray:
-    return np.searchsorted(entry, levels, side="right") / entry.size
 
 
 def one_bin(n: int, weight: Any) -> Bins:

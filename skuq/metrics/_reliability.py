@@ -114,7 +114,7 @@ def reliability_table(
     lower, upper = intervals_around(y, dist, nominal).T
     squares = Squares.of(std, y - mean)
     bins = make_bins(squares.key(strategy, on), n_bins, strategy, weight)
-    variance, square = squares.columns(slice(None))
+    variance, square = squares.columns
     table = _table_of_bins(bins, {"rmv": variance, "rmse": square, "coverage": covered(y, lower, upper)})
     table["rmv"], table["rmse"] = squares.roots(table[["rmv", "rmse"]].to_numpy().T)
     edges = table[["lower", "upper"]].to_numpy()

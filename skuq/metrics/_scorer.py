@@ -413,10 +413,9 @@ def check_options(spec: MetricSpec, options: dict[str, Any]) -> None:
             f"`options` of {spec.abbreviation!r} must include {' or '.join(map(repr, spec.any_of))}. Use "
             f"{' or '.join(_calls_of(spec))}."
         )
-    if spec.check is not None:
-        # Drawing from the user's generator would change its state.
-        seed = {"random_state": 0} if isinstance(options.get("random_state"), np.random.RandomState) else {}
-        spec.check(**{**options, **seed})
+    # Drawing from the user's generator would change its state.
+    seed = {"random_state": 0} if isinstance(options.get("random_state"), np.random.RandomState) else {}
+    spec.computation({**options, **seed})
 
 
 def _scorer_of_own(

@@ -9,33 +9,110 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Any, Literal, ParamSpec
 
 import numpy as np
 
 from skuq._compat import warn_user
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._numeric import is_sparse, standard_deviation, weighted_means
+from skuq._typing import ArrayLike, FloatArray
 from skuq.exceptions import SmallSampleWarning
 
 MetricFunction = Callable[..., float]
-WeightFunction = Callable[[FloatArray | None], float]
-"""Function of the weights of the rows. It returns a metric of fixed targets and forecasts."""
+WeightFunction = Callable[[Any], Any]
+"""Metric of fixed targets and forecasts as a function of the weights of the rows.
 
-RowValues = FloatArray | tuple[FloatArray, ...]
-"""One or more arrays of shape (n,), with one value per row."""
+Weights of shape (..., n), which may be 0, give values of shape (...).
+"""
+
+Computation = Callable[[Any, Any], WeightFunction]
+"""Function of checked targets and forecasts that returns a `WeightFunction`."""
+
+
+def first_column(means: FloatArray) -> FloatArray:
+    return np.asarray(means[..., 0])
+
+
+@dataclass(frozen=True)
+class Means:
+    """Computation of a metric that is a function of means over the rows.
+
+    Parameters
+    ----------
+    rows : callable
+        ``rows(y, forecast)`` returns one value per row, shape (n,), a tuple of such arrays, or a sparse array
+        of shape (n, c).
+    combine : callable
+        ``combine(means)`` returns the metric, shape (...), from means of shape (..., c). With `spread`, it is
+        ``combine(means, spread)``.
+    spread : {"range", "std"} or None
+        Statistic of the targets that the metric needs besides the means.
+    calibrated : callable or None
+        ``calibrated(means, n)`` returns the expected value for a calibrated forecast of n rows.
+    """
+
+    rows: Callable[[Any, Any], Any]
+    combine: Callable[..., FloatArray] = first_column
+    spread: Literal["range", "std"] | None = None
+    calibrated: Callable[[FloatArray, float], float] | None = None
+
+    def __call__(self, y: Any, forecast: Any) -> MeansOf:
+        values = self.rows(y, forecast)
+        columns = values if is_sparse(values) or isinstance(values, tuple) else (values,)
+        return MeansOf(columns, self.combine, None if self.spread is None else Spread(y, self.spread))
 
 
 @dataclass(frozen=True, eq=False)
-class OrderedWeights:
-    """Metric whose function ``of_ordered`` takes the weights of the rows in the given ``order``."""
+class Spread:
+    """Range or standard deviation of the targets with positive weight, as a function of the weights."""
 
-    order: IntArray
-    of_ordered: WeightFunction
+    y: FloatArray
+    kind: str
 
-    def __call__(self, weight: FloatArray | None) -> float:
-        return self.of_ordered(None if weight is None else weight[self.order])
+    def __call__(self, weights: FloatArray) -> FloatArray:
+        if self.kind == "range":
+            high = np.where(weights > 0, self.y, -np.inf).max(axis=-1)
+            return np.asarray(high - np.where(weights > 0, self.y, np.inf).min(axis=-1))
+        return one_by_one(lambda weight: standard_deviation(self.y, weight))(weights)
+
+
+@dataclass(frozen=True, eq=False)
+class MeansOf:
+    """Metric as a function of the weights of the rows, computed from weighted means of columns."""
+
+    parts: Any
+    combine: Callable[..., FloatArray]
+    spread: Spread | None
+
+    @cached_property
+    def columns(self) -> Any:
+        """Return the columns as an array of shape (n, c), which may be sparse."""
+        return self.parts if is_sparse(self.parts) else np.column_stack(self.parts)
+
+    def __call__(self, weights: FloatArray) -> FloatArray:
+        if weights.ndim == 1 and not is_sparse(self.parts):
+            means = weighted_means(self.parts, weights)
+        elif is_sparse(self.parts) or np.isfinite(self.columns).all():
+            means = weights @ self.columns / weights.sum(axis=-1, keepdims=True)
+        else:
+            means = np.array([weighted_means(self.parts, weight) for weight in weights])
+        return self.combine(means) if self.spread is None else self.combine(means, self.spread(weights))
+
+
+def one_by_one(of_weight: Callable[[FloatArray], Any]) -> WeightFunction:
+    """Return a function of weights of shape (..., n) from a function of weights of shape (n,)."""
+
+    def of_weights(weights: FloatArray) -> Any:
+        return of_weight(weights) if weights.ndim == 1 else np.array([of_weight(each) for each in weights])
+
+    return of_weights
+
+
+def value_of(computation: Computation, y: Any, forecast: Any, weight: FloatArray | None) -> float:
+    return float(computation(y, forecast)(np.ones(len(forecast)) if weight is None else weight))
 
 
 P = ParamSpec("P")
@@ -54,68 +131,6 @@ In 150 simulations, the 95 % confidence intervals of the coverage, the CRPS and 
 the true value in the following shares: .37, .79 and .35 with 5 rows; .86, .91 and .77 with 20 rows; .95, .93
 and .93 with 50 rows.
 """
-
-
-@dataclass(frozen=True, kw_only=True)
-class FastPath:
-    """Faster computation of a metric under many weights; all fields are optional.
-
-    Parameters
-    ----------
-    rows : callable or None
-        ``rows(y, forecast, **options)`` returns one value per row, shape (n,). It may also return a tuple of
-        such arrays, or a sparse array of shape (n, c). The metric is the mean of these values, or the result
-        of `combine` for the means of the columns. If the metric with these options is not a function of such
-        means, ``rows`` returns None.
-    combine : callable or None
-        ``combine(means, **options)`` returns the metric from means of shape (..., c). For one column, the
-        shape is (...).
-    of_weights : callable or None
-        ``of_weights(y, forecast, **options)`` returns the metric as a function of weights, which may be 0.
-        Metrics that are not functions of means need this function.
-    of_uniform : callable or None
-        ``of_uniform(entry, **options)`` returns the metric of a calibrated forecast with a density. Only
-        metrics that depend only on the PIT values have this function. ``entry`` contains sorted uniform
-        numbers, one per row, in place of the PIT values.
-    """
-
-    rows: Callable[..., RowValues | None] | None = None
-    combine: Callable[..., FloatArray] | None = None
-    of_weights: Callable[..., WeightFunction] | None = None
-    of_uniform: Callable[..., float] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Merging:
-    """Computation from sums over blocks of rows, for metrics that are not functions of means per row.
-
-    Parameters
-    ----------
-    needs : tuple of str
-        Statistics of all rows. "means": means of `rows`. "targets": range and standard deviation of the
-        targets. "calibration": calibration curve at the options `levels` and `kind`. "groups": groups of rows
-        with similar standard deviations. "group_means": means of `rows` in each group. "characteristics":
-        uncertainty characteristics curve. "constant_characteristics": curve of constant bands.
-    value : callable
-        ``value(*statistics, **options)`` returns the metric.
-    rows : callable or None
-        ``rows(y, forecast, **options)`` returns values per row as in `FastPath`.
-    exact : bool or callable
-        Whether the value is exact up to rounding, or a function ``exact(**options)`` that returns whether it
-        is exact.
-    requires : mapping of str to tuple
-        Options with the values for which the metric can be computed from sums.
-    calibrated : callable or None
-        ``calibrated(*statistics, n=n, **options)`` returns the approximate expected value for a calibrated
-        forecast of n rows.
-    """
-
-    needs: tuple[str, ...]
-    value: Callable[..., float]
-    rows: Callable[..., RowValues] | None = None
-    exact: bool | Callable[..., bool] = True
-    requires: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    calibrated: Callable[..., float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,8 +167,18 @@ class MetricSpec:
     any_of : tuple of str
         Options that define the purpose of the metric. A scorer needs at least one of these options, and a
         report contains the metric only if the user requests it.
+    kernel : callable or None
+        ``kernel(**options)`` checks the options and returns how the metric is computed: `Means`, or a
+        function of targets and forecasts that returns a function of the weights.
+    of_pit : bool
+        Whether the metric of forecasts with a density depends only on the PIT values.
+    blocks : {"std", "std_levels", "levels", "characteristics"} or None
+        Statistic of blocks of rows from which the metric can be computed. "std": bins of rows with similar
+        standard deviations. "std_levels": these bins, divided by the first level that covers the target.
+        "levels": calibration curve in place of ``levels=None``. "characteristics": uncertainty
+        characteristics curve.
     check : callable or None
-        ``check(**options)`` raises for invalid options. The metric calls it too.
+        ``check(**options)`` raises for invalid options, for metrics without a kernel.
     calibrated : callable or None
         ``calibrated(n, **options)`` returns the expected value for a calibrated forecast of n rows, if a
         formula is known.
@@ -175,10 +200,11 @@ class MetricSpec:
     meaning: str = ""
     one_of: tuple[str, ...] = ()
     any_of: tuple[str, ...] = ()
+    kernel: Callable[..., Computation] | None = None
+    of_pit: bool = False
+    blocks: str | None = None
     check: Callable[..., object] | None = None
     calibrated: Callable[..., float] | None = None
-    fast: FastPath = FastPath()
-    merging: Merging | None = None
     optimum_of_sets: str | None = None
     crps_part: str | None = None
 
@@ -186,6 +212,16 @@ class MetricSpec:
     def compute(self) -> MetricFunction:
         compute: MetricFunction = getattr(self.function, "__wrapped__", self.function)
         return compute
+
+    def computation(self, options: Mapping[str, Any]) -> Computation:
+        """Return how the metric is computed with these options. Raise an error for invalid options."""
+        if self.kernel is not None:
+            return self.kernel(**{**self.options, **options})
+        if self.check is not None:
+            self.check(**options)
+        return lambda y, forecast: one_by_one(
+            lambda weight: self.compute(y, forecast, sample_weight=weight, **options)
+        )
 
     @property
     def small_sample(self) -> bool:
