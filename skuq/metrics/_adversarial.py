@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_integer, check_option, check_random_state, effective_rows
-from skuq.distributions import Distribution
-from skuq.metrics._average_calibration import calibration_error, root_calibration_error
+from skuq.metrics._average_calibration import calibration_error, curve_of_levels, root_calibration_error
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import level_grid
-from skuq.metrics._levels import KINDS, covered_weight, one_bin
-from skuq.metrics._spec import Computation, WeightFunction, metric, one_by_one, value_of
+from skuq.metrics._levels import KINDS, level_rows
+from skuq.metrics._spec import Means, metric, value_of
 
 MOST_ROWS = 10**9
 """There must be fewer rows than this, because numpy cannot draw more rows from the multivariate
@@ -162,8 +160,10 @@ def adversarial_group_calibration_curve(
         random_state=random_state,
     )
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    worst = worst_of_weights(groups, y, dist)(np.ones(y.size) if weight is None else weight)
-    return AdversarialGroupCalibrationCurve(groups.fractions, worst)
+    total = effective_rows(weight, y.size)
+    rows = level_rows(y, dist, groups.levels, groups.kind)
+    means = (np.ones(y.size) if weight is None else weight) @ rows / total
+    return AdversarialGroupCalibrationCurve(groups.fractions, groups.worst(means, np.asarray(total)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,20 +177,33 @@ class Groups:
     replace: bool
     seed: int
 
-    def worst(self, inside: FloatArray, total: float) -> FloatArray:
-        """Return the error of the worst group in each resample, shape (fractions, resamples)."""
-        if total >= MOST_ROWS:
+    def worst(self, means: FloatArray, total: FloatArray) -> FloatArray:
+        """Return the error of the worst group in each resample, shape (..., fractions, resamples).
+
+        The shares of rows that are first covered at each level have shape (..., k + 1). The total weights of
+        the rows have shape (...).
+        """
+        if np.max(total) >= MOST_ROWS:
             raise ValueError(
                 f"`sample_weight` counts repetitions, and its sum must be below {MOST_ROWS:g}, got "
-                f"{total:g}. Groups are drawn from the repeated rows. Divide the weights by a constant."
+                f"{np.max(total):g}. Groups are drawn from the repeated rows. Divide the weights by a "
+                "constant."
             )
+        totals = np.ravel(total)
+        running = np.cumsum(means.reshape(totals.size, -1), axis=1) * totals[:, np.newaxis]
+        found = [self._of_counts(level_counts(inside[:-1], inside[-1])) for inside in running]
+        return np.array(found).reshape(*np.shape(total), self.fractions.size, self.shape[0])
+
+    def mean_worst(self, means: FloatArray, total: FloatArray) -> FloatArray:
+        return np.asarray(self.worst(means, total)[..., 0, :].mean(axis=-1))
+
+    def _of_counts(self, counts: IntArray) -> list[FloatArray]:
         rng = np.random.default_rng(self.seed)
-        counts = level_counts(inside, total)
         n = counts.sum()
         # A group has at most n rows, also if `n` was rounded down.
         sizes = np.minimum(np.maximum(np.rint(self.fractions * n), self.min_size), n).astype(np.int64)
         draws = [draw_counts(counts, int(size), self.shape, self.replace, rng) for size in sizes]
-        return np.array([group_errors(drawn, self.levels, self.error).max(axis=1) for drawn in draws])
+        return [group_errors(drawn, self.levels, self.error).max(axis=1) for drawn in draws]
 
 
 def check_groups(
@@ -216,26 +229,11 @@ def check_groups(
     return Groups(shares, grid, kind, error, shape, smallest, bool(replace), seed)
 
 
-def worst_of_weights(groups: Groups, y: FloatArray, dist: Distribution) -> Callable[[FloatArray], FloatArray]:
-    covered = covered_weight(y, dist, groups.levels, groups.kind)
-
-    def of_weight(weight: FloatArray) -> FloatArray:
-        effective_rows(weight, y.size)
-        bins = one_bin(y.size, weight)
-        return groups.worst(covered(bins)[0], float(bins.totals()[0]))
-
-    return of_weight
-
-
-def worst_group_error(*, fraction: float, **options: Any) -> Computation:
+def worst_group_error(*, fraction: float, **options: Any) -> Means:
     _check_fractions(fraction, "fraction")
     groups = check_groups(fractions=[fraction], **options)
-
-    def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
-        worst = worst_of_weights(groups, y, dist)
-        return one_by_one(lambda weight: float(worst(weight).mean()))
-
-    return computation
+    curve = curve_of_levels(groups.levels, groups.kind)
+    return replace(curve, combine=groups.mean_worst, spread="total")
 
 
 def _check_fractions(fractions: ArrayLike, name: str = "fractions") -> FloatArray:
@@ -249,8 +247,9 @@ def _check_fractions(fractions: ArrayLike, name: str = "fractions") -> FloatArra
 
 
 def level_counts(inside: FloatArray, total: float) -> IntArray:
-    # Round the running sums instead of the counts, so that the counts add up to the rounded total.
-    running = np.rint(np.append(inside, total))
+    # Round the running sums instead of the counts, so that the counts add up to the rounded total. The first
+    # rounding removes the error of a sum that is halfway between two integers.
+    running = np.rint(np.round(np.append(inside, total), 6))
     return np.asarray(np.diff(running, prepend=0.0), dtype=np.int64)
 
 
@@ -390,4 +389,6 @@ def adversarial_group_calibration_error(
         replace=replace,
         random_state=random_state,
     )
-    return value_of(kernel, *check_forecast(y_true, y_pred, sample_weight))
+    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
+    effective_rows(weight, y.size)
+    return value_of(kernel, y, dist, weight)

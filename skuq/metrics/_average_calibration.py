@@ -140,6 +140,7 @@ def curve_of_levels(
     return Means(
         partial(level_rows, levels=ordered, kind=kind),
         lambda means: error(grid, np.cumsum(means, axis=-1)[..., place]),
+        cells=np.diff(ordered, prepend=0.0, append=1.0),
     )
 
 

@@ -22,7 +22,7 @@ from skuq._typing import FloatArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution, Quantiles
 from skuq.distributions._pit import censored_pit_scores, pit_scores
-from skuq.metrics._binning import Bins, undivided
+from skuq.metrics._binning import Bins
 from skuq.metrics._kernels import BinIndex, central_bounds, count_below, location_scale, standardized
 
 KINDS = ("quantile", "interval")
@@ -162,7 +162,3 @@ def censored_proportions(
         return np.asarray(reached[place.ravel()] / total, dtype=np.float64)
 
     return of_weights
-
-
-def one_bin(n: int, weight: Any) -> Bins:
-    return undivided(np.ones(n) if weight is None else weight, np.zeros(2))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from typing import Any, Literal, ParamSpec
@@ -48,16 +48,21 @@ class Means:
     combine : callable
         ``combine(means)`` returns the metric, shape (...), from means of shape (..., c). With `spread`, it is
         ``combine(means, spread)``.
-    spread : {"range", "std"} or None
-        Statistic of the targets that the metric needs besides the means.
+    spread : {"range", "std", "total"} or None
+        Statistic that the metric needs besides the means: range or standard deviation of the targets, or
+        total weight of the rows.
     calibrated : callable or None
         ``calibrated(means, n)`` returns the expected value for a calibrated forecast of n rows.
+    cells : ndarray of shape (c,) or None
+        Probability of each column for a calibrated forecast with a density, if each row of ``rows`` has a
+        single 1.
     """
 
     rows: Callable[[Any, Any], Any]
     combine: Callable[..., FloatArray] = first_column
-    spread: Literal["range", "std"] | None = None
+    spread: Literal["range", "std", "total"] | None = None
     calibrated: Callable[[FloatArray, float], float] | None = None
+    cells: FloatArray | None = field(default=None, compare=False)
 
     def __call__(self, y: Any, forecast: Any) -> MeansOf:
         values = self.rows(y, forecast)
@@ -67,12 +72,14 @@ class Means:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """Range or standard deviation of the targets with positive weight, as a function of the weights."""
+    """Statistic of the targets with positive weight besides means, as a function of the weights."""
 
     y: FloatArray
     kind: str
 
     def __call__(self, weights: FloatArray) -> FloatArray:
+        if self.kind == "total":
+            return np.asarray(weights.sum(axis=-1))
         if self.kind == "range":
             high = np.where(weights > 0, self.y, -np.inf).max(axis=-1)
             return np.asarray(high - np.where(weights > 0, self.y, np.inf).min(axis=-1))
