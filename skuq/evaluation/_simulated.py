@@ -70,12 +70,14 @@ def simulated(
     If the forecasts have a density, metrics of the PIT values use uniform PIT values instead.
     """
     generator = fast_generator(rng)
+    if not n_draws:
+        return [np.empty(0) for _ in evaluations]
     has_density = isinstance(forecast, Distribution) and forecast.has_density
     of_pit = [each for each in evaluations if has_density and each.metric.of_pit]
     of_targets = [each for each in evaluations if each not in of_pit]
     found = dict(zip(of_pit, _of_uniform_pit(of_pit, round(rows.total), n_draws, generator), strict=True))
     blocks = []
-    for pick, dist, y in drawn_targets(rows, forecast, n_draws if of_targets else 0, rng, AT_ONCE):
+    for pick, dist, y in drawn_targets(rows, forecast, n_draws * bool(of_targets), rng, AT_ONCE):
         blocks.append(_of_targets(of_targets, pick, dist, y))
         on_draws(len(y))
     if not of_targets:
@@ -126,8 +128,10 @@ def _of_targets(
     for evaluation in evaluations:
         computation = evaluation.computation(pick)
         if evaluation not in sums:
-            remembered = _repeated(forecast, 1)
-            values.append(np.array([computation(targets, remembered)(ones) for targets in y], dtype=float))
+            if evaluation.metric.of_many_targets:
+                values.append(computation(y, forecast)(ones))
+            else:
+                values.append(np.array([computation(each, forecast)(ones) for each in y], dtype=float))
             continue
         found = sums[evaluation] / m
         if computation.spread is None:

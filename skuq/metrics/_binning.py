@@ -53,10 +53,16 @@ class Bins:
         if self.row_segment is None:
             values = np.zeros((1 + len(columns), n + 1))  # A segment may begin after the last row.
             values[0, :-1] = self.weight
-            for row, column in zip(values[1:], columns, strict=True):
-                row[:-1] = weighted(column, self.weight)
-            sums = np.where(self.starts < self.stops, np.add.reduceat(values, self.starts, axis=1), 0.0)
-            return self._joined(sums)
+            with np.errstate(invalid="ignore"):
+                for row, column in zip(values[1:], columns, strict=True):
+                    np.multiply(column, self.weight, out=row[:-1])
+            sums = np.add.reduceat(values, self.starts, axis=1)
+            if np.isnan(
+                sums
+            ).any():  # Rows with weight 0 have no influence, even if their values are infinite.
+                values[:, :-1] = np.where(self.weight > 0, values[:, :-1], 0.0)
+                sums = np.add.reduceat(values, self.starts, axis=1)
+            return self._joined(np.where(self.starts < self.stops, sums, 0.0))
         sums = np.zeros((1 + len(columns), k))
         for start in range(0, n, BLOCK):  # A block of rows fits into the processor's cache.
             rows = slice(start, start + BLOCK)

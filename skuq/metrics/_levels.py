@@ -10,6 +10,7 @@ level.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,15 +102,18 @@ def _pit_between(y: FloatArray, dist: Distribution, levels: FloatArray) -> Float
     return dist.cdf(y) if place is None else place
 
 
-def covered_weight(
+def counts_in_bins(
     y: FloatArray, dist: Distribution, levels: FloatArray, kind: str
 ) -> Callable[[Bins], FloatArray]:
-    """Return a function that computes the covered weight of each bin at each level, shape (bins, k)."""
+    """Return a function that computes the weight of each bin that is first covered at each level.
+
+    The shape is (bins, k + 1).
+    """
     if dist.has_density:
         first = first_covering_level(y, dist, levels, kind)
-        return lambda bins: np.cumsum(bins.histogram(first, levels.size + 1), axis=1)[:, :-1]
+        return partial(Bins.histogram, place=first, k=levels.size + 1)
     rows = level_rows(y, dist, levels, kind)
-    return lambda bins: np.cumsum((bins.matrix() @ rows).toarray(), axis=1)[:, :-1]
+    return lambda bins: (bins.matrix() @ rows).toarray()
 
 
 def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> Any:

@@ -179,6 +179,9 @@ class MetricSpec:
         function of targets and forecasts that returns a function of the weights.
     of_pit : bool
         Whether the metric of forecasts with a density depends only on the PIT values.
+    of_many_targets : bool
+        Whether the function of targets and forecasts also takes targets of shape (b, n). The function of the
+        weights then returns b values.
     blocks : {"std", "std_levels", "levels", "characteristics"} or None
         Statistic of blocks of rows from which the metric can be computed. "std": bins of rows with similar
         standard deviations. "std_levels": these bins, divided by the first level that covers the target.
@@ -209,6 +212,7 @@ class MetricSpec:
     any_of: tuple[str, ...] = ()
     kernel: Callable[..., Computation] | None = None
     of_pit: bool = False
+    of_many_targets: bool = False
     blocks: str | None = None
     check: Callable[..., object] | None = None
     calibrated: Callable[..., float] | None = None
