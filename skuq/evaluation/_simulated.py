@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from skuq._numeric import group_sums, is_sparse
 from skuq._typing import FloatArray, IntArray
-from skuq.distributions import Distribution, Normal
+from skuq.distributions import Distribution
 from skuq.evaluation._resampling import Evaluation, Rows, fast_generator
 from skuq.metrics._class_scores import draw_codes
 from skuq.metrics._spec import Means, Spread
@@ -21,9 +20,8 @@ MOST_SIMULATED = 1e8
 AT_ONCE = 2**21
 """At most this number of targets are drawn at once. They are several draws of the targets of all rows."""
 
-BLOCK = 2**14
-"""The values of metrics per row are computed for blocks of this number of targets, which fit into the
-processor's cache."""
+BLOCK = 2**16
+"""The values of metrics per row are computed for blocks of this number of targets, to limit the memory."""
 
 
 def drawn_targets(
@@ -72,10 +70,10 @@ def simulated(
     generator = fast_generator(rng)
     if not n_draws:
         return [np.empty(0) for _ in evaluations]
-    has_density = isinstance(forecast, Distribution) and forecast.has_density
-    of_pit = [each for each in evaluations if has_density and each.metric.of_pit]
-    of_targets = [each for each in evaluations if each not in of_pit]
-    found = dict(zip(of_pit, _of_uniform_pit(of_pit, round(rows.total), n_draws, generator), strict=True))
+    found: dict[Evaluation, FloatArray] = {}
+    if isinstance(forecast, Distribution) and forecast.has_density:
+        found = _of_uniform_pit(evaluations, round(rows.total), n_draws, generator)
+    of_targets = [each for each in evaluations if each not in found]
     blocks = []
     for pick, dist, y in drawn_targets(rows, forecast, n_draws * bool(of_targets), rng, AT_ONCE):
         blocks.append(_of_targets(of_targets, pick, dist, y))
@@ -87,22 +85,22 @@ def simulated(
 
 
 def _of_uniform_pit(
-    evaluations: list[Evaluation], n: int, n_draws: int, generator: np.random.Generator
-) -> list[FloatArray]:
-    values = []
+    evaluations: Sequence[Evaluation], n: int, n_draws: int, generator: np.random.Generator
+) -> dict[Evaluation, FloatArray]:
+    """Return the metrics of n uniform PIT values, for metrics that depend only on the PIT values."""
+    found = {}
     for evaluation in evaluations:
-        computation = evaluation.computation()
-        if isinstance(computation, Means):
+        computation, of_pit = evaluation.computation(), evaluation.metric.of_pit
+        if isinstance(computation, Means) and computation.cells is not None:
             means = generator.multinomial(n, computation.cells, size=n_draws) / n
             total = [] if computation.spread is None else [np.full(n_draws, float(n))]
-            values.append(computation.combine(means, *total))
-            continue
-        standard, ones, found = Normal(np.zeros(n), np.ones(n)), np.ones(n), np.empty(n_draws)
-        for i in range(n_draws):
-            sums = np.cumsum(generator.standard_exponential(n + 1))  # sorted uniform numbers
-            found[i] = computation(ndtri(sums[:-1] / sums[-1]), standard)(ones)
-        values.append(found)
-    return values
+            found[evaluation] = computation.combine(means, *total)
+        elif of_pit is not None:
+            ones, found[evaluation] = np.ones(n), np.empty(n_draws)
+            for i in range(n_draws):
+                sums = np.cumsum(generator.standard_exponential(n + 1))  # Their ratios are sorted uniforms.
+                found[evaluation][i] = of_pit(sums[:-1] / sums[-1])(ones)
+    return found
 
 
 def _of_targets(

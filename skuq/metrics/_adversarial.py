@@ -305,7 +305,6 @@ def draw_counts(
     source="Chung et al. 2021, appendix A.3; Zhao et al. 2020",
     meaning="in the worst random group, the predicted probabilities are off by {value}",
     kernel=worst_group_error,
-    of_pit=True,
 )
 def adversarial_group_calibration_error(
     y_true: ArrayLike,

@@ -18,7 +18,7 @@ import numpy as np
 
 from skuq._compat import warn_user
 from skuq._numeric import is_sparse, standard_deviation, weighted_means
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.exceptions import SmallSampleWarning
 
 MetricFunction = Callable[..., float]
@@ -80,10 +80,22 @@ class Spread:
     def __call__(self, weights: FloatArray) -> FloatArray:
         if self.kind == "total":
             return np.asarray(weights.sum(axis=-1))
-        if self.kind == "range":
-            high = np.where(weights > 0, self.y, -np.inf).max(axis=-1)
-            return np.asarray(high - np.where(weights > 0, self.y, np.inf).min(axis=-1))
-        return one_by_one(lambda weight: standard_deviation(self.y, weight))(weights)
+        if self.kind == "std":
+            return np.asarray(one_by_one(lambda weight: standard_deviation(self.y, weight))(weights))
+        if weights.ndim == 1:
+            return np.asarray(np.ptp(self.y[weights > 0]))
+        return np.asarray(self._first(weights, self._order[::-1]) - self._first(weights, self._order))
+
+    @cached_property
+    def _order(self) -> IntArray:
+        return np.argsort(self.y)
+
+    def _first(self, weights: FloatArray, order: IntArray) -> FloatArray:
+        """Return the first target in this order with a positive weight. It is probably among the first 64."""
+        size = 64
+        while not (counted := weights[:, order[:size]] > 0).any(axis=1).all() and size < order.size:
+            size *= 8
+        return np.asarray(self.y[order[counted.argmax(axis=1)]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,8 +189,10 @@ class MetricSpec:
     kernel : callable or None
         ``kernel(**options)`` checks the options and returns how the metric is computed: `Means`, or a
         function of targets and forecasts that returns a function of the weights.
-    of_pit : bool
-        Whether the metric of forecasts with a density depends only on the PIT values.
+    of_pit : callable or None
+        For metrics that depend only on the PIT values if the forecasts have a density: function of the levels
+        from which rows are covered, of shape (n,), that returns a function of the weights. For a calibrated
+        forecast, these levels are uniform. Not needed with ``Means.cells``.
     of_many_targets : bool
         Whether the function of targets and forecasts also takes targets of shape (b, n). The function of the
         weights then returns b values.
@@ -211,7 +225,7 @@ class MetricSpec:
     one_of: tuple[str, ...] = ()
     any_of: tuple[str, ...] = ()
     kernel: Callable[..., Computation] | None = None
-    of_pit: bool = False
+    of_pit: Callable[[FloatArray], WeightFunction] | None = None
     of_many_targets: bool = False
     blocks: str | None = None
     check: Callable[..., object] | None = None
