@@ -389,10 +389,10 @@ def values_of_weights(
             for of, kept in by_weights:
                 kept.append(of(weights))
         else:
-            for weight in weights if by_weights else ():
-                of_rows = weight[group]
+            for i in range(len(weights) if by_weights else 0):
+                of_rows = np.take(weights[i : i + 1], group, axis=1)
                 for of, kept in by_weights:
-                    kept.append([of(of_rows)])
+                    kept.append(of(of_rows))
         if on_chunk is not None:
             on_chunk(weights.shape[0])
     return [np.concatenate(each) for each in values]

@@ -113,12 +113,12 @@ def _of_targets(
     size = max(BLOCK // b, 1)
     for start in range(0, m, size):
         rows = np.arange(start, min(start + size, m))
-        repeated, draw = _repeated(forecast[rows], b), np.repeat(np.arange(b), rows.size)
+        repeated, targets = _repeated(forecast[rows], b), y[:, start : start + size].ravel()
         picked = np.tile(rows if pick is None else pick[rows], b)
         for evaluation in means:
-            values = evaluation.computation(picked).rows(y[:, rows].ravel(), repeated)
+            values = evaluation.computation(picked).rows(targets, repeated)
             if is_sparse(values):
-                sums[evaluation] += group_sums(values, draw).toarray()
+                sums[evaluation] += group_sums(values, np.repeat(np.arange(b), rows.size)).toarray()
             else:
                 columns = values if isinstance(values, tuple) else (values,)
                 sums[evaluation] += np.stack([each.reshape(b, -1).sum(axis=1) for each in columns], axis=-1)
