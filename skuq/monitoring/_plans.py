@@ -75,7 +75,7 @@ def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Pl
     if not exact:
         settings["levels"] = np.linspace(0.0, 1.0, int(np.ceil(1 / accuracy)) + 1)
     computation: Any = None if spec.needs_X else spec.computation(settings)
-    if isinstance(computation, Means):
+    if isinstance(computation, Means) and not spec.random:
         plan = replace(plan_of_means(computation), exact=exact)
     elif spec.blocks is None:
         given = ", ".join(f"{name}={value!r}" for name, value in options.items())
