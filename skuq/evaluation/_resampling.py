@@ -31,7 +31,6 @@ from skuq.distributions._convert import as_forecast, check_not_one_row, is_array
 from skuq.metrics._class_scores import check_class_forecast, check_labels
 from skuq.metrics._scorer import MetricScorer, check_options, require_spec
 from skuq.metrics._spec import (
-    Computation,
     MeansOf,
     MetricFunction,
     MetricSpec,
@@ -126,13 +125,15 @@ def argument_name(y_pred: Any, name: str) -> str:
 class Evaluation:
     """Metric of one forecast for any weights of its rows."""
 
+    metric: Any  # a record, or a function of the user
+
     def __init__(
         self, metric: MetricSpec | MetricFunction, options: Mapping[str, Any], rows: Rows, forecast: Any
     ) -> None:
         self.metric, self.rows, self.forecast = metric, rows, forecast
         self.options = dict(options) if rows.keep is None else picked_options(options, rows.keep, rows.given)
 
-    def computation(self, pick: IntArray | None = None) -> Computation:
+    def computation(self, pick: IntArray | None = None) -> Any:
         """Return how the metric is computed for all rows or for the given rows."""
         options = self.options if pick is None else picked_options(self.options, pick, len(self.rows))
         if all(options[name] is value for name, value in self.options.items()):
@@ -140,14 +141,15 @@ class Evaluation:
         return self.metric.computation(options)
 
     @cached_property
-    def _computation(self) -> Computation:
+    def _computation(self) -> Any:
         return self.metric.computation(self.options)
 
     @cached_property
     def of(self) -> WeightFunction:
         """Return the metric as a function of weights of shape (..., n)."""
         if isinstance(self.metric, MetricSpec):
-            return self._computation(self.rows.y, self.forecast)
+            of: WeightFunction = self._computation(self.rows.y, self.forecast)
+            return of
         return one_by_one(self._of_users_metric)
 
     @cached_property
@@ -194,8 +196,7 @@ class Evaluation:
         return self._of_users_metric(self.rows.weight)
 
     def _of_users_metric(self, weight: FloatArray | None) -> float:
-        metric: Any = self.metric
-        return float(metric(self.rows.y, self.forecast, sample_weight=weight, **self.options))
+        return float(self.metric(self.rows.y, self.forecast, sample_weight=weight, **self.options))
 
     def acceleration(self, rng: np.random.RandomState) -> float:
         """Return the acceleration constant of the BCa interval.

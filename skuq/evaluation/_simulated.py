@@ -41,8 +41,8 @@ def drawn_targets(
         )
     if weight is not None and not np.array_equal(weight, np.round(weight)):
         for _ in range(n_draws):
-            pick = rng.choice(len(rows), size=round(rows.total), p=weight / weight.sum())
-            yield pick, forecast[pick], _draw(forecast[pick], rng)[np.newaxis]
+            chosen = rng.choice(len(rows), size=round(rows.total), p=weight / weight.sum())
+            yield chosen, forecast[chosen], _draw(forecast[chosen], rng)[np.newaxis]
         return
     pick = None if weight is None else np.repeat(np.arange(len(rows)), weight.astype(int))
     forecast = forecast if pick is None else forecast[pick]

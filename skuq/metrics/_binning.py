@@ -76,11 +76,13 @@ class Bins:
         """Return the weight of the rows of each bin at each of k places, shape (n_bins, k)."""
         if self.row_segment is None:
             segments = [slice(*ends) for ends in zip(self.starts, self.stops, strict=True)]
-            counts = np.array([np.bincount(place[rows], self.weight[rows], k) for rows in segments])
+            counts: FloatArray = np.array(
+                [np.bincount(place[rows], self.weight[rows], k) for rows in segments], dtype=np.float64
+            )
             return self._joined(counts.T).T
         cell = self.row_segment.astype(np.intp) * k + place
-        counts = np.bincount(cell, self.weight, self.source.size * k).reshape(-1, k)
-        return self._joined(counts[self.source].T).T
+        table = np.bincount(cell, self.weight, self.source.size * k).reshape(-1, k)
+        return self._joined(np.asarray(table[self.source].T, dtype=np.float64)).T
 
     def _joined(self, sums: FloatArray) -> FloatArray:
         """Return sums of bins, shape (..., n_bins), from sums of segments."""

@@ -32,7 +32,7 @@ def normalized_error(n_bins: int, strategy: str) -> Computation:
             gap = np.abs(rmse - rmv)
             relative = np.where(gap == 0, 0.0, np.inf)
             np.divide(gap, rmv, out=relative, where=rmv > 0)
-            return relative.mean(axis=-1).reshape(y.shape[:-1])
+            return np.asarray(relative.mean(axis=-1)).reshape(y.shape[:-1])
 
         return one_by_one(of_weight)
 

@@ -34,7 +34,7 @@ def binned_coverage_gap(levels: int | ArrayLike, n_bins: int, strategy: str, mar
             inside, total = inside[..., :-1], inside[..., -1:]
             # The gap between level and coverage is averaged over levels and rows (equation 24).
             gap = np.abs(inside - total * grid).sum(axis=-2) / total.sum(axis=-2)
-            return gap.mean(axis=-1).reshape(y.shape[:-1])
+            return np.asarray(gap.mean(axis=-1)).reshape(y.shape[:-1])
 
         return one_by_one(of_weight)
 

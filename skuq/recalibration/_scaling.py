@@ -236,7 +236,8 @@ class BinSquares(NamedTuple):
 def bin_squares(spread: RowsWithUncertainty, n_bins: int) -> BinSquares:
     overall = overall_factor(spread.z, spread.weight) ** 2
     bins = make_bins(spread.std, n_bins, "quantile", spread.weight)
-    return BinSquares(bins, *bins.sums(np.square(spread.z)), overall)
+    total, squares = bins.sums(np.square(spread.z))
+    return BinSquares(bins, total, squares, overall)
 
 
 def central_bands(dist: Distribution, coverage: float) -> tuple[FloatArray, FloatArray]:
