@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -29,9 +28,17 @@ from skuq._validation import (
 )
 from skuq.distributions import Distribution, as_distribution, concat
 from skuq.distributions._convert import as_forecast, check_not_one_row, is_array
-from skuq.metrics._class_scores import check_class_forecast, check_labels, draw_codes
+from skuq.metrics._class_scores import check_class_forecast, check_labels
 from skuq.metrics._scorer import MetricScorer, check_options, require_spec
-from skuq.metrics._spec import MeansOf, MetricFunction, MetricSpec, WeightFunction, find_spec, one_by_one
+from skuq.metrics._spec import (
+    MeansOf,
+    MetricFunction,
+    MetricSpec,
+    WeightFunction,
+    find_spec,
+    one_by_one,
+    value_at,
+)
 
 BLOCK = 2**21
 """A matrix of weights has at most this number of entries (16 MB)."""
@@ -46,9 +53,6 @@ comparison, 1000 resamples cause a relative error of 4 %.
 MOST_BLOCKS, FEWER_BLOCKS = 200, 50
 """Numbers of blocks of rows for the acceleration. Each block is left out once. The second number is used for
 more than `MOST_UNITS` rows."""
-
-MOST_SIMULATED = 1e8
-"""A simulation has at most this number of targets, because it needs several arrays of this length."""
 
 
 class Rows:
@@ -122,30 +126,45 @@ def argument_name(y_pred: Any, name: str) -> str:
 class Evaluation:
     """Metric of one forecast for any weights of its rows."""
 
+    metric: Any  # a record, or a function of the user
+
     def __init__(
         self, metric: MetricSpec | MetricFunction, options: Mapping[str, Any], rows: Rows, forecast: Any
     ) -> None:
         self.metric, self.rows, self.forecast = metric, rows, forecast
         self.options = dict(options) if rows.keep is None else picked_options(options, rows.keep, rows.given)
 
+    def computation(self, pick: IntArray | None = None) -> Any:
+        """Return how the metric is computed for all rows or for the given rows."""
+        options = self.options if pick is None else picked_options(self.options, pick, len(self.rows))
+        if all(options[name] is value for name, value in self.options.items()):
+            return self._computation
+        return self.metric.computation(options)
+
+    @cached_property
+    def _computation(self) -> Any:
+        return self.metric.computation(self.options)
+
     @cached_property
     def of(self) -> WeightFunction:
         """Return the metric as a function of weights of shape (..., n)."""
         if isinstance(self.metric, MetricSpec):
-            return self.metric.computation(self.options)(self.rows.y, self.forecast)
-        return one_by_one(lambda weight: self.of_rows(self.rows.y, self.forecast, weight))
+            of: WeightFunction = self._computation(self.rows.y, self.forecast)
+            return of
+        return one_by_one(self._of_users_metric)
 
     @cached_property
     def columns(self) -> Any:
         """Return the columns of a metric of means over rows, or None."""
-        if not isinstance(self.of, MeansOf) or self.of.spread is not None:
+        if not isinstance(self.of, MeansOf) or (self.of.spread and self.of.spread.kind != "total"):
             return None
         columns = self.of.columns
         return columns if is_sparse(columns) or np.isfinite(columns).all() else None
 
-    def of_means(self, means: FloatArray) -> FloatArray:
+    def of_means(self, means: FloatArray, total: FloatArray) -> FloatArray:
+        """Return the metric from means, shape (b, c), and from the total weights of the rows."""
         of: Any = self.of
-        return np.asarray(of.combine(means))
+        return np.asarray(of.combine(means) if of.spread is None else of.combine(means, total))
 
     @cached_property
     def cells(self) -> FloatArray | None:
@@ -165,19 +184,20 @@ class Evaluation:
         columns, size = self.columns, np.ones(len(self.rows))
         if group is not None:
             columns, size = group_sums(columns, group), np.bincount(group).astype(np.float64)
-        return lambda weights: self.of_means(weights @ columns / (weights @ size)[:, np.newaxis])
+
+        def of_weights(weights: FloatArray) -> FloatArray:
+            total = weights @ size
+            return self.of_means(weights @ columns / total[:, np.newaxis], total)
+
+        return of_weights
 
     def value(self) -> float:
-        return self.of_rows(self.rows.y, self.forecast, self.rows.weight)
+        if isinstance(self.metric, MetricSpec):
+            return value_at(self.of, self.rows.weight, len(self.rows))
+        return self._of_users_metric(self.rows.weight)
 
-    def of_rows(
-        self, y: FloatArray, forecast: Any, weight: FloatArray | None, pick: IntArray | None = None
-    ) -> float:
-        compute = self.metric.compute if isinstance(self.metric, MetricSpec) else self.metric
-        options = self.options if pick is None else picked_options(self.options, pick, len(self.rows))
-        if isinstance(self.rows, RowsOfClasses):
-            options = {**options, "labels": np.arange(self.rows.labels.size)}
-        return float(compute(y, forecast, sample_weight=weight, **options))
+    def _of_users_metric(self, weight: FloatArray | None) -> float:
+        return float(self.metric(self.rows.y, self.forecast, sample_weight=weight, **self.options))
 
     def acceleration(self, rng: np.random.RandomState) -> float:
         """Return the acceleration constant of the BCa interval.
@@ -191,7 +211,7 @@ class Evaluation:
             if self.rows.total <= 1:
                 return 0.0
             means = (weight @ self.columns - self.columns) / (self.rows.total - 1)
-            return _skewness_of_influence(self.of_means(means), weight)
+            return _skewness_of_influence(self.of_means(means, weight), weight)
         blocks = min(MOST_BLOCKS if n <= MOST_UNITS else FEWER_BLOCKS, n)
         if blocks < 2:
             return 0.0
@@ -201,7 +221,7 @@ class Evaluation:
         else:
             rest = weight @ self.columns - group_sums(self.columns, block, weight).toarray()
             total = weight.sum() - np.bincount(block, weight)
-            values = self.of_means(rest / total[:, np.newaxis])
+            values = self.of_means(rest / total[:, np.newaxis], total)
         return _skewness_of_influence(values, np.ones(blocks))
 
 
@@ -343,7 +363,8 @@ def bootstrap(
                 generator.multinomial(draws, cells, size=size)
                 for size in block_sizes(n_resamples, cells.size)
             )
-            values.append(np.concatenate([evaluation.of_means(count / draws) for count in counts]))
+            total = np.full(n_resamples, float(draws))
+            values.append(evaluation.of_means(np.concatenate(list(counts)) / draws, total))
     if not drawn and on_resamples is not None:
         on_resamples(n_resamples)
     return values
@@ -370,10 +391,10 @@ def values_of_weights(
             for of, kept in by_weights:
                 kept.append(of(weights))
         else:
-            for weight in weights if by_weights else ():
-                of_rows = weight[group]
+            for i in range(len(weights) if by_weights else 0):
+                of_rows = np.take(weights[i : i + 1], group, axis=1)
                 for of, kept in by_weights:
-                    kept.append([of(of_rows)])
+                    kept.append(of(of_rows))
         if on_chunk is not None:
             on_chunk(weights.shape[0])
     return [np.concatenate(each) for each in values]
@@ -419,25 +440,3 @@ def concatenate(first: Any, second: Any) -> Any:
     if isinstance(first, Distribution) and isinstance(second, Distribution):
         return concat([first, second])
     return np.concatenate([np.asarray(first), np.asarray(second)])
-
-
-def draw_targets(forecast: Any, rng: np.random.RandomState) -> Any:
-    return forecast.sample(1, rng)[:, 0] if isinstance(forecast, Distribution) else draw_codes(forecast, rng)
-
-
-def repeated_rows(rows: Rows, n_draws: int, rng: np.random.RandomState) -> Iterator[IntArray | None]:
-    """Yield the row of each repetition for each draw of the targets. Yield None if every row occurs once."""
-    weight = rows.weight
-    if weight is not None and n_draws and rows.total > MOST_SIMULATED:
-        raise ValueError(
-            f"`sample_weight` must have a sum of at most {MOST_SIMULATED:g}, got {rows.total:g}. The weights "
-            "count repetitions, and each draw has one target per repetition. Pass n_draws=0, or divide the "
-            "weights by a constant."
-        )
-    if weight is None or not n_draws:
-        yield from itertools.repeat(None, n_draws)
-    elif np.array_equal(weight, np.round(weight)):
-        yield from itertools.repeat(np.repeat(np.arange(len(rows)), weight.astype(int)), n_draws)
-    else:
-        for _ in range(n_draws):
-            yield rng.choice(len(rows), size=round(rows.total), p=weight / weight.sum())

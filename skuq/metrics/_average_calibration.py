@@ -140,6 +140,7 @@ def curve_of_levels(
     return Means(
         partial(level_rows, levels=ordered, kind=kind),
         lambda means: error(grid, np.cumsum(means, axis=-1)[..., place]),
+        cells=np.diff(ordered, prepend=0.0, append=1.0),
     )
 
 
@@ -177,7 +178,6 @@ def calibrated_mace(n: float, *, levels: int | ArrayLike = 99, kind: str = "quan
     small_sample=True,
     source="Chung et al. 2021, section 3 (ECE)",
     kernel=absolute_error,
-    of_pit=True,
     calibrated=calibrated_mace,
     meaning="the predicted probabilities are off by {value} on average",
 )
@@ -270,7 +270,6 @@ def mean_absolute_calibration_error(
     small_sample=True,
     source="Zelikman et al. 2020; Wibbeke et al. 2025, eq. 13; Chung et al. 2021",
     kernel=root_squared_error,
-    of_pit=True,
     meaning="the root mean square error of the predicted probabilities is {value}",
 )
 def root_mean_squared_calibration_error(

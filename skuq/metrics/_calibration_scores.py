@@ -46,16 +46,15 @@ def area_of_steps(entry: FloatArray) -> WeightFunction:
     order = np.argsort(entry)
     rising = entry[order]
 
-    def of_weights(weights: FloatArray) -> Any:
-        step = weights[..., order] / weights.sum(axis=-1, keepdims=True)
-        after = np.cumsum(step, axis=-1)
-        before = after - step
+    def of_weight(weight: FloatArray) -> float:
+        step = weight[order] / weight.sum()
         # The integral of |rising - t| between both heights of a step is a difference of t |t| / 2.
-        return ((rising - before) * np.abs(rising - before) - (rising - after) * np.abs(rising - after)).sum(
-            axis=-1
-        ) / 2
+        gap = rising - np.cumsum(step)
+        area = -float(gap @ np.abs(gap))
+        gap += step
+        return (area + float(gap @ np.abs(gap))) / 2
 
-    return of_weights
+    return one_by_one(of_weight)
 
 
 def area_of_ramps(parts: list[Entry]) -> Callable[[FloatArray], float]:
@@ -101,7 +100,7 @@ def area_of_lines(levels: FloatArray, observed: FloatArray) -> FloatArray:
     source="Tran et al. 2020; Chung et al. 2021",
     meaning="the distance of the calibration curve from the diagonal is {value} on average",
     kernel=area,
-    of_pit=True,
+    of_pit=area_of_steps,
     blocks="levels",
 )
 def miscalibration_area(
@@ -209,7 +208,6 @@ def calibration_score(
     small_sample=True,
     source="Kuleshov et al. 2018, eq. 9; Wibbeke et al. 2025, eq. 11-12",
     kernel=calibration_score,
-    of_pit=True,
     meaning="the squared errors of the predicted probabilities add up to {value}",
 )
 def calibration_score_loss(
@@ -314,7 +312,6 @@ def _check_level_weights(level_weights: ArrayLike, k: int) -> FloatArray:
     small_sample=True,
     source="Cui et al. 2020; Wibbeke et al. 2025, eq. 17",
     kernel=absolute_error,
-    of_pit=True,
     meaning="the coverage of central intervals is off by {value} on average",
 )
 def expected_coverage_probability_error(

@@ -12,7 +12,7 @@ from skuq._numeric import ROUNDING
 from skuq._prediction_sets import mass_tolerance
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer, check_n_bins, check_option, effective_rows
-from skuq.metrics._binning import STRATEGIES, Bins, bin_means, make_bins
+from skuq.metrics._binning import STRATEGIES, Bins, bin_means, make_bins, undivided
 from skuq.metrics._class_scores import ClassForecast, check_class, check_classes
 from skuq.metrics._kernels import BinIndex, count_below
 from skuq.metrics._spec import Binned, Computation, Means, WeightFunction, metric, one_by_one, value_of
@@ -37,9 +37,9 @@ def _bins(
     if strategy == "quantile":
         return make_bins(confidence, n_bins, strategy, weight)
     check_n_bins(n_bins, confidence.size)
-    return Bins(
-        n_bins, _uniform_bin(confidence, tolerance, n_bins), [], np.linspace(0, 1, n_bins + 1), weight
-    )
+    weight = np.ones(confidence.size) if weight is None else weight
+    row_bin = _uniform_bin(confidence, tolerance, n_bins)
+    return undivided(weight, np.linspace(0, 1, n_bins + 1), row_bin=row_bin)
 
 
 def _uniform_bin(confidence: FloatArray, tolerance: float, n_bins: int) -> BinIndex:
@@ -108,7 +108,7 @@ def expected_error(n_bins: int, norm: str, means: FloatArray, n: float) -> float
 
 def _means(confidence: FloatArray, hit: FloatArray, bins: Bins) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return weights, mean probabilities and observed shares of the non-empty bins, each of shape (b,)."""
-    total, (mean, share) = bin_means(bins, lambda rows: (confidence[rows], hit[rows]))
+    total, (mean, share) = bin_means(bins, confidence, hit)
     return total, mean, share
 
 

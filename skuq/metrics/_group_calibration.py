@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from skuq._numeric import square_in, square_unit
+from skuq._numeric import square_unit
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution
@@ -26,21 +27,16 @@ def normalized_error(n_bins: int, strategy: str) -> Computation:
         mean, std = finite_mean(dist), finite_std(dist)
         binning, squares = Binning(std, n_bins, strategy), Squares.of(std, y - mean)
 
-        def of_weight(weight: FloatArray) -> float:
-            _, means = bin_means(binning.bins(weight), squares.columns)
-            return normalized_calibration_error(*squares.roots(means))
+        def of_weight(weight: FloatArray) -> FloatArray:
+            rmv, *rmse = squares.roots(bin_means(binning.bins(weight), *squares.columns)[1])
+            gap = np.abs(rmse - rmv)
+            relative = np.where(gap == 0, 0.0, np.inf)
+            np.divide(gap, rmv, out=relative, where=rmv > 0)
+            return np.asarray(relative.mean(axis=-1)).reshape(y.shape[:-1])
 
         return one_by_one(of_weight)
 
     return computation
-
-
-def normalized_calibration_error(rmv: FloatArray, rmse: FloatArray) -> float:
-    gap = np.abs(rmv - rmse)
-    relative = np.full_like(gap, np.inf)
-    relative[gap == 0] = 0.0
-    np.divide(gap, rmv, out=relative, where=rmv > 0)
-    return float(relative.mean())
 
 
 def calibrated_ence(n: float, *, n_bins: int = 10, strategy: str = "quantile") -> float:
@@ -61,6 +57,7 @@ def calibrated_ence(n: float, *, n_bins: int = 10, strategy: str = "quantile") -
     meaning="errors are {percent} larger or smaller than predicted on average",
     calibrated=calibrated_ence,
     kernel=normalized_error,
+    of_many_targets=True,
     blocks="std",
 )
 def expected_normalized_calibration_error(
@@ -160,10 +157,14 @@ def squared_error_gap(n_bins: int, strategy: str, on: str) -> Computation:
         squares = Squares.of(std, y - mean)
         binning = Binning(squares.key(strategy, on), n_bins, strategy)
 
-        def of_weight(weight: FloatArray) -> float:
-            total, means = bin_means(binning.bins(weight), squares.columns)
-            (variance, square), unit = squares.in_one_unit(means)
-            return square_in(unit, float(total @ np.abs(square - variance) / total.sum()))
+        unit = max(squares.units)
+        variance_factor, square_factor = np.square(np.array(squares.units) / unit)
+
+        def of_weight(weight: FloatArray) -> FloatArray:
+            total, (variance, *square) = bin_means(binning.bins(weight), *squares.columns)
+            gap = np.abs(square_factor * np.array(square) - variance_factor * variance) @ total / total.sum()
+            with np.errstate(over="ignore"):
+                return np.asarray(gap * unit * unit).reshape(y.shape[:-1])
 
         return one_by_one(of_weight)
 
@@ -183,6 +184,7 @@ def squared_error_gap(n_bins: int, strategy: str, on: str) -> Computation:
     source="Laves et al. 2020; Wibbeke et al. 2025, eq. 18-20",
     meaning="mean squared errors differ from predicted variances by {value} on average",
     kernel=squared_error_gap,
+    of_many_targets=True,
     blocks="std",
 )
 def uncertainty_calibration_error(
@@ -274,7 +276,7 @@ def uncertainty_calibration_error(
 
 @dataclass(frozen=True, eq=False)
 class Squares:
-    """Predicted standard deviations and errors of rows.
+    """Predicted standard deviations of rows, and errors of shape (..., n).
 
     Both are divided by a unit, so that their squares do not overflow.
     """
@@ -290,9 +292,10 @@ class Squares:
         error = error if units[1] == 1 else error / units[1]
         return cls(std, error, units)
 
-    def columns(self, rows: Any) -> tuple[FloatArray, FloatArray]:
+    @cached_property
+    def columns(self) -> tuple[FloatArray, ...]:
         with np.errstate(over="ignore"):
-            return np.square(self.std[rows]), np.square(self.error[rows])
+            return np.square(self.std), *np.atleast_2d(np.square(self.error))
 
     def key(self, strategy: str, on: str) -> FloatArray:
         return np.square(self.std) if self.bins_variance(strategy, on) else self.std
@@ -301,10 +304,8 @@ class Squares:
     def bins_variance(strategy: str, on: str) -> bool:
         return on == "variance" and strategy == "uniform"
 
-    def roots(self, means: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return self.units[0] * np.sqrt(means[0]), self.units[1] * np.sqrt(means[1])
-
-    def in_one_unit(self, means: FloatArray) -> tuple[FloatArray, float]:
-        unit = max(self.units)
-        factors = np.square(np.array(self.units) / unit)
-        return means * factors[:, np.newaxis], unit
+    def roots(self, means: FloatArray) -> FloatArray:
+        """Return the roots of means of `columns`, in the units of y."""
+        units = np.full((len(means), 1), self.units[1])
+        units[0] = self.units[0]
+        return np.asarray(units * np.sqrt(means))

@@ -10,6 +10,7 @@ level.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,22 +103,22 @@ def _pit_between(y: FloatArray, dist: Distribution, levels: FloatArray) -> Float
     return dist.cdf(y) if place is None else place
 
 
-def covered_weight(
+def counts_in_bins(
     y: FloatArray, dist: Distribution, levels: FloatArray, kind: str
 ) -> Callable[[Bins], FloatArray]:
-    """Return a function that computes the covered weight of each bin at each level, shape (bins, k)."""
+    """Return a function that computes the weight of each bin that is first covered at each level.
+
+    The shape is (bins, k + 1).
+    """
     if dist.has_density:
         first = first_covering_level(y, dist, levels, kind)
-        return lambda bins: np.cumsum(bins.histogram(first, levels.size + 1), axis=1)[:, :-1]
+        return partial(Bins.histogram, place=first, k=levels.size + 1)
     rows = level_rows(y, dist, levels, kind)
-    return lambda bins: np.cumsum((bins.matrix(y.size) @ rows).toarray(), axis=1)[:, :-1]
+    return lambda bins: (bins.matrix() @ rows).toarray()
 
 
 def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> Any:
-    """Return a sparse array of shape (n, k + 1).
-
-    It contains the share of a row that is first covered at each level.
-    """
+    """Return the share of each row that is first covered at each level: k + 1 columns, binned or sparse."""
     if dist.has_density:
         return Binned(first_covering_level(y, dist, levels, kind), levels.size + 1)
     return sum(_entry_rows(part, levels) for part in entries(y, dist, kind))
@@ -160,7 +161,3 @@ def censored_proportions(
         return np.asarray(reached[place.ravel()] / total, dtype=np.float64)
 
     return of_weights
-
-
-def one_bin(n: int, weight: Any) -> Bins:
-    return Bins(1, np.empty(0, dtype=np.uint8), [(slice(0, n), 0, 1.0)], np.zeros(2), weight)

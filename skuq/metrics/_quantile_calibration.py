@@ -13,7 +13,7 @@ from skuq.metrics._average_calibration import calibration_error, curve_of_levels
 from skuq.metrics._binning import STRATEGIES, Binning
 from skuq.metrics._inputs import check_forecast, finite_std
 from skuq.metrics._kernels import level_grid
-from skuq.metrics._levels import covered_weight
+from skuq.metrics._levels import counts_in_bins
 from skuq.metrics._spec import Computation, WeightFunction, metric, one_by_one, value_of
 
 
@@ -26,21 +26,19 @@ def binned_coverage_gap(levels: int | ArrayLike, n_bins: int, strategy: str, mar
 
     def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
         binning = Binning(finite_std(dist), n_bins, strategy)
-        covered = covered_weight(y, dist, grid, "interval")
+        counts_of = [counts_in_bins(each, dist, grid, "interval") for each in np.atleast_2d(y)]
 
-        def of_weight(weight: FloatArray) -> float:
+        def of_weight(weight: FloatArray) -> FloatArray:
             bins = binning.bins(weight)
-            return binned_coverage_error(covered(bins), bins.totals(), grid)
+            inside = np.cumsum([counts(bins) for counts in counts_of], axis=-1)
+            inside, total = inside[..., :-1], inside[..., -1:]
+            # The gap between level and coverage is averaged over levels and rows (equation 24).
+            gap = np.abs(inside - total * grid).sum(axis=-2) / total.sum(axis=-2)
+            return np.asarray(gap.mean(axis=-1)).reshape(y.shape[:-1])
 
         return one_by_one(of_weight)
 
     return computation
-
-
-def binned_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatArray) -> float:
-    """Return the gap between level and coverage in bins, averaged over levels and rows (equation 24)."""
-    gap = np.abs(inside - total[:, np.newaxis] * levels).sum(axis=0) / total.sum()
-    return float(gap.mean())
 
 
 @metric(
@@ -56,6 +54,7 @@ def binned_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatAr
     source="Kueppers et al. 2023; Wibbeke et al. 2025, eq. 21-24",
     meaning="the coverage of rows with similar uncertainty is off by {value} on average",
     kernel=binned_coverage_gap,
+    of_many_targets=True,
     blocks="std_levels",
 )
 def quantile_calibration_error(

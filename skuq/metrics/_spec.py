@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, ParamSpec
@@ -19,7 +19,7 @@ from scipy import sparse
 
 from skuq._compat import warn_user
 from skuq._numeric import is_sparse, standard_deviation, weighted, weighted_sum
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics._kernels import BinIndex
 
@@ -50,16 +50,21 @@ class Means:
     combine : callable
         ``combine(means)`` returns the metric, shape (...), from means of shape (..., c). With `spread`, it is
         ``combine(means, spread)``.
-    spread : {"range", "std"} or None
-        Statistic of the targets that the metric needs besides the means.
+    spread : {"range", "std", "total"} or None
+        Statistic that the metric needs besides the means: range or standard deviation of the targets, or
+        total weight of the rows.
     calibrated : callable or None
         ``calibrated(means, n)`` returns the expected value for a calibrated forecast of n rows.
+    cells : ndarray of shape (c,) or None
+        Probability of each column for a calibrated forecast with a density, if each row of ``rows`` has a
+        single 1.
     """
 
     rows: Callable[[Any, Any], Any]
     combine: Callable[..., FloatArray] = first_column
-    spread: Literal["range", "std"] | None = None
+    spread: Literal["range", "std", "total"] | None = None
     calibrated: Callable[[FloatArray, float], float] | None = None
+    cells: FloatArray | None = field(default=None, compare=False)
 
     def __call__(self, y: Any, forecast: Any) -> MeansOf:
         values = self.rows(y, forecast)
@@ -107,18 +112,33 @@ def _sums(part: Any, weights: FloatArray | None) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """Range or standard deviation of the targets with positive weight, as a function of the weights."""
+    """Statistic of the targets with positive weight besides means, as a function of the weights."""
 
     y: FloatArray
     kind: str
 
     def __call__(self, weights: FloatArray | None) -> FloatArray:
-        if weights is not None and weights.ndim == 2:
-            return np.array([self(weight) for weight in weights])
+        if self.kind == "total":
+            return np.asarray(float(self.y.size) if weights is None else weights.sum(axis=-1))
+        if weights is None or weights.ndim == 1:
+            if self.kind == "std":
+                return np.asarray(standard_deviation(self.y, weights))
+            y = self.y if weights is None or weights.min() > 0 else self.y[weights > 0]
+            return np.asarray(y.max() - y.min())
         if self.kind == "std":
-            return np.asarray(standard_deviation(self.y, weights))
-        y = self.y if weights is None or weights.min() > 0 else self.y[weights > 0]
-        return np.asarray(y.max() - y.min())
+            return np.array([standard_deviation(self.y, weight) for weight in weights])
+        return np.asarray(self._first(weights, self._order[::-1]) - self._first(weights, self._order))
+
+    @cached_property
+    def _order(self) -> IntArray:
+        return np.argsort(self.y)
+
+    def _first(self, weights: FloatArray, order: IntArray) -> FloatArray:
+        """Return the first target in this order with a positive weight. It is probably among the first 64."""
+        size = 64
+        while not (counted := weights[:, order[:size]] > 0).any(axis=1).all() and size < order.size:
+            size *= 8
+        return np.asarray(self.y[order[counted.argmax(axis=1)]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,9 +183,13 @@ def one_by_one(of_weight: Callable[[FloatArray], Any]) -> WeightFunction:
 
 
 def value_of(computation: Computation, y: Any, forecast: Any, weight: FloatArray | None) -> float:
-    of = computation(y, forecast)
+    return value_at(computation(y, forecast), weight, len(forecast))
+
+
+def value_at(of: WeightFunction, weight: FloatArray | None, n: int) -> float:
+    """Return the metric of n rows. Means of rows do not need the array of weights of 1."""
     if weight is None and not isinstance(of, MeansOf):
-        weight = np.ones(len(forecast))
+        weight = np.ones(n)
     return float(of(weight))
 
 
@@ -224,8 +248,13 @@ class MetricSpec:
     kernel : callable or None
         ``kernel(**options)`` checks the options and returns how the metric is computed: `Means`, or a
         function of targets and forecasts that returns a function of the weights.
-    of_pit : bool
-        Whether the metric of forecasts with a density depends only on the PIT values.
+    of_pit : callable or None
+        For metrics that depend only on the PIT values if the forecasts have a density: function of the levels
+        from which rows are covered, of shape (n,), that returns a function of the weights. For a calibrated
+        forecast, these levels are uniform. Not needed with ``Means.cells``.
+    of_many_targets : bool
+        Whether the function of targets and forecasts also takes targets of shape (b, n). The function of the
+        weights then returns b values.
     blocks : {"std", "std_levels", "levels", "characteristics"} or None
         Statistic of blocks of rows from which the metric can be computed. "std": bins of rows with similar
         standard deviations. "std_levels": these bins, divided by the first level that covers the target.
@@ -255,7 +284,8 @@ class MetricSpec:
     one_of: tuple[str, ...] = ()
     any_of: tuple[str, ...] = ()
     kernel: Callable[..., Computation] | None = None
-    of_pit: bool = False
+    of_pit: Callable[[FloatArray], WeightFunction] | None = None
+    of_many_targets: bool = False
     blocks: str | None = None
     check: Callable[..., object] | None = None
     calibrated: Callable[..., float] | None = None

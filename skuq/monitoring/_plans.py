@@ -75,7 +75,7 @@ def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Pl
     if not exact:
         settings["levels"] = np.linspace(0.0, 1.0, int(np.ceil(1 / accuracy)) + 1)
     computation: Any = None if spec.needs_X else spec.computation(settings)
-    if isinstance(computation, Means):
+    if isinstance(computation, Means) and not spec.random:
         plan = replace(plan_of_means(computation), exact=exact)
     elif spec.blocks is None:
         given = ", ".join(f"{name}={value!r}" for name, value in options.items())
@@ -206,8 +206,8 @@ def reliability_plan(n_bins: int, coverage: float, accuracy: float) -> Plan:
     def value(squares: SquaresHistogram, shares: LogHistogram) -> pd.DataFrame:
         histogram, inside = squares.histogram, shares.means
         bins = Binning(squares.groups[1], n_bins, "quantile").bins(histogram.weight)
-        total, columns = bins.totals(), (*histogram.means, *inside)
-        means = bins.sums(lambda rows: tuple(column[rows] for column in columns)) / total
+        total, *sums = bins.sums(*histogram.means, *inside)
+        means = np.array(sums) / total
         edges = histogram.quantile(np.arange(total.size + 1) / total.size, width)
         edges[0], edges[-1] = histogram.low, histogram.high
         rmv, rmse = (unit * np.sqrt(mean) for unit, mean in zip(squares.units, means[:2], strict=True))

@@ -289,9 +289,7 @@ class SquaresByStd(Statistic):
     def of(self, block: Block) -> SquaresHistogram:
         squares = Squares.of(block.std, block.error)
         slots = block.slots("std", self.width)
-        return SquaresHistogram(
-            LogHistogram.of(slots, squares.columns(slice(None)), block.weight), squares.units
-        )
+        return SquaresHistogram(LogHistogram.of(slots, squares.columns, block.weight), squares.units)
 
 
 class RowsByStd(Statistic):

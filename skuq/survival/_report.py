@@ -274,7 +274,7 @@ def _properties(
         "ipcw_crps": ipcw_crps_of_weights(y, dist, event, time),
         "localized_crps": partial(weighted_mean, localized),
         "ipcw_brier": ipcw_brier_of_weights(y, dist, event, time),
-        "nll": lambda weight: weighted_mean(likelihood, rows.repetitions if weight is None else weight),
+        "nll": partial(weighted_mean, likelihood),
         "concordance": partial(_linear_concordance, *pair_sums(y, dist.median(), event, rows.weight), rows),
         "calibration_error": partial(_calibration_error, y, dist, event),
         "coverage_low": partial(weighted_mean, inside),

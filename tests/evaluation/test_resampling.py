@@ -274,7 +274,8 @@ def test_simulated_targets_and_uniform_levels_have_the_same_range(monkeypatch):
 # -------------------------------------------------------------------------------- progress
 
 
-def test_progress_is_written_in_tenths(capsys):
+def test_progress_is_written_in_tenths(capsys, monkeypatch):
+    monkeypatch.setattr("skuq.evaluation._simulated.AT_ONCE", Y.size)
     models = {"a": FAMILIES["normal"], "b": FAMILIES["student"]}
     report_of(Y, models, metrics=["crps"], n_resamples=30, n_draws=20, verbose=1)
     written = capsys.readouterr()
