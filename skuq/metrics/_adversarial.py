@@ -295,12 +295,10 @@ def draw_counts(
 @metric(
     "agce",
     title="Adversarial group calibration error",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, 1.0),
     needs="distribution",
-    proper=False,
     small_sample=True,
     source="Chung et al. 2021, appendix A.3; Zhao et al. 2020",
     meaning="in the worst random group, the predicted probabilities are off by {value}",

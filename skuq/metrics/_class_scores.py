@@ -192,7 +192,6 @@ def class_brier_rows(codes: IntArray, proba: ClassForecast) -> FloatArray:
 @metric(
     "class_log_loss",
     title="Log loss of the classes",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, np.inf),
@@ -269,7 +268,6 @@ def class_log_loss(
 @metric(
     "class_brier",
     title="Brier score of the classes",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, 2.0),

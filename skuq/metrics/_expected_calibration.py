@@ -158,12 +158,10 @@ def _reliability_table(
 @metric(
     "ece",
     title="Expected calibration error",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, 1.0),
     needs="proba",
-    proper=False,
     small_sample=True,
     source="Guo et al. 2017, eq. 3; Nixon et al. 2019; Kumar et al. 2019, definition 5.2",
     meaning="the probabilities are off by {value} on average",

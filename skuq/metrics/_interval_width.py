@@ -10,8 +10,9 @@ import numpy as np
 
 from skuq._numeric import reaches, standard_deviation
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import DEFAULT_COVERAGE, check_number, check_option, check_single_coverage, check_target
+from skuq._validation import DEFAULT_COVERAGE, check_number, check_option, check_target
 from skuq.metrics._inputs import Forecast, check_forecast_or_bounds, interval_bounds
+from skuq.metrics._intervals import mean_width
 from skuq.metrics._kernels import covered
 from skuq.metrics._spec import Means, metric, value_of
 
@@ -27,8 +28,7 @@ def width_and_hit_rows(
 
 
 def normalized_width(coverage: float, scale: str | float, y_train: ArrayLike | None) -> Means:
-    rows = partial(width_and_hit_rows, coverage=check_single_coverage(coverage))
-    unit = width_unit(scale, y_train)
+    rows, unit = mean_width(coverage).rows, width_unit(scale, y_train)
     if unit is None:
         return Means(rows, relative_width, spread=scale)  # type: ignore[arg-type]
     return Means(rows, lambda means: relative_width(means, unit))
@@ -56,12 +56,8 @@ def width_unit(scale: str | float, y_train: ArrayLike | None) -> float | None:
 @metric(
     "nmpiw",
     title="NMPIW",
-    units=0,
-    direction=None,
-    optimum=None,
     bounds=(0.0, np.inf),
     needs="interval",
-    proper=False,
     source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 2; Kompa et al. 2021",
     meaning="the mean interval width is {percent} of the spread of the targets",
     kernel=normalized_width,
@@ -157,18 +153,16 @@ def coverage_width(
             penalty = np.where(reaches(excess, 0.0), 0.0, np.exp(-eta * excess))
             return np.where(width == 0, 0.0, width * (1 + penalty))
 
-    return replace(relative, combine=criterion)
+    return replace(relative, rows=partial(width_and_hit_rows, coverage=coverage), combine=criterion)
 
 
 @metric(
     "cwc",
     title="CWC",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, np.inf),
     needs="interval",
-    proper=False,
     small_sample=True,
     source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 4",
     kernel=coverage_width,

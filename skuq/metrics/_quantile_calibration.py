@@ -44,12 +44,10 @@ def binned_coverage_gap(levels: int | ArrayLike, n_bins: int, strategy: str, mar
 @metric(
     "qce",
     title="QCE",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, 1.0),
     needs="moments",
-    proper=False,
     small_sample=True,
     source="Kueppers et al. 2023; Wibbeke et al. 2025, eq. 21-24",
     meaning="the coverage of rows with similar uncertainty is off by {value} on average",

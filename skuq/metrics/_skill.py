@@ -40,12 +40,10 @@ def crpss_of_means(means: FloatArray) -> FloatArray:
 @metric(
     "crpss",
     title="CRPS skill score",
-    units=0,
     direction="higher",
     optimum=1.0,
     bounds=(-np.inf, 1.0),
     needs="distribution",
-    proper=False,
     one_of=REFERENCES,
     source="Gneiting & Raftery 2007, section 2.3",
     meaning="{percent} of the way from the reference to a perfect forecast",
@@ -184,7 +182,6 @@ def msll_of_means(means: FloatArray) -> FloatArray:
 @metric(
     "msll",
     title="MSLL",
-    units=0,
     direction="lower",
     optimum=-np.inf,
     needs="density",

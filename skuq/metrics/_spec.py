@@ -247,7 +247,8 @@ class MetricSpec:
         report contains the metric only if the user requests it.
     kernel : callable or None
         ``kernel(**options)`` checks the options and returns how the metric is computed: `Means`, or a
-        function of targets and forecasts that returns a function of the weights.
+        function of targets and forecasts that returns a function of the weights. The kernels of metrics with
+        X and of metrics of several targets only check the options.
     of_pit : callable or None
         For metrics that depend only on the PIT values if the forecasts have a density: function of the levels
         from which rows are covered, of shape (n,), that returns a function of the weights. For a calibrated
@@ -260,8 +261,6 @@ class MetricSpec:
         standard deviations. "std_levels": these bins, divided by the first level that covers the target.
         "levels": calibration curve in place of ``levels=None``. "characteristics": uncertainty
         characteristics curve.
-    check : callable or None
-        ``check(**options)`` raises for invalid options, for metrics without a kernel.
     calibrated : callable or None
         ``calibrated(n, **options)`` returns the expected value for a calibrated forecast of n rows, if a
         formula is known.
@@ -272,27 +271,26 @@ class MetricSpec:
 
     abbreviation: str
     title: str
-    units: int | Literal["log"]
-    direction: Literal["lower", "higher"] | None
-    optimum: float | str | None
     needs: Literal["distribution", "density", "interval", "moments", "proba", "set", "joint"]
-    proper: bool
     source: str
     function: MetricFunction
+    units: int | Literal["log"] = 0
+    direction: Literal["lower", "higher"] | None = None
+    optimum: float | str | None = None
+    proper: bool = False
     bounds: tuple[float, float] = (-np.inf, np.inf)
     meaning: str = ""
     one_of: tuple[str, ...] = ()
     any_of: tuple[str, ...] = ()
-    kernel: Callable[..., Computation] | None = None
+    kernel: Callable[..., Any] | None = None
     of_pit: Callable[[FloatArray], WeightFunction] | None = None
     of_many_targets: bool = False
     blocks: str | None = None
-    check: Callable[..., object] | None = None
     calibrated: Callable[..., float] | None = None
     optimum_of_sets: str | None = None
     crps_part: str | None = None
 
-    @property
+    @cached_property
     def compute(self) -> MetricFunction:
         compute: MetricFunction = getattr(self.function, "__wrapped__", self.function)
         return compute
@@ -300,9 +298,8 @@ class MetricSpec:
     def computation(self, options: Mapping[str, Any]) -> Computation:
         """Return how the metric is computed with these options. Raise an error for invalid options."""
         if self.kernel is not None:
-            return self.kernel(**{**self.options, **options})
-        if self.check is not None:
-            self.check(**options)
+            computation: Computation = self.kernel(**{**self.options, **options})
+            return computation
         return lambda y, forecast: one_by_one(
             lambda weight: self.compute(y, forecast, sample_weight=weight, **options)
         )
@@ -312,30 +309,30 @@ class MetricSpec:
         """Return whether the function warns below `SMALL_SAMPLE` rows."""
         return self.compute is not self.function
 
-    @property
+    @cached_property
     def needs_X(self) -> bool:
         """Return whether the function takes the features. Reports and resampling omit such metrics."""
         return "X" in inspect.signature(self.function).parameters
 
-    @property
+    @cached_property
     def random(self) -> bool:
         return "random_state" in self.options
 
-    @property
+    @cached_property
     def scorer_name(self) -> str:
         """Return the name of the scorer. Losses have the prefix ``neg_``."""
         return f"neg_{self.abbreviation}" if self.direction == "lower" else self.abbreviation
 
-    @property
+    @cached_property
     def of_classes(self) -> bool:
         return self.needs in ("proba", "set")
 
-    @property
+    @cached_property
     def of_targets(self) -> bool:
         """Return whether the forecast is a joint distribution of several targets."""
         return self.needs == "joint"
 
-    @property
+    @cached_property
     def options(self) -> dict[str, Any]:
         """Return the options of the function and their defaults.
 
@@ -354,12 +351,12 @@ class MetricSpec:
         summary = (self.compute.__doc__ or "").strip().partition("\n")[0].removeprefix("Return ")
         return summary[:1].upper() + summary[1:]
 
-    @property
+    @cached_property
     def required_options(self) -> tuple[str, ...]:
         """Return the options without a default. Metrics with such options have no predefined scorer."""
         return tuple(name for name, value in self.options.items() if value is inspect.Parameter.empty)
 
-    @property
+    @cached_property
     def ready_made(self) -> bool:
         """Return whether the metric is useful without options."""
         return not (self.required_options or self.one_of or self.any_of)

@@ -89,7 +89,8 @@ def _trace(
         here = slice(start + 1, start + 1 + rows.size)
         scale = k[rows]
         part = weight[rows]
-        slope = active[rows] * (part / total)
+        slope = active[rows] * part
+        slope /= total
         # The error of a row is k_i z_i, because its band reaches the target at k_i (eq. 8).
         error_sum, band_sum = np.cumsum(slope * scale) + sums[0], np.cumsum(slope) + sums[1]
         # A sum of weights is divided at the end, because sums of counts are exact.

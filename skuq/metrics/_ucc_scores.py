@@ -49,7 +49,9 @@ def scale_rows(y: FloatArray, dist: Distribution) -> tuple[FloatArray, FloatArra
 
 
 def gain_rows(y: FloatArray, dist: Distribution) -> tuple[FloatArray, FloatArray, FloatArray]:
-    return *scale_rows(y, dist), np.abs(y - finite_mean(dist))
+    """Return the band of each row, its critical scale and its absolute error."""
+    error, std = y - finite_mean(dist), finite_std(dist)
+    return std, critical_scales(error, std, std), np.abs(error)
 
 
 def area_of_curve(*, bands: str | float, vary: str, zero_band: str, **part: Any) -> Computation:
@@ -109,7 +111,6 @@ def auucc_of_means(means: FloatArray) -> FloatArray:
     optimum=0.0,
     bounds=(0.0, np.inf),
     needs="moments",
-    proper=False,
     source="Navratil et al. 2023, section 2.2.3 and proposition 1",
     meaning="the half width is {value}, averaged over all miss rates",
     kernel=area_of_curve,
@@ -239,12 +240,10 @@ def _closed_form(options: dict[str, Any]) -> bool:
 @metric(
     "auucc_gain",
     title="AUUCC gain",
-    units=0,
     direction="higher",
     optimum=1.0,
     bounds=(-np.inf, 1.0),
     needs="moments",
-    proper=False,
     source="Navratil et al. 2023, eq. 5 and proposition 1",
     meaning="apart from calibration, the bands save {percent} of the width of constant bands",
     kernel=gain_of_curve,
