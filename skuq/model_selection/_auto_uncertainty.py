@@ -146,7 +146,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     Notes
     -----
     The search first tries each base model as it is, in the order of the space, which starts with models that
-    are fitted fast. After the first complete one, a base model may take at most half of the time that is left.
+    are fitted fast. After the first complete one, a base model may take half of the time that is left.
     Optuna's tree-structured Parzen estimator [1]_ then suggests candidates in batches of four. A candidate is
     fitted to one fold after another, with ``effort="low"``, and only the best third continues after each
     fold. No candidate is fitted twice, so that a search in a space without continuous parameters may end

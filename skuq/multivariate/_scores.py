@@ -145,7 +145,7 @@ def check_energy(*, crps_estimator: str = "nrg", scale: Any = None, chain: Any =
     proper=True,
     source="Gneiting & Raftery 2007, eq. 22",
     meaning="mean distance to the targets, minus half of the mean distance within the forecast, is {value}",
-    check=check_energy,
+    kernel=check_energy,
 )
 def energy_score_loss(
     y_true: ArrayLike,
@@ -296,7 +296,7 @@ def check_variogram(
     proper=True,
     source="Scheuerer & Hamill 2015, eq. 8",
     meaning="the squared errors of the variogram sum to {value}",
-    check=check_variogram,
+    kernel=check_variogram,
 )
 def variogram_score_loss(
     y_true: ArrayLike,
