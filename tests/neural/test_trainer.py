@@ -15,15 +15,15 @@ skorch = pytest.importorskip("skorch")
 
 from torch import nn
 
-from skuq.neural._architecture import MLPArchitecture
+from skuq.neural._architecture import Architecture
 from skuq.neural._losses import BetaNLLLoss, CRPSLoss, NLLLoss, variance_of
 from skuq.neural._plan import TrainingOptions, batch_shape
-from skuq.neural._stacked import MemberSeed, member_moments
+from skuq.neural._stacked import MemberSeed, StackedModule, member_moments
 from skuq.neural._training import train
 from tests.neural.epochs import keep_the_same
 
 CPU = torch.device("cpu")
-ARCHITECTURE = MLPArchitecture((16, 16))
+ARCHITECTURE = Architecture(StackedModule, (16, 16))
 EXACT = TrainingOptions(ARCHITECTURE, max_epochs=20, dtype="float64")
 SHORT = TrainingOptions(ARCHITECTURE, max_epochs=5, dtype="float64")
 
