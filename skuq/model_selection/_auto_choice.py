@@ -232,7 +232,7 @@ def leaderboard(search: Search, found: Iterable[Finalist], winner: Finalist) -> 
     trials = [one for one in (*search.trials, *search.stored) if one not in shown]
     entries += [(trial.summary, _row_of_trial(trial), False) for trial in trials]
     tried = {trial.candidate.base for trial in trials} | {row["base"] for _, row, _ in entries}
-    reason = "no time was left" if np.isfinite(search.budget) else "the number of trials was reached"
+    reason = "the number of trials was reached" if search.has_all_trials else "no time was left"
     for name, base in search.space.bases.items():
         if name not in tried:
             row = dict.fromkeys(_COLUMNS, np.nan) | {"base": name, "method": base.methods[0], "params": {}}

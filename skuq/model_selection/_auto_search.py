@@ -579,8 +579,12 @@ class Search:
         reserve = self.refit_seconds() + CHOICE_SHARE * self.budget
         return self.deadline - clock() - min(reserve, LARGEST_RESERVE * self.budget)
 
+    @property
+    def has_all_trials(self) -> bool:
+        return self.n_trials is not None and len(self.trials) >= self.n_trials
+
     def _is_over(self) -> bool:
-        return (self.n_trials is not None and len(self.trials) >= self.n_trials) or self._time_left() <= 0
+        return self.has_all_trials or self._time_left() <= 0
 
 
 def _key(params: dict[str, Any]) -> Hashable:

@@ -526,7 +526,7 @@ def _step_function(bins: Bins, std: FloatArray, factors: FloatArray) -> tuple[Fl
     after = np.square(factors[np.searchsorted(edges, values, side="right")])
     on = after.copy()
     shared = bins.shared()
-    positions = np.searchsorted(values, [std[rows[0]] for rows, _, _ in shared])
+    positions = np.searchsorted(values, [std[rows].min() for rows, _, _ in shared])
     on[positions] = 0.0
     for position, (_, place, fraction) in zip(positions, shared, strict=True):
         on[position] += fraction * factors[place] ** 2
