@@ -106,7 +106,7 @@ OPTIONAL = {
     "skorch": ("neural",),
     "gpytorch": ("regressors._sparse_gaussian_process",),
     "linear_operator": ("regressors._sparse_gaussian_process",),
-    "matplotlib": ("displays", "report", "multivariate", "survival"),
+    "matplotlib": ("displays", "report", "multivariate", "survival", "model_selection._auto_uncertainty"),
     "jinja2": ("report",),
     "pyarrow": ("report._cli_tables",),
     "rich": None,

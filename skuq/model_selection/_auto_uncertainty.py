@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -59,6 +59,9 @@ from skuq.model_selection._auto_space import POOL, default_space, deferred_space
 from skuq.model_selection._constraints import Constraint, read_constraints
 from skuq.prediction import predict_dist
 from skuq.regressors import BaseUncertaintyRegressor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _CONSTRAINED = {"picp": "coverage", "mpiw": "width"}
 """Metrics that can have constraints. The values of the dict are columns of the leaderboard."""
@@ -377,7 +380,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         }
         return winner
 
-    def plot_search(self, ax: Any = None) -> Any:
+    def plot_search(self, ax: Axes | None = None) -> Axes:
         """Plot the CRPS of the complete candidates against the time at which they ended.
 
         Parameters
