@@ -16,18 +16,17 @@ from skuq._fitting.training_data import TrainingData, check_y
 from skuq._typing import ArrayLike, FloatArray, IntArray, SupportLike
 from skuq._validation import (
     DEFAULT_COVERAGE,
-    check_integer,
     check_option,
     check_random_state,
     check_single_coverage,
     check_unused,
     effective_rows,
 )
-from skuq.conformal._adaptive import Adaptation
+from skuq.conformal._adaptive import SequenceConformal, check_adaptation
 from skuq.conformal._base import BaseConformalRegressor, check_groups_need_cv, fit_held_out, held_out_splits
 from skuq.conformal._groups import GroupsAndShift
+from skuq.conformal._intervals import ObservedRows, SplitConformal
 from skuq.conformal._scores import SCORES
-from skuq.conformal._split import SplitConformal
 from skuq.distributions import Distribution
 
 
@@ -303,11 +302,10 @@ class ConformalRegressor(BaseConformalRegressor):
         method = check_option(self.method, "method", tuple(SCORES))
         score = SCORES[method](check_option(self.symmetric, "symmetric", (True, False)))
         options = GroupsAndShift.from_params(self)
-        adaptation = Adaptation.from_params(self)
+        check_adaptation(self)
         if score.maps_levels:
             remedy = "All rows have the same recalibrated probability levels. Use method 'normalized'."
             check_unused(self, ("density_ratio",), "with method 'pit'", remedy)
-        window = None if self.window is None else check_integer(self.window, "window")
         score.check_estimator(self.estimator)
         effective_rows(data.sample_weight, len(data))  # raises for relative weights
         split = self._split(data, split_seed)
@@ -325,11 +323,11 @@ class ConformalRegressor(BaseConformalRegressor):
             on_fold=progress.reporter("model"),
         )
         rows = data.take(held_out.rows)
-        conformal = SplitConformal(held_out.model, score, options, adaptation, window)
-        conformal.add(rows.X, held_out.prediction, rows.y, rows.sample_weight)
+        weighted = options.rows(rows.X, predicted=False)
+        observed = ObservedRows(weighted, held_out.prediction, rows.y, rows.repetitions)
+        self._conformal = SplitConformal(held_out.model, score, options, observed)
         progress.done("calibration")
-        self._conformal = conformal
-        self.estimator_ = conformal.estimator
+        self.estimator_ = held_out.model.estimator
         self.calibration_rows_ = held_out.rows
 
     def _split(self, data: TrainingData, seed: int) -> Split | None:
@@ -408,7 +406,10 @@ class ConformalRegressor(BaseConformalRegressor):
                 "with the new rows."
             )
         target, weight = self._read_observed(X, y, sample_weight)
-        self._conformal.observe(X, target, weight)
+        effective_rows(weight, len(target))  # raises for relative weights
+        if not isinstance(self._conformal, SequenceConformal):
+            self._conformal = SequenceConformal(self._conformal, *check_adaptation(self))
+        self._conformal.observe(X, target, np.ones(len(target)) if weight is None else weight)
         return self
 
     def predict_p(

@@ -1,65 +1,40 @@
-r"""Groups and shifts: one threshold per group, weighted rows, and thresholds that depend on features.
+"""Groups of rows, and the parameters for groups, covariate shift and functions of x.
 
 With groups of rows (Mondrian categories), scores are ranked within a group, so that the coverage is
-guaranteed in each group.
-
-Thresholds that depend on features are quantile regressions of scores. Each regression has one additional row,
-whose score is infinite. For calibration rows with scores :math:`S_i`, weights :math:`w_i` and basis functions
-:math:`\varphi_i`, and a new row with :math:`\varphi`, the cutoff of Gibbs, Cherian and Candès (2025, sec. 4)
-is
-
-.. math:: S^* = \varphi^\top \beta(1), \quad
-    \beta(\theta) = \arg\min_\beta \sum_i w_i \rho_\tau(S_i - \varphi_i^\top \beta)
-        - \theta \tau \varphi^\top \beta .
-
-The dual variables :math:`\eta_i \in [(\tau - 1) w_i, \tau w_i]` satisfy :math:`\sum_i \eta_i
-\varphi_i = -\theta \tau \varphi`. The residual of a row is positive if its dual variable is at the upper
-bound, and negative if it is at the lower bound. The residuals of d basic rows are 0, and their dual variables
-lie between the bounds. `_follow` increases :math:`\theta` from 0 to 1. The basic dual variables are linear
-in :math:`\theta` until one of them reaches a bound. Its row leaves the basis, and the first row whose
-residual becomes 0 enters the basis.
+guaranteed in each group. Under covariate shift, each row has its density ratio as a weight.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from copy import copy
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.linalg import qr
 
-from skuq._compat import count_rows, warn_user
-from skuq._numeric import WeightedRanks
-from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from skuq._compat import count_rows
+from skuq._typing import FloatArray
 from skuq._validation import (
     as_float_array,
     check_finite,
     check_integer,
-    check_n_bins,
     check_non_negative,
     check_option,
     check_positive,
     check_rows,
     check_unused,
 )
+from skuq.conformal._basis import Basis, BasisScores, check_basis, read_basis
+from skuq.conformal._scores import Band
+from skuq.conformal._split import SplitScores, WeightedRows, check_weight, concat_rows
 from skuq.distributions import Distribution
 from skuq.distributions._concatenated import Concatenated
-from skuq.distributions._conformal_predictive import ConformalPredictive
-from skuq.exceptions import SmallSampleWarning
-
-RARE_GROUPS = ("raise", "pool")
-
-_SAME = 1e-9
-"""Two scales count as equal if their relative difference is smaller than this value."""
 
 
 def check_groups(owner: Any) -> tuple[str, int]:
-    rare_groups: str = check_option(owner.rare_groups, "rare_groups", RARE_GROUPS)
+    rare_groups: str = check_option(owner.rare_groups, "rare_groups", ("raise", "pool"))
     min_group_size = check_integer(owner.min_group_size, "min_group_size")
     if owner.group_by is None:
         check_unused(owner, ("rare_groups", "min_group_size"), "without `group_by`", "There are no groups.")
@@ -82,94 +57,39 @@ def read_labels(labels: Any, n: int) -> np.ndarray:
     return array
 
 
-class Pooled(Enum):
-    """Label of rare groups, which are calibrated with all rows. Pickling keeps the identity of an Enum."""
+class GroupedScores:
+    """One `SplitScores` per group, and one of all rows, which calibrates rare groups.
 
-    ALL_LABELS = "all labels"
-
-
-ALL_LABELS = Pooled.ALL_LABELS
-
-
-class Part(NamedTuple):
-    """Label of one group, and the indices of its new rows."""
-
-    label: Hashable
-    new: IntArray | slice
-
-
-ALL_ROWS = Part(ALL_LABELS, slice(None))
-"""The single part that is used if there are no groups."""
-
-
-class Groups:
-    """Groups of calibration rows.
-
-    New rows are calibrated with the calibration rows that have the same label.
+    The size of a group is its number of rows with repetitions.
     """
 
     def __init__(
         self,
+        scores: FloatArray,
+        weight: FloatArray,
         labels: np.ndarray,
-        repetitions: FloatArray | None,
+        repetitions: FloatArray,
         *,
         rare_groups: str,
         min_group_size: int,
     ) -> None:
         self.rare_groups, self.min_group_size = rare_groups, min_group_size
-        self._labels = labels
         codes, unique = pd.factorize(labels, sort=False)
         counts = np.bincount(codes, weights=repetitions, minlength=len(unique))
-        self._set_sizes(dict(zip(unique.tolist(), counts.tolist(), strict=True)))
-
-    def followed_by(
-        self, labels: np.ndarray, repetitions: FloatArray, n_added: int, removed: np.ndarray
-    ) -> Groups:
-        """Return the groups after rows are added. The last ``n_added`` labels belong to the added rows."""
-        joined = copy(self)
-        joined.__dict__.pop("_rows_of_labels", None)
-        joined._labels = labels
-        sizes = dict(self.sizes)
-        for label, n in zip(labels[-n_added:].tolist(), repetitions[-n_added:].tolist(), strict=True):
-            sizes[label] = sizes.get(label, 0.0) + n
-        for label in set(removed.tolist()):
-            rows = [row for row, each in enumerate(labels) if each == label]
-            sizes.pop(label)
-            if rows:
-                sizes[label] = float(repetitions[rows].sum())
-        joined._set_sizes(sizes)
-        return joined
-
-    def _set_sizes(self, sizes: dict[Any, float]) -> None:
-        self.sizes = sizes
-        if self.rare_groups == "raise":
-            for label in filter(self._is_rare, sizes):
-                self._refuse(label)
+        self.sizes: dict[Any, float] = dict(zip(unique.tolist(), counts.tolist(), strict=True))
+        self._n_bounds = len(scores)
+        self._all = SplitScores(scores, weight)
+        self._of_label = {}
+        rows_of = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+        for label, rows in zip(self.sizes, rows_of, strict=True):
+            if self._is_rare(label):
+                if rare_groups == "raise":
+                    self._refuse(label)
+            elif weight[rows].any():
+                self._of_label[label] = SplitScores(scores[:, rows], weight[rows])
 
     def _is_rare(self, label: Any) -> bool:
         return self.sizes.get(label, 0.0) < self.min_group_size
-
-    def partition(self, labels: np.ndarray) -> Iterator[Part]:
-        codes, unique = pd.factorize(labels, sort=False)
-        names = unique.tolist()
-        rare = np.array([self._is_rare(label) for label in names], dtype=bool)
-        if self.rare_groups == "raise" and rare.any():
-            row = int(np.argmax(rare[codes]))
-            self._refuse(labels[row], f" at row {row}")
-        for number in np.flatnonzero(~rare).tolist():
-            yield Part(names[number], np.flatnonzero(codes == number))
-        if rare.any():
-            yield Part(ALL_LABELS, np.flatnonzero(rare[codes]))
-
-    def calibration_rows(self, label: Hashable) -> IntArray | slice:
-        """Return the indices of the calibration rows with this label."""
-        return slice(None) if label is ALL_LABELS else self._rows_of_labels[label]
-
-    @cached_property
-    def _rows_of_labels(self) -> dict[Hashable, IntArray]:
-        codes, unique = pd.factorize(self._labels, sort=False)
-        rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-        return dict(zip(unique.tolist(), rows, strict=True))
 
     def _refuse(self, label: Any, where: str = "") -> None:
         label = getattr(label, "item", lambda: label)()
@@ -180,403 +100,68 @@ class Groups:
             "which calibrates rare groups with the scores of all rows."
         )
 
+    def of_label(self, label: Any) -> SplitScores:
+        """Return the scores that calibrate a group. Raise an error if the group is rare."""
+        if self._is_rare(label):
+            if self.rare_groups == "raise":
+                self._refuse(label)
+            return self._all
+        if label not in self._of_label:  # The density ratio of all its calibration rows is 0.
+            check_weight(np.zeros(1))
+        return self._of_label[label]
 
-def grouped_dist(
-    groups: Groups | None,
-    labels: np.ndarray | None,
-    scores: FloatArray,
-    weights: FloatArray | None,
-    loc: FloatArray,
-    scale: FloatArray,
-    test_weight: ArrayLike = 1.0,
-    *,
-    symmetric: bool,
-) -> Distribution:
-    """Return the conformal predictive distribution of each new row in the order of the rows."""
-    weight_of_new = np.broadcast_to(np.asarray(test_weight, dtype=np.float64), loc.shape)
-    parts, rows, positions = [], [], np.arange(len(loc))
-    for label, new in [ALL_ROWS] if groups is None or labels is None else groups.partition(labels):
-        calibrating = slice(None) if groups is None else groups.calibration_rows(label)
-        weights_of_part = None if weights is None else weights[calibrating]
-        parts.append(
-            ConformalPredictive(
-                loc[new], scale[new], scores[calibrating], weights_of_part, weight_of_new[new], symmetric
-            )
-        )
-        rows.append(positions[new])
-    if len(parts) == 1:
-        return parts[0]
-    # np.argsort returns the inverse permutation.
-    return Concatenated(parts, np.argsort(np.concatenate(rows)))
+    def parts(self, rows: WeightedRows) -> Iterator[tuple[Any, SplitScores]]:
+        """Return the new rows of each group, and the scores of the calibration rows of this group."""
+        codes, unique = pd.factorize(rows.labels, sort=False)
+        names = unique.tolist()
+        rare = np.array([self._is_rare(label) for label in names], dtype=bool)
+        if self.rare_groups == "raise" and rare.any():
+            row = int(np.argmax(rare[codes]))
+            self._refuse(rows.labels[row], f" at row {row}")
+        for number in np.flatnonzero(~rare).tolist():
+            yield np.flatnonzero(codes == number), self.of_label(names[number])
+        if rare.any():
+            yield np.flatnonzero(rare[codes]), self._all
 
+    def quantile(self, rows: WeightedRows, coverage: float) -> FloatArray:
+        quantile = np.empty((self._n_bounds, rows.n))
+        for new, scores in self.parts(rows):
+            quantile[:, new] = scores.quantile(rows[new], coverage)
+        return quantile
 
-def equal_count_edges(scale: FloatArray, n_bins: int, weights: FloatArray | None) -> FloatArray:
-    # An edge is halfway between two scales, so that rounding cannot move a row to another bin.
-    check_n_bins(n_bins, scale.size, "group_by")
-    ranks = WeightedRanks(scale, weights)
-    # This is the largest scale of each bin.
-    last = ranks.quantile(ranks.total * np.arange(1, n_bins) / n_bins)
-    # This is the index of the next larger scale.
-    after = np.searchsorted(ranks.values, last * (1 + _SAME), side="right")
-    inner = after < len(ranks)  # There is no edge above the largest scale.
-    low, high = last[inner], ranks.values[after[inner]]
-    return np.unique(low + (high - low) / 2)
+    def weight_for(self, rows: WeightedRows) -> FloatArray:
+        weight = np.empty(rows.n)
+        for new, scores in self.parts(rows):
+            weight[new] = scores.total
+        return weight
 
+    def exceeded_share(self, rows: WeightedRows, band: Band, y: FloatArray) -> FloatArray:
+        share = np.empty(rows.n)
+        for new, scores in self.parts(rows):
+            share[new] = scores.exceeded_share(rows[new], Band(*(edge[new] for edge in band)), y[new])
+        return share
 
-_SEPARATION = 1e-11
-"""Relative size of the differences that are added to tied scores, so that exactly one row enters the basis in
-each step."""
-
-_AT_END = 1e-10
-"""A path ends if its distance to the end is at most this number. The tolerance is needed because
-`WeightedRanks` rounds the ranks."""
-
-_FEASIBLE = 1e-9
-"""Rounding error of dual variables, relative to the largest bound."""
-
-_ROUNDING = 1e-12
-"""A dual variable is treated as constant if its change is less than this share of the largest change."""
-
-_SUBSAMPLE = 8
-"""The start is first computed for a sample of every eighth row. From the basis of this sample, few further
-steps are needed."""
-
-_CHUNK_FLOATS = 1 << 15
-"""Maximum number of residuals in memory at the same time."""
-
-
-class Calibration(NamedTuple):
-    """Rows of a quantile regression at the level ``tau``."""
-
-    phi: FloatArray  # basis functions, shape (n, d), of full column rank
-    scores: FloatArray  # finite, without ties, shape (n,)
-    lower: FloatArray  # bounds of the dual variables, shape (n,)
-    upper: FloatArray
-
-
-class Vertex(NamedTuple):
-    """Optimal bases of m quantile regressions."""
-
-    basic: IntArray  # rows with residual 0, shape (m, d)
-    dual: FloatArray  # their dual variables, shape (m, d)
-
-
-def separated(scores: FloatArray) -> FloatArray:
-    # multiples of the golden ratio modulo 1 are distinct and spread evenly
-    offsets = np.arange(1, scores.size + 1) * ((np.sqrt(5) - 1) / 2) % 1
-    size = np.abs(scores)
-    return np.asarray(scores + _SEPARATION * offsets * (size + np.median(size)))
-
-
-def independent_rows(phi: FloatArray) -> IntArray:
-    return np.asarray(qr(phi.T, mode="r", pivoting=True)[1][: phi.shape[1]])
-
-
-def start(rows: Calibration, target: FloatArray) -> Vertex | None:
-    """Return the optimal basis for dual variables with ``phi.T @ eta == target``, or None if infeasible.
-
-    Each step replaces the basic row whose dual variable is farthest outside its bounds. The loss is piecewise
-    linear along the edge. The row at the minimum of the loss, which is a weighted median, enters the basis
-    (Barrodale and Roberts 1973).
-    """
-    n, d = rows.phi.shape
-    basic = independent_rows(rows.phi)
-    if n > _SUBSAMPLE * (d + 1):
-        some = np.union1d(np.arange(0, n, _SUBSAMPLE), basic)
-        found = start(Calibration(*(part[some] for part in rows)), target * (len(some) / n))
-        if found is not None:
-            basic = some[found.basic[0]]
-    while True:
-        of_basic = rows.phi[basic]
-        residual = rows.scores - rows.phi @ _solve(of_basic, rows.scores[basic])
-        dual = np.where(residual > 0, rows.upper, rows.lower)
-        dual[basic] = 0.0
-        wanted = _solve(of_basic.T, target - rows.phi.T @ dual)
-        above, below = wanted - rows.upper[basic], rows.lower[basic] - wanted
-        excess = np.maximum(above, below)
-        leaving = int(np.argmax(excess))
-        if excess[leaving] <= _FEASIBLE * rows.upper.max():
-            return Vertex(basic[np.newaxis], wanted[np.newaxis])
-        moves = np.zeros(d)
-        moves[leaving] = -1.0 if above[leaving] > 0 else 1.0
-        approach = rows.phi @ _solve(of_basic, moves)
-        approach[basic] = 0.0
-        crossed = np.flatnonzero(
-            (residual * approach > 0) & (np.abs(approach) > _ROUNDING * np.abs(approach).max())
-        )
-        crossed = crossed[np.argsort(residual[crossed] / approach[crossed])]
-        slope = np.cumsum(np.abs(approach[crossed]) * (rows.upper - rows.lower)[crossed])
-        entering = int(np.searchsorted(slope, excess[leaving]))
-        if entering == crossed.size:
-            return None
-        basic[leaving] = crossed[entering]
-
-
-def cutoffs(rows: Calibration, vertex: Vertex, scores: FloatArray, phi: FloatArray, tau: float) -> FloatArray:
-    """Return the cutoff of each new row, shape (m,), or +inf for an unbounded row.
-
-    The new rows are not in ``vertex``.
-    """
-    cutoff = np.empty(len(phi))
-    step = max(1, _CHUNK_FLOATS // len(scores))
-    for first in range(0, len(phi), step):
-        new = phi[first : first + step]
-        m = len(new)
-        same = Vertex(np.repeat(vertex.basic, m, axis=0), np.repeat(vertex.dual, m, axis=0))
-        end, reached = _follow(rows, same, -tau * new)
-        # the scores before small differences were added to ties
-        beta = _solve(rows.phi[end.basic], scores[end.basic])
-        cutoff[first : first + m] = np.where(reached, np.einsum("md,md->m", new, beta), np.inf)
-    return cutoff
-
-
-def _follow(rows: Calibration, vertex: Vertex, change: FloatArray) -> tuple[Vertex, BoolArray]:
-    """Return the bases after ``phi.T @ eta`` changes by ``change`` (m, d), and whether this is feasible."""
-    basic, dual = vertex.basic.copy(), vertex.dual.copy()
-    left = np.ones(len(basic))  # remaining share of the change
-    reached = np.zeros(len(basic), dtype=bool)
-    active = np.arange(len(basic))
-    while active.size:
-        slope = _solve(rows.phi[basic[active]].transpose(0, 2, 1), change[active])
-        share, leaving, at_upper = _first_bound(rows, basic[active], dual[active], slope)
-        done = share >= left[active] - _AT_END
-        share = np.where(done, left[active], share)
-        dual[active] += share[:, np.newaxis] * slope
-        left[active] -= share
-        reached[active[done]] = True
-        active, leaving, at_upper = active[~done], leaving[~done], at_upper[~done]
-        entering, bound = _first_crossing(rows, basic[active], leaving, at_upper)
-        feasible = entering >= 0
-        active, leaving = active[feasible], leaving[feasible]
-        basic[active, leaving], dual[active, leaving] = entering[feasible], bound[feasible]
-    return Vertex(basic, dual), reached
-
-
-def _first_bound(
-    rows: Calibration, basic: IntArray, dual: FloatArray, slope: FloatArray
-) -> tuple[FloatArray, IntArray, BoolArray]:
-    # slopes that are rounding errors are ignored
-    moving = np.abs(slope) > _ROUNDING * np.abs(slope).max(axis=1, keepdims=True)
-    bound = np.where(slope > 0, rows.upper[basic], rows.lower[basic])
-    share = np.divide(bound - dual, slope, out=np.full(slope.shape, np.inf), where=moving)
-    leaving = np.argmin(share, axis=1)
-    at = np.arange(len(basic)), leaving
-    return np.maximum(share[at], 0.0), leaving, slope[at] > 0
-
-
-def _first_crossing(
-    rows: Calibration, basic: IntArray, leaving: IntArray, at_upper: BoolArray
-) -> tuple[IntArray, FloatArray]:
-    """Return the row whose residual becomes 0 first, or -1 if there is none, and the row's dual variable."""
-    # the residual of the leaving row moves away from 0, and the residuals of the other basic rows remain 0
-    moves = np.zeros(basic.shape)
-    moves[np.arange(len(basic)), leaving] = np.where(at_upper, -1.0, 1.0)
-    solved = np.linalg.solve(rows.phi[basic], np.stack([rows.scores[basic], moves], axis=2))
-    residual = rows.scores - solved[..., 0] @ rows.phi.T
-    approach = solved[..., 1] @ rows.phi.T
-    np.put_along_axis(approach, basic, 0.0, axis=1)  # the residuals of basic rows remain 0
-    np.put_along_axis(residual, basic, 1.0, axis=1)  # the quotient below is then 0
-    size = np.abs(approach)
-    approach[size <= _ROUNDING * size.max(axis=1, keepdims=True)] = 0.0
-    # 1 / (distance after which the residual of a row becomes 0)
-    nearness = np.divide(approach, residual, out=np.zeros_like(residual), where=residual != 0)
-    entering = np.argmax(nearness, axis=1)
-    at = np.arange(len(basic)), entering
-    found = nearness[at] > 0
-    value = np.where(residual[at] > 0, rows.upper[entering], rows.lower[entering])
-    return np.where(found, entering, -1), value
-
-
-def _solve(matrices: FloatArray, right: FloatArray) -> FloatArray:
-    return np.asarray(np.linalg.solve(matrices, right[..., np.newaxis])[..., 0])
-
-
-_ROWS_PER_FUNCTION = 100
-"""With fewer calibration rows per function, intervals differ strongly between calibration sets."""
-
-_RANK = 1e-10
-"""If the relative singular value of a direction is smaller than this value, it is a rounding error, and the
-functions are linearly dependent."""
-
-_OUTSIDE = 1e-8
-"""If the relative distance of a new row from the span of the calibration rows is larger than this value, the
-row is outside the span."""
-
-Basis = Callable[[Any], Any] | Hashable | list[Hashable]
-
-
-def check_basis(basis: Any) -> None:
-    if basis is None or callable(basis) or (isinstance(basis, str | int) and not isinstance(basis, bool)):
-        return
-    if not (isinstance(basis, list | tuple) and basis and all(isinstance(name, Hashable) for name in basis)):
-        raise TypeError(
-            "`basis` must be a callable X -> array of shape (n, d), a column name, a list of column names or "
-            f"None, got {basis!r}."
-        )
-
-
-def read_basis(basis: Basis, X: Any, n: int) -> pd.DataFrame:
-    if callable(basis):
-        values = basis(X)
-        frame = values if isinstance(values, pd.DataFrame) else pd.DataFrame(np.asarray(values))
-    else:
-        frame = _columns(X, list(basis) if isinstance(basis, list | tuple) else [basis])
-    if frame.shape[0] != n or frame.shape[1] == 0:
-        raise ValueError(
-            f"`basis` must give {n} rows, one per row of X, and at least one column, got shape {frame.shape}."
-        )
-    return pd.DataFrame({number: _checked(frame.iloc[:, number]) for number in range(frame.shape[1])})
-
-
-def _columns(X: Any, names: list[Any]) -> pd.DataFrame:
-    if not isinstance(X, pd.DataFrame):
-        raise TypeError(
-            f"`X` must be a DataFrame if `basis` names columns ({names!r}), got {type(X).__name__}. In a "
-            "Pipeline, call `set_output(transform='pandas')` to keep the names, or pass a callable X -> "
-            "array."
-        )
-    unknown = [name for name in names if name not in X.columns]
-    if unknown:
-        raise ValueError(f"`basis` must name columns of X, got {unknown[0]!r}. X has {list(X.columns)}.")
-    return X[names]
-
-
-def _checked(column: pd.Series) -> np.ndarray:
-    if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
-        return check_finite(as_float_array(column.to_numpy(), "basis"), "basis")
-    missing = column.isna().to_numpy()
-    if missing.any():
-        raise ValueError(
-            f"`basis` must give a label for every row, got {column[missing].iloc[0]} at row "
-            f"{int(np.argmax(missing))}. Replace missing values with a separate label."
-        )
-    return column.to_numpy(dtype=object)
-
-
-class BasisRows:
-    """Calibration rows, with their coordinates in a basis of full rank of the constant and the functions.
-
-    A column of labels is replaced by one indicator function per label.
-    """
-
-    def __init__(self, functions: pd.DataFrame, weight: FloatArray) -> None:
-        self._used = weight > 0
-        self._weight = weight[self._used]
-        functions = functions[self._used]
-        self._n_functions = functions.shape[1]
-        self._labels = {
-            column: pd.Index(functions[column].unique())
-            for column in functions
-            if functions[column].dtype == object
-        }
-        design = self._design(functions)
-        size = np.abs(design).max(axis=0)
-        self._size = np.where(size > 0, size, 1.0)
-        _, singular, directions = np.linalg.svd(design / self._size, full_matrices=False)
-        self._directions = directions[singular > _RANK * singular[0]]
-        self._phi = (design / self._size) @ self._directions.T
-        self._solved: dict[tuple[int, float], tuple[Calibration, FloatArray, Vertex | None]] = {}
-
-    def check(self) -> None:
-        """Raise an error if there are as many functions as rows. Warn if there are few rows per function."""
-        n, d = self._phi.shape
-        if d >= n:
-            raise ValueError(
-                f"`basis` must have fewer independent functions than calibration rows, got {d} functions, "
-                f"including the constant, and {n} calibration rows. Use fewer functions or more rows."
-            )
-        weight = float(self._weight.sum())
-        if d > 1 and weight < _ROWS_PER_FUNCTION * d:
-            warn_user(
-                f"`basis` has {d} independent functions, including the constant, for {weight:g} calibration "
-                f"rows. With fewer than {_ROWS_PER_FUNCTION} rows per function, intervals are wide and "
-                f"differ between calibration sets. Use fewer functions or more rows.",
-                SmallSampleWarning,
-            )
-
-    def quantile(self, scores: FloatArray, functions: pd.DataFrame, level: float) -> FloatArray:
-        """Return the cutoffs of m new rows for each row of ``scores``, shape (b, m).
-
-        A cutoff is +inf if it is unbounded. ``scores`` of shape (b, n) must be the same in each call, because
-        solutions are reused.
-        """
-        phi, spanned = self._coordinates(functions)
-        cutoff = np.full((len(scores), len(phi)), np.inf)
-        for bound, of_bound in enumerate(scores[:, self._used]):
-            if (bound, level) not in self._solved:
-                self._solved[bound, level] = self._solve(of_bound, level)
-            rows, exact, vertex = self._solved[bound, level]
-            if vertex is not None and spanned.any():
-                cutoff[bound, spanned] = cutoffs(rows, vertex, exact, phi[spanned], level)
-        return cutoff
-
-    def _solve(self, scores: FloatArray, level: float) -> tuple[Calibration, FloatArray, Vertex | None]:
-        finite = np.isfinite(scores)
-        weight, phi = self._weight[finite], self._phi[finite]
-        rows = Calibration(phi, separated(scores[finite]), (level - 1) * weight, level * weight)
-        # a row with an infinite score always has its largest dual variable
-        target = -level * (self._weight[~finite] @ self._phi[~finite])
-        return rows, scores[finite], start(rows, target)
-
-    def _coordinates(self, functions: pd.DataFrame) -> tuple[FloatArray, BoolArray]:
-        scaled = self._design(functions) / self._size
-        phi = scaled @ self._directions.T
-        distance = np.abs(scaled - phi @ self._directions).max(axis=1)
-        spanned = distance <= _OUTSIDE * np.abs(scaled).max(axis=1)
-        for column, labels in self._labels.items():
-            spanned &= labels.get_indexer(pd.Index(functions[column])) >= 0
-        return phi, spanned
-
-    def _design(self, functions: pd.DataFrame) -> FloatArray:
-        if functions.shape[1] != self._n_functions:
-            raise ValueError(
-                f"`basis` must give shape (n, {self._n_functions}), as in `fit`, got "
-                f"(n, {functions.shape[1]})."
-            )
-        parts = [np.ones((len(functions), 1))]
-        for column in functions:
-            values = functions[column].to_numpy()
-            if column in self._labels:
-                codes = self._labels[column].get_indexer(pd.Index(values))
-                values = codes[:, np.newaxis] == np.arange(len(self._labels[column]))
-            parts.append(np.asarray(values, dtype=np.float64).reshape(len(functions), -1))
-        return np.concatenate(parts, axis=1)
-
-
-def warn_of_unbounded_rows(unbounded: BoolArray, consequence: str) -> None:
-    """Issue one warning about rows whose cutoff is not bounded by the calibration rows."""
-    if unbounded.any():
-        warn_user(
-            f"`basis` gives no finite bound for {int(unbounded.sum())} of {unbounded.size} rows, first at "
-            f"row {int(np.argmax(unbounded))}: {consequence}. Possible reasons are a label without "
-            "calibration rows, extreme values, and a coverage that needs more rows. Use fewer functions or "
-            "more calibration rows.",
-            SmallSampleWarning,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedRows:
-    """New rows: their number, weights and groups."""
-
-    n: int
-    test_weight: FloatArray  # Density ratios of shape (n,), or the number 1 without covariate shift.
-    labels: np.ndarray | None  # Groups of shape (n,), or (1,) if all rows are in one group.
-    functions: pd.DataFrame | None = field(default=None, kw_only=True)  # Functions of ``basis``, n rows.
-
-    def test_weight_of(self, rows: IntArray | slice) -> FloatArray:
-        return self.test_weight[rows] if self.test_weight.ndim else self.test_weight
+    def predictive(
+        self, rows: WeightedRows, loc: FloatArray, scale: FloatArray, symmetric: bool
+    ) -> Distribution:
+        """Return the conformal predictive distribution of each new row, in the order of the rows."""
+        of_part, parts = [], []
+        for new, scores in self.parts(rows):
+            of_part.append(new)
+            parts.append(scores.predictive(rows[new], loc[new], scale[new], symmetric))
+        # np.argsort returns the inverse permutation.
+        return parts[0] if len(parts) == 1 else Concatenated(parts, np.argsort(np.concatenate(of_part)))
 
 
 @dataclass(frozen=True, eq=False)
 class GroupsAndShift:
     """Checked parameters for groups, covariate shift and functions of x."""
 
-    group_by: Callable[[Any], Any] | Hashable | None = None
-    rare_groups: str = "raise"
-    min_group_size: int = 10
-    density_ratio: Callable[[Any], Any] | None = None
-    basis: Basis | None = None
+    group_by: Callable[[Any], Any] | Hashable | None
+    rare_groups: str
+    min_group_size: int
+    density_ratio: Callable[[Any], Any] | None
+    basis: Basis | None
 
     @classmethod
     def from_params(cls, owner: Any) -> GroupsAndShift:
@@ -590,8 +175,8 @@ class GroupsAndShift:
             raise TypeError(
                 f"`group_by` must be a callable X -> labels, a column name or None, got {group_by!r}."
             )
-        check_basis(owner.basis)
         if owner.basis is not None:
+            check_basis(owner.basis)
             remedy = "Add the groups to `basis` as a column of labels."
             check_unused(owner, ("group_by",), "with `basis`", remedy)
             check_unused(
@@ -599,7 +184,7 @@ class GroupsAndShift:
             )
         return cls(group_by, *check_groups(owner), density_ratio, owner.basis)
 
-    def weighted_rows(self, X: Any, *, predicted: bool) -> WeightedRows:
+    def rows(self, X: Any, *, predicted: bool = True) -> WeightedRows:
         """Return the weights and the groups of X. The density ratio of predicted rows must be positive."""
         n = count_rows(X)
         test_weight = np.ones(())
@@ -610,11 +195,9 @@ class GroupsAndShift:
             check_non_negative(check_finite(test_weight, "density_ratio"), "density_ratio")
             if predicted:
                 check_positive(test_weight, "density_ratio")
+        labels = None if self.group_by is None else self._labels(X, n)
         return WeightedRows(
-            n,
-            test_weight,
-            None if self.group_by is None else self._labels(X, n),
-            functions=None if self.basis is None else read_basis(self.basis, X, n),
+            n, test_weight, labels, None if self.basis is None else read_basis(self.basis, X, n)
         )
 
     def _labels(self, X: Any, n: int) -> np.ndarray:
@@ -635,5 +218,45 @@ class GroupsAndShift:
         # Labels are objects, because numpy would convert numbers to strings if strings are appended later.
         return read_labels(labels, n).astype(object)
 
-    def groups(self, labels: np.ndarray, repetitions: FloatArray) -> Groups:
-        return Groups(labels, repetitions, rare_groups=self.rare_groups, min_group_size=self.min_group_size)
+
+@dataclass(frozen=True, eq=False)
+class CalibrationRows:
+    """Scores, weights and groups of k calibration rows, in the order of their observation."""
+
+    scores: FloatArray  # One score per row, shape (1, k), or one score per bound, shape (2, k).
+    rows: WeightedRows  # Their weights are density ratios, or 1.
+    repetitions: FloatArray  # Number of repetitions of each row, shape (k,).
+    options: GroupsAndShift
+
+    def followed_by(self, later: CalibrationRows, window: int | None) -> CalibrationRows:
+        """Concatenate both sets of rows and keep the last ``window`` rows. None keeps all rows."""
+        rows = concat_rows([self.rows, later.rows])
+        last = slice(0 if window is None else max(rows.n - window, 0), None)
+        return replace(
+            self,
+            scores=np.concatenate([self.scores, later.scores], axis=1)[:, last],
+            rows=rows[last],
+            repetitions=np.concatenate([self.repetitions, later.repetitions])[last],
+        )
+
+    @cached_property
+    def ranked(self) -> SplitScores | GroupedScores | BasisScores:
+        """The ranks of the scores. An error is raised if all weights are 0, or if groups are too small."""
+        weight = self.repetitions * self.rows.test_weight
+        if self.rows.functions is not None:
+            return BasisScores(self.scores, weight, self.rows.functions)
+        if self.rows.labels is None:
+            return SplitScores(self.scores, weight)
+        return GroupedScores(
+            self.scores,
+            weight,
+            self.rows.labels,
+            self.repetitions,
+            rare_groups=self.options.rare_groups,
+            min_group_size=self.options.min_group_size,
+        )
+
+    def check(self) -> None:
+        """Raise an error if the rows cannot be ranked. Warn if there are few rows for ``basis``."""
+        if isinstance(self.ranked, BasisScores):
+            self.ranked.check()
