@@ -25,7 +25,7 @@ from skuq.conformal._groups import CalibrationRows
 from skuq.conformal._intervals import ObservedRows, SplitConformal
 from skuq.conformal._split import concat_rows
 from skuq.distributions import concat
-from skuq.recalibration._expert_weights import ExpertWeights
+from skuq.recalibration._online import ExpertWeights
 
 DTACI_STEPS = 0.001 * 2.0 ** np.arange(8)
 """Step sizes of the experts of "dtaci" (Gibbs and Candès 2024, sec. 4)."""
