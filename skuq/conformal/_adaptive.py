@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from skuq._typing import FloatArray
-from skuq._validation import DEFAULT_COVERAGE, check_integer, check_number, check_option, check_unused
-from skuq.conformal._groups import CalibrationRows
+from skuq._validation import DEFAULT_COVERAGE
+from skuq.conformal._base import concat_rows
 from skuq.conformal._intervals import ObservedRows, SplitConformal
-from skuq.conformal._split import concat_rows
+from skuq.conformal._split import CalibrationRows, GroupedScores, SplitScores
 from skuq.distributions import concat
 from skuq.recalibration._online import ExpertWeights
 
@@ -31,19 +31,6 @@ DTACI_STEPS = 0.001 * 2.0 ** np.arange(8)
 """Step sizes of the experts of "dtaci" (Gibbs and Candès 2024, sec. 4)."""
 
 _SMALLEST = float(np.nextafter(0.0, 1.0))
-
-
-def check_adaptation(owner: Any) -> tuple[float | None, int | None]:
-    """Return the step of "aci", or None for "dtaci", and the window."""
-    adapt = check_option(owner.adapt, "adapt", ("aci", "dtaci"))
-    step: float | None = check_number(owner.gamma, "gamma")
-    if step < 0:
-        raise ValueError(f"`gamma` must be non-negative, got {step:g}.")
-    if adapt == "dtaci":
-        remedy = "The method 'dtaci' chooses its step from a grid."
-        check_unused(owner, ("gamma",), "with adapt='dtaci'", remedy)
-        step = None
-    return step, None if owner.window is None else check_integer(owner.window, "window")
 
 
 class FixedStep:
@@ -93,14 +80,18 @@ class SequenceConformal(SplitConformal):
     """
 
     def __init__(self, fitted: SplitConformal, step: float | None, window: int | None) -> None:
-        vars(self).update(vars(fitted))
+        vars(self).update(vars(fitted))  # The model, the score, the options and the calibration rows.
         self._step, self._window = step, window
         self._levels: dict[float, FixedStep | WeightedSteps] = {}
         self._betas = dict.fromkeys(self._calibrations, np.empty(0))
-        self._calls = np.empty(0, dtype=np.intp)  # Number of the call of each observed row in the window.
+        # For each observed row in the window, the number of rows before its call.
+        self._calls = np.empty(0, dtype=np.intp)
+        self._n_observed = 0
         # Scores that depend on the coverage are computed from these rows if a new coverage is requested.
         self._history = deque() if self._first is None else deque([self._first])
         self._first = None
+        for coverage in self._requested:
+            self.miscoverage(coverage)
 
     # ------------------------------------------------------------------------------ observed rows
 
@@ -112,8 +103,8 @@ class SequenceConformal(SplitConformal):
         """Add rows to the calibration rows. If the rows are invalid, raise an error and change nothing."""
         followed = {key: self._followed(rows, part, key) for key, rows in self._calibrations.items()}
         last = slice(None) if self._window is None else slice(-self._window, None)
-        call = self._calls[-1] + 1 if self._calls.size else 0
-        self._calls = np.append(self._calls, np.full(part.rows.n, call))[last]
+        self._calls = np.append(self._calls, np.full(part.rows.n, self._n_observed))[last]
+        self._n_observed += part.rows.n
         for key, (rows, beta) in followed.items():
             self._calibrations[key], self._betas[key] = rows, np.append(self._betas[key], beta)[last]
         for coverage, level in self._levels.items():
@@ -129,7 +120,8 @@ class SequenceConformal(SplitConformal):
     ) -> tuple[CalibrationRows, FloatArray]:
         """Return the calibration rows with the new rows, and the numbers beta of the new rows."""
         scored, band = self._scored(part, coverage), self._score.band(part.prediction, coverage)
-        least = 1 - rows.ranked.exceeded_share(part.rows, band, part.y)
+        ranked = cast("SplitScores | GroupedScores", rows.ranked)  # `partial_fit` refuses `basis`.
+        least = 1 - ranked.exceeded_share(part.rows, band, part.y)
         if not self._score.symmetric:  # Each bound has half of the miscoverage.
             least *= 2
         new = rows.followed_by(scored, self._window)
@@ -162,14 +154,14 @@ class SequenceConformal(SplitConformal):
             self._calibrations[key], self._betas[key] = rows, np.concatenate(betas)
         return self._calibrations[key]
 
-    def _observed(self) -> ObservedRows:
-        return self._stored(self._calibration().rows.n)
+    def _scored_at(self, coverage: float) -> CalibrationRows:
+        if not self._score.depends_on_coverage:
+            return self._calibration()
+        return self._scored(self._stored(self._calibration().rows.n), coverage)
 
     def _stored(self, n: int) -> ObservedRows:
         """Return the last n rows and their predictions, which are distributions."""
         parts = list(self._history)
-        if len(parts) == 1:
-            return parts[0][-n:]
         return ObservedRows(
             concat_rows([part.rows for part in parts]),
             concat([part.prediction for part in parts]),
@@ -183,7 +175,7 @@ class SequenceConformal(SplitConformal):
         The calibration rows of each of the last w rows are the w rows before it.
         """
         sizes = [part.rows.n for part in self._history]
-        if self._window is None or self._calls.size < self._window:
+        if self._window is None or self._n_observed <= self._window:
             return list(self._history)
         rows = self._stored(2 * self._window)
         begin = rows.rows.n - self._window

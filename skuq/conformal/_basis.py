@@ -20,7 +20,7 @@ residual becomes 0 enters the basis.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,7 @@ from skuq._compat import warn_user
 from skuq._numeric import score_level
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite
-from skuq.conformal._split import WeightedRows, check_weight
+from skuq.conformal._base import WeightedRows, check_weight
 from skuq.exceptions import SmallSampleWarning
 
 _SEPARATION = 1e-11
@@ -307,7 +307,7 @@ class BasisScores:
     def quantile(self, rows: WeightedRows, coverage: float) -> FloatArray:
         """Return the cutoffs of n new rows, shape (1, n) or (2, n). A cutoff is +inf if it is unbounded."""
         level = float(score_level(coverage, symmetric=len(self._scores) == 1))
-        phi, spanned = self._coordinates(rows.functions)
+        phi, spanned = self._coordinates(cast("pd.DataFrame", rows.functions))
         cutoff = np.full((len(self._scores), rows.n), np.inf)
         for bound, of_bound in enumerate(self._scores):
             if (bound, level) not in self._solved:

@@ -11,11 +11,12 @@ import numpy as np
 from skuq._numeric import WeightedRanks
 from skuq._typing import FloatArray
 from skuq._validation import check_integer, check_n_bins, check_option, effective_rows
-from skuq.conformal._groups import GroupedScores, check_groups, read_labels
-from skuq.conformal._split import SplitScores, WeightedRows
+from skuq.conformal._base import WeightedRows
+from skuq.conformal._scores import scores_rounded_to_cover
+from skuq.conformal._split import GroupedScores, SplitScores, check_groups, read_labels
 from skuq.distributions import Distribution
 from skuq.recalibration import BaseRecalibrator
-from skuq.recalibration._residuals import finite_moments, scores_rounded_to_cover, standardized_residuals
+from skuq.recalibration._residuals import finite_moments, standardized_residuals
 
 _SAME = 1e-9
 """Two scales count as equal if their relative difference is smaller than this value."""

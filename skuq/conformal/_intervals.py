@@ -13,11 +13,10 @@ from skuq._fitting.cross_fit import point_predict
 from skuq._numeric import RANK_TOLERANCE, score_level
 from skuq._typing import BoolArray, FloatArray
 from skuq._validation import DEFAULT_COVERAGE
-from skuq.conformal._base import FoldModel, warn_of_few_rows
-from skuq.conformal._basis import warn_of_unbounded_rows
-from skuq.conformal._groups import CalibrationRows, GroupsAndShift
+from skuq.conformal._base import FoldModel, WeightedRows, warn_of_few_rows
+from skuq.conformal._basis import BasisScores, warn_of_unbounded_rows
 from skuq.conformal._scores import ConformalScore, conformal_level_map
-from skuq.conformal._split import WeightedRows
+from skuq.conformal._split import CalibrationRows, GroupedScores, GroupsAndShift, SplitScores
 from skuq.distributions import Distribution, Quantiles, concat
 from skuq.distributions._recalibrated import Recalibrated
 from skuq.exceptions import SmallSampleWarning
@@ -59,6 +58,7 @@ class SplitConformal:
         self._first = observed if score.depends_on_coverage else None
         self._calibrations = {DEFAULT_COVERAGE: self._scored(observed, DEFAULT_COVERAGE)}
         self._calibrations[DEFAULT_COVERAGE].check()
+        self._requested: set[float] = set()  # A sequence adapts the coverages that were requested before.
 
     @property
     def n_calibration(self) -> float:
@@ -71,14 +71,9 @@ class SplitConformal:
     def _key(self, coverage: float) -> float:
         return coverage if self._score.depends_on_coverage else DEFAULT_COVERAGE
 
-    def _observed(self) -> ObservedRows:
-        """Return the calibration rows with their predictions, if the scores depend on the coverage."""
-        return self._first
-
     def _scored_at(self, coverage: float) -> CalibrationRows:
-        if not self._score.depends_on_coverage:
-            return self._calibration()
-        return self._scored(self._observed(), coverage)
+        """Return the calibration rows with the scores for a coverage, without adaptation."""
+        return self._calibration() if self._first is None else self._scored(self._first, coverage)
 
     def _calibration(self, coverage: float = DEFAULT_COVERAGE) -> CalibrationRows:
         """Return the calibration rows. Scores that depend on the coverage are stored for each coverage."""
@@ -89,6 +84,7 @@ class SplitConformal:
 
     def miscoverage(self, coverage: float) -> float:
         """Return the target miscoverage of the next interval."""
+        self._requested.add(coverage)
         return 1 - coverage
 
     def _predict(self, X: Any) -> Any:
@@ -101,8 +97,8 @@ class SplitConformal:
         rows, prediction = self._options.rows(X), self._predict(X)
         intervals = np.empty((len(coverages), 2, rows.n))
         mapped = None
-        if self._score.maps_levels and self._options.basis is None:
-            mapped = self._mapped(rows, prediction)
+        if self._score.maps_levels and not isinstance(ranked := self._calibration().ranked, BasisScores):
+            mapped = self._mapped(ranked, rows, prediction)
         unbounded = np.zeros(rows.n, dtype=bool)
         for bounds, coverage in zip(intervals, coverages.tolist(), strict=True):
             # An adapted miscoverage may be outside [0, 1].
@@ -191,19 +187,22 @@ class SplitConformal:
         return points, self._dist_of(self._options.rows(X), prediction)
 
     def _dist_of(self, rows: WeightedRows, prediction: Any) -> Distribution:
-        if self._options.basis is not None:
+        ranked = self._calibration().ranked
+        if isinstance(ranked, BasisScores):
             return self._dist_over_basis(rows, prediction)
         if self._score.maps_levels:
-            return self._mapped(rows, prediction)
+            return self._mapped(ranked, rows, prediction)
         if self._score.depends_on_coverage:
             return self._through_intervals(rows, prediction)
         band = self._score.band(prediction, DEFAULT_COVERAGE)
-        return self._calibration().ranked.predictive(rows, band.low, band.scale, self._score.symmetric)
+        return ranked.predictive(rows, band.low, band.scale, self._score.symmetric)
 
-    def _mapped(self, rows: WeightedRows, prediction: Distribution) -> Distribution:
+    def _mapped(
+        self, ranked: SplitScores | GroupedScores, rows: WeightedRows, prediction: Distribution
+    ) -> Distribution:
         """Return the predicted distributions with conformal levels. Each group has its own level map."""
         parts, of_part = [], []
-        for new, scores in self._calibration().ranked.parts(rows):
+        for new, scores in ranked.parts(rows):
             of_part.append(np.arange(rows.n)[new])
             level_map = conformal_level_map(scores.ranks[0], scores.ranks[-1], self._score.symmetric)
             parts.append(Recalibrated(prediction[new], level_map))

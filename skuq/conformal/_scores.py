@@ -10,7 +10,10 @@ symmetric score is :math:`E = \max(E_l, E_u)`, with one quantile for both bounds
 Otherwise, each bound has its own quantile (theorem 2).
 
 To add a score, write a subclass of `ConformalScore` with `check_estimator`, `read` and `band`, and add it to
-`SCORES`.
+`SCORES`. No other file changes. The score must be linear in y outside the band, as in the formula above,
+because `predict_dist` and `partial_fit` compute bounds from the band and the scale. A score of point
+predictions also defines `predict` and `predict_with_point`, as `AbsoluteScore` does. Scores with folds are
+the residuals of `CrossConformalRegressor`, which uses no class of this file.
 """
 
 from __future__ import annotations
@@ -32,10 +35,13 @@ from skuq.distributions._pit import pit_scores
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._quantile_estimators import find_quantile_loss
-from skuq.recalibration._residuals import scores_rounded_to_cover, standardized_residuals
+from skuq.recalibration._residuals import standardized_residuals
 
 _FEWEST_LEVELS = 12
 """Smallest number of levels of predicted quantiles for the method "pit"."""
+
+_ROUNDINGS = 3
+"""Maximum number of rounding errors in a bound that is computed from the score of y."""
 
 _OUTERMOST = 0.025
 """Largest allowed value of the lowest level of predicted quantiles for the method "pit"."""
@@ -59,10 +65,18 @@ class ConformalScore(ABC):
     symmetric: bool
 
     depends_on_coverage: ClassVar[bool] = False
-    """Whether the band and the scores depend on the coverage."""
+    """Whether the band and the scores depend on the coverage. If not, both bounds of the band are equal."""
 
     maps_levels: ClassVar[bool] = False
     """Whether the scores are levels of the predicted distribution instead of distances from a band."""
+
+    def __init_subclass__(cls) -> None:
+        own = [name for name in ("score", "invert") if name in vars(cls)]
+        if own and not cls.maps_levels:
+            raise TypeError(
+                f"{cls.__name__} must define `band`, and not `{own[0]}`: a score is linear in y, because "
+                "distributions and updates are computed from the band. Transform the band or the scale."
+            )
 
     @abstractmethod
     def check_estimator(self, estimator: Any) -> None:
@@ -101,6 +115,25 @@ class ConformalScore(ABC):
 
     def _distances(self, prediction: Any, band: Band, y: FloatArray) -> FloatArray:
         return np.array([band.low - y, y - band.high]) / band.scale
+
+
+def scores_rounded_to_cover(
+    score: FloatArray, low: FloatArray, high: FloatArray, scale: FloatArray, y: FloatArray
+) -> FloatArray:
+    """Increase the scores s until the rounded interval [low - scale s, high + scale s] contains y."""
+    # Without this increase, rounding may leave y outside the interval in all rows whose score equals the
+    # quantile. The coverage would then be too low if many rows have the same target, such as counts or
+    # prices. The increase is the floating-point spacing at the largest term of a bound.
+    edge = np.maximum(np.maximum(np.abs(low), np.abs(high)), np.abs(y))
+    grain = np.spacing(np.maximum(edge, np.abs(scale * score)))
+    step = np.divide(grain, scale, out=np.zeros_like(score), where=scale > 0)
+    for _ in range(_ROUNDINGS):
+        reach = scale * score
+        outside = (y < low - reach) | (y > high + reach)
+        if not outside.any():
+            break
+        score = score + np.where(outside, step, 0.0)
+    return score
 
 
 def _shift(edge: FloatArray, scale: FloatArray, quantile: FloatArray) -> FloatArray:

@@ -25,7 +25,7 @@ from skuq.conformal._base import (
     warn_of_few_rows,
 )
 from skuq.conformal._basis import warn_of_unbounded_rows
-from skuq.conformal._groups import CalibrationRows, GroupedScores, GroupsAndShift
+from skuq.conformal._split import CalibrationRows, GroupedScores, GroupsAndShift
 from skuq.exceptions import SmallSampleWarning
 from skuq.prediction._predict_set import class_proba
 from skuq.prediction._register import name_of
