@@ -189,7 +189,7 @@ class ConformalRecalibrator(BaseRecalibrator):
         self.rare_groups = rare_groups
         self.min_group_size = min_group_size
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         check_option(self.symmetric, "symmetric", (True, False))
         rare_groups, min_group_size = check_groups(self)
         effective_rows(weight, len(y))  # raises for relative weights
@@ -211,7 +211,7 @@ class ConformalRecalibrator(BaseRecalibrator):
             self._groups, labels, self._scores, self._weight, mean, std, symmetric=self._symmetric
         )
 
-    def _edges(self, std: FloatArray, weight: FloatArray | None) -> FloatArray | None:
+    def _edges(self, std: FloatArray, weight: FloatArray) -> FloatArray | None:
         if self.group_by is None or callable(self.group_by):
             return None
         if not isinstance(self.group_by, numbers.Integral):
