@@ -28,7 +28,7 @@ from skuq.model_selection._auto_search import (
 )
 from skuq.model_selection._auto_space import POOL
 from skuq.regressors import MixtureRegressor
-from skuq.regressors._pool import COMBINATIONS
+from skuq.regressors._mixture_pool import COMBINATIONS
 
 COMBINE: Literal["linear", "quantiles"] = "quantiles"
 """Functions that a pool averages. An average of quantile functions is fast to compute, and its width is the
