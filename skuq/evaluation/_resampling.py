@@ -433,7 +433,8 @@ def _skewness_of_influence(values: FloatArray, weight: FloatArray) -> float:
     if size <= 1e-13 * float(np.abs(values).max()):
         return 0.0
     influence = influence / size
-    return float(weight @ influence**3 / (6 * (weight @ influence**2) ** 1.5))
+    square = influence * influence  # A power of 3 takes 20 times as long as a product.
+    return float(weight @ (square * influence) / (6 * (weight @ square) ** 1.5))
 
 
 def concatenate(first: Any, second: Any) -> Any:
