@@ -197,19 +197,19 @@ def linear_integrals(
     knots, cdf, sf = (np.broadcast_to(values, shape) for values in (knots, cdf, sf))
     below, above = np.empty(y.size), np.empty(y.size)
     for rows in row_blocks(*shape, BLOCK // 2):
-        gap = knots[rows] - y[rows, np.newaxis]
+        inside = np.clip(y[rows], knots[rows, 0], knots[rows, -1])  # y may be infinite.
+        gap = knots[rows] - inside[:, np.newaxis]
         piece = np.clip(np.count_nonzero(gap <= 0, axis=1) - 1, 0, shape[1] - 2)
         left, right = ((np.arange(len(gap)), piece + side) for side in (0, 1))
         low, high = gap[left], gap[right]
-        at = np.clip(0.0, low, high)
-        share = np.divide(at - low, high - low, out=np.zeros(len(gap)), where=high > low)
+        share = np.divide(-low, high - low, out=np.zeros(len(gap)), where=high > low)
         below[rows] = np.einsum("ij,ij->i", np.minimum(gap, 0.0), of_cdf[rows])
         above[rows] = np.einsum("ij,ij->i", np.maximum(gap, 0.0), of_sf[rows])
         # The piece that contains y is split at y.
         start, stop = cdf[rows][left], cdf[rows][right]
-        below[rows] += (at - low) * (average(start, start + share * (stop - start)) - average(start, stop))
+        below[rows] -= low * (average(start, start + share * (stop - start)) - average(start, stop))
         start, stop = sf[rows][left], sf[rows][right]
-        above[rows] += (high - at) * (average(start + share * (stop - start), stop) - average(start, stop))
+        above[rows] += high * (average(start + share * (stop - start), stop) - average(start, stop))
     return below, above
 
 
