@@ -23,6 +23,7 @@ from skuq._validation import (
     check_mapping,
     check_random_state,
     check_sample_weight,
+    check_size,
     check_target,
     effective_rows,
 )
@@ -68,7 +69,7 @@ class Rows:
         if weight is not None and weight.min() == 0:
             self.keep = np.flatnonzero(weight)
             y, weight = y[self.keep], weight[self.keep]
-        self.y = y
+        self.y = check_size(y, "y_true")
         self.weight = weight
         self.total = effective_rows(weight, y.size)
 

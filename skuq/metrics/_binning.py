@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skuq._numeric import ROUNDING, weighted
+from skuq._numeric import ROUNDING
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_n_bins
 from skuq.metrics._kernels import BLOCK, BinIndex, count_below
@@ -53,15 +53,9 @@ class Bins:
         if self.row_segment is None:
             values = np.zeros((1 + len(columns), n + 1))  # A segment may begin after the last row.
             values[0, :-1] = self.weight
-            with np.errstate(invalid="ignore"):
-                for row, column in zip(values[1:], columns, strict=True):
-                    np.multiply(column, self.weight, out=row[:-1])
+            for row, column in zip(values[1:], columns, strict=True):
+                np.multiply(column, self.weight, out=row[:-1])
             sums = np.add.reduceat(values, self.starts, axis=1)
-            if np.isnan(
-                sums
-            ).any():  # Rows with weight 0 have no influence, even if their values are infinite.
-                values[:, :-1] = np.where(self.weight > 0, values[:, :-1], 0.0)
-                sums = np.add.reduceat(values, self.starts, axis=1)
             return self._joined(np.where(self.starts < self.stops, sums, 0.0))
         sums = np.zeros((1 + len(columns), k))
         for start in range(0, n, BLOCK):  # A block of rows fits into the processor's cache.
@@ -69,7 +63,7 @@ class Bins:
             segment, weight = self.row_segment[rows].astype(np.intp), self.weight[rows]
             sums[0] += np.bincount(segment, weight, k)
             for i, column in enumerate(columns, 1):
-                sums[i] += np.bincount(segment, weighted(column[rows], weight), k)
+                sums[i] += np.bincount(segment, column[rows] * weight, k)
         return self._joined(sums[:, self.source])
 
     def histogram(self, place: BinIndex, k: int) -> FloatArray:

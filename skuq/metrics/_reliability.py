@@ -20,7 +20,7 @@ from skuq._validation import (
     check_single_coverage,
 )
 from skuq.metrics._binning import STRATEGIES, Bins, make_bins
-from skuq.metrics._group_calibration import ON, Squares
+from skuq.metrics._group_calibration import ON, bins_variance
 from skuq.metrics._inputs import (
     check_forecast,
     check_forecast_or_bounds,
@@ -112,14 +112,12 @@ def reliability_table(
     mean = finite_mean(dist)
     std = finite_std(dist)
     lower, upper = intervals_around(y, dist, nominal).T
-    squares = Squares.of(std, y - mean)
-    bins = make_bins(squares.key(strategy, on), n_bins, strategy, weight)
-    variance, square = squares.columns
+    variance, square = np.square(std), np.square(y - mean)
+    by_variance = bins_variance(strategy, on)
+    bins = make_bins(variance if by_variance else std, n_bins, strategy, weight)
     table = _table_of_bins(bins, {"rmv": variance, "rmse": square, "coverage": covered(y, lower, upper)})
-    table["rmv"], table["rmse"] = squares.roots(table[["rmv", "rmse"]].to_numpy().T)
-    edges = table[["lower", "upper"]].to_numpy()
-    edges = np.sqrt(edges) if squares.bins_variance(strategy, on) else edges
-    table[["lower", "upper"]] = squares.units[0] * edges
+    for name in ("lower", "upper", "rmv", "rmse") if by_variance else ("rmv", "rmse"):
+        table[name] = np.sqrt(table[name])
     return table
 
 
