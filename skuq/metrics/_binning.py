@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from skuq._numeric import ROUNDING
@@ -190,3 +192,17 @@ def bin_means(bins: Bins, *columns: FloatArray) -> tuple[FloatArray, FloatArray]
     total, *sums = bins.sums(*columns)
     occupied = total > 0
     return total[occupied], np.array(sums)[:, occupied] / total[occupied]
+
+
+def reliability_curve(edges: FloatArray, total: FloatArray, sums: Mapping[str, FloatArray]) -> pd.DataFrame:
+    """Return edges, weight and means of the non-empty bins from their weights and their sums of columns."""
+    table = pd.DataFrame({"lower": edges[:-1], "upper": edges[1:], "n": total, **sums})
+    table = table[total > 0].reset_index(drop=True)
+    for name in sums:
+        table[name] /= table["n"]
+    return table
+
+
+def curve_of_bins(bins: Bins, **columns: FloatArray) -> pd.DataFrame:
+    total, *sums = bins.sums(*columns.values())
+    return reliability_curve(bins.edges, total, dict(zip(columns, sums, strict=True)))

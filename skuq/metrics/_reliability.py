@@ -19,7 +19,7 @@ from skuq._validation import (
     check_sample_weight,
     check_single_coverage,
 )
-from skuq.metrics._binning import STRATEGIES, Bins, make_bins
+from skuq.metrics._binning import STRATEGIES, curve_of_bins, make_bins
 from skuq.metrics._group_calibration import ON, bins_variance
 from skuq.metrics._inputs import (
     check_forecast,
@@ -115,18 +115,10 @@ def reliability_table(
     variance, square = np.square(std), np.square(y - mean)
     by_variance = bins_variance(strategy, on)
     bins = make_bins(variance if by_variance else std, n_bins, strategy, weight)
-    table = _table_of_bins(bins, {"rmv": variance, "rmse": square, "coverage": covered(y, lower, upper)})
+    table = curve_of_bins(bins, rmv=variance, rmse=square, coverage=covered(y, lower, upper))
     for name in ("lower", "upper", "rmv", "rmse") if by_variance else ("rmv", "rmse"):
         table[name] = np.sqrt(table[name])
     return table
-
-
-def _table_of_bins(bins: Bins, columns: dict[str, FloatArray]) -> pd.DataFrame:
-    total, *sums = bins.sums(*columns.values())
-    occupied = total > 0
-    data = {"lower": bins.edges[:-1][occupied], "upper": bins.edges[1:][occupied], "n": total[occupied]}
-    data |= dict(zip(columns, (each[occupied] / total[occupied] for each in sums), strict=True))
-    return pd.DataFrame(data)
 
 
 def conditional_coverage(
@@ -216,7 +208,7 @@ def conditional_coverage(
         table = table_of_groups(as_array(groups, "groups"), keep, columns, weight)
     else:
         key = upper - lower if feature is None else _check_feature(feature, keep)
-        table = _table_of_bins(make_bins(check_finite(key, "y_pred"), n_bins, strategy, weight), columns)
+        table = curve_of_bins(make_bins(check_finite(key, "y_pred"), n_bins, strategy, weight), **columns)
     error = np.sqrt(nominal * (1 - nominal) / table["n"])
     table.insert(list(table.columns).index("coverage") + 1, "standard_error", error)
     return table

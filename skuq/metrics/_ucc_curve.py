@@ -369,7 +369,7 @@ class UncertaintyCharacteristicsCurve:
             critical = np.diff(self.miss_rate, prepend=1.0) < 0
             columns = columns[0][critical], columns[1][critical]
         part = {"x_range": ranges[0], "y_range": ranges[1]}
-        value = area(*columns, step=y_axis == "miss_rate", rule=rule, **part)
+        value = area(columns[0], columns[1], step=y_axis == "miss_rate", rule=rule, **part)
         length = limits[1] - limits[0] if per_range and limits else 1.0
         return value / length
 

@@ -21,7 +21,7 @@ from skuq._validation import DEFAULT_COVERAGE, check_mapping, check_number, chec
 from skuq.distributions import Normal, as_distribution
 from skuq.metrics import uncertainty_characteristics_curve
 from skuq.metrics._average_calibration import CalibrationCurve, curve_of_levels
-from skuq.metrics._binning import Binning
+from skuq.metrics._binning import Binning, curve_of_bins
 from skuq.metrics._expected_calibration import class_bin_rows, class_table_of_sums
 from skuq.metrics._intervals import coverage_rows
 from skuq.metrics._kernels import level_grid
@@ -206,13 +206,13 @@ def reliability_plan(n_bins: int, coverage: float, accuracy: float) -> Plan:
     def value(squares: LogHistogram, shares: LogHistogram) -> pd.DataFrame:
         inside = shares.means
         bins = Binning(groups_by_std(squares)[1], n_bins, "quantile").bins(squares.weight)
-        total, *sums = bins.sums(*squares.means, *inside)
-        means = np.array(sums) / total
-        edges = squares.quantile(np.arange(total.size + 1) / total.size, width)
+        names = ("rmv", "rmse", "coverage")
+        table = curve_of_bins(bins, **dict(zip(names, (*squares.means, *inside), strict=True)))
+        edges = squares.quantile(np.arange(len(table) + 1) / len(table), width)
         edges[0], edges[-1] = squares.low, squares.high
-        rmv, rmse = np.sqrt(means[:2])
-        table = {"lower": edges[:-1], "upper": edges[1:], "n": total}
-        return pd.DataFrame(table | {"rmv": rmv, "rmse": rmse, "coverage": means[2]})
+        return table.assign(
+            lower=edges[:-1], upper=edges[1:], rmv=np.sqrt(table["rmv"]), rmse=np.sqrt(table["rmse"])
+        )
 
     by_std = RowsByStd(width, partial(coverage_rows, coverage=coverage))
     return Plan((SquaresByStd(width), by_std), value, exact=False)
