@@ -207,16 +207,6 @@ class SortedScores:
         return smallest
 
 
-"""Maximum number of sums in memory at the same time (2 MB). The sums fit into the cache."""
-
-
-class CrossBounds(Protocol):
-    """Prediction bounds from calibration scores, and from the models that are fitted without each row."""
-
-    def bounds(self, predictions: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return the bounds of m rows, shape (m, 2, L), at L ranks or cumulative weights of the scores."""
-
-
 @dataclass(frozen=True, eq=False)
 class FoldBounds:
     """Bounds for many calibration rows per model.
@@ -326,6 +316,12 @@ class PairBounds:
         sums = np.add(sign * sums, scores.ranks.values[window], order="C")
         return scores.smallest(sums, window, targets)
 
+
+CrossBounds = FoldBounds | PairBounds
+"""Calibration scores. Their method ``bounds`` returns the bounds of m rows, shape (m, 2, L).
+
+The arguments are the predictions of the models of the folds, and L ranks or cumulative weights of the scores.
+"""
 
 _BLOCK_FLOATS = 1 << 22
 """Maximum number of predictions in memory at the same time (32 MB)."""
