@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -230,29 +229,6 @@ class WeightedRanks:
         self.cumulative = np.arange(1.0, values.size + 1) if weights is None else np.cumsum(weights)
         self.total = float(self.cumulative[-1])
 
-    def followed_by(self, added: FloatArray, weights: FloatArray, removed: FloatArray) -> WeightedRanks:
-        """Return updated ranks in O(n). Of several equal values, the earliest added value is removed."""
-        values, kept_weights = self.values, self.weights
-        if removed.size:
-            # Equal values are stored in the order of their addition, so the first one is the earliest.
-            removed = np.sort(removed)
-            nth = np.arange(removed.size) - removed.searchsorted(removed)
-            position = (values.searchsorted(removed) + nth).tolist()
-            values = _without(values, position)
-            kept_weights = None if kept_weights is None else _without(kept_weights, position)
-        if kept_weights is None and (weights != 1).any():
-            kept_weights = np.ones(values.size)
-        order = added.argsort(kind="stable")
-        added = added[order]
-        position = values.searchsorted(added, side="right").tolist()
-        ranks = copy(self)
-        ranks.__dict__.pop("_cumulative_from_top", None)
-        ranks._set(
-            _with(values, position, added),
-            None if kept_weights is None else _with(kept_weights, position, weights[order]),
-        )
-        return ranks
-
     def __len__(self) -> int:
         return int(self.values.size)
 
@@ -274,21 +250,6 @@ class WeightedRanks:
     def weight_of(self, count: IntArray) -> FloatArray:
         # A count of 0 must give 0, but cumulative[count - 1] would be the total.
         return np.asarray(np.where(count > 0, self.cumulative[np.maximum(count, 1) - 1], 0.0))
-
-
-def _without(values: FloatArray, positions: list[int]) -> FloatArray:
-    """Remove the values at a few ascending positions."""
-    starts = [0, *(position + 1 for position in positions)]
-    return np.concatenate([values[i:j] for i, j in zip(starts, [*positions, None], strict=True)])
-
-
-def _with(values: FloatArray, positions: list[int], added: FloatArray) -> FloatArray:
-    """Insert a few values before ascending positions."""
-    pieces, last = [], 0
-    for number, position in enumerate(positions):
-        pieces += [values[last:position], added[number : number + 1]]
-        last = position
-    return np.concatenate([*pieces, values[last:]])
 
 
 def _value_at(
