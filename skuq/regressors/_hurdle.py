@@ -206,7 +206,7 @@ class HurdleRegressor(BaseUncertaintyRegressor):
             )
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
-        self._value = at = self._read_value(data)
+        self._value = at = check_number(self.at, "at")
         is_atom = data.y == at
         rest = np.flatnonzero(~is_atom)
         _check_both_parts(is_atom, data.repetitions > 0, at)
@@ -220,9 +220,6 @@ class HurdleRegressor(BaseUncertaintyRegressor):
             self.regressor_ = fit_wrapped(regressor, safe_indexing(data.X, rest), data.y[rest], **params)
         above = bool((data.y[rest] > at).all())
         self.side_ = "above" if above else "below" if (data.y[rest] < at).all() else "both"
-
-    def _read_value(self, data: TrainingData) -> float:
-        return check_number(self.at, "at")
 
     def _with_calibration(
         self, data: TrainingData, is_atom: BoolArray, model_seed: int, fold_seed: int
