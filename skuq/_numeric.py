@@ -292,10 +292,6 @@ def bisect(passes: Callable[[IntArray], BoolArray], low: IntArray, high: IntArra
     return first
 
 
-_LEAST_PLAIN, _MOST_PLAIN = 2.0**-256, 2.0**256
-"""Range of values whose squares neither overflow nor underflow, with a margin of a factor of 1e77."""
-
-
 def power_of_two(size: float) -> float:
     return float(np.ldexp(0.5, np.frexp(size)[1])) if 0 < size < np.inf else 1.0
 
@@ -305,19 +301,6 @@ def unit_of(values: FloatArray) -> float:
     if size == np.inf:
         size = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
     return power_of_two(size)
-
-
-def square_unit(values: FloatArray) -> float:
-    size = np.abs(values)
-    if size.min(initial=1.0) >= _LEAST_PLAIN and size.max(initial=1.0) <= _MOST_PLAIN:
-        return 1.0
-    size = size[(size > 0) & np.isfinite(size)]
-    median = float(np.partition(size, size.size // 2)[size.size // 2]) if size.size else 1.0
-    return 1.0 if _LEAST_PLAIN <= median <= _MOST_PLAIN else power_of_two(median)
-
-
-def square_in(unit: float, square: float) -> float:
-    return float(square) * unit * unit
 
 
 def standard_deviation(values: FloatArray, weight: FloatArray | None = None) -> float:

@@ -28,7 +28,7 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Smallest and largest accepted sum of weights."""
 
 LEAST_SIZE, MOST_SIZE = 1e-100, 1e100
-"""Smallest and largest accepted size of the targets of a fit. Their weighted squares are floats."""
+"""Smallest and largest accepted size of targets. Their weighted squares are floats."""
 
 MOST_REPETITIONS = 2.0**53
 """Maximum number of repetitions that weights may represent."""
@@ -207,6 +207,9 @@ def one_column(array: FloatArray, name: str) -> FloatArray:
 
 def check_size(y: FloatArray, name: str) -> FloatArray:
     """Raise an error if sums of squares of the values may overflow or underflow."""
+    # If the sum of squares is in range, then so is the largest value. The sum needs one pass and no copy.
+    if LEAST_SIZE**2 * y.size <= float(y.dot(y)) <= MOST_SIZE**2:
+        return y
     size = float(np.abs(y).max(initial=0.0))
     if size and not LEAST_SIZE <= size <= MOST_SIZE:
         raise ValueError(

@@ -137,8 +137,8 @@ class SequenceConformal(SplitConformal):
             level = WeightedSteps(1 - coverage) if self._step is None else FixedStep(1 - coverage, self._step)
             repetitions = self._calibration(coverage).repetitions
             beta = self._betas[self._key(coverage)]
-            ends = [0, *(np.flatnonzero(np.diff(self._calls)) + 1).tolist(), beta.size]
-            for call in map(slice, ends[:-1], ends[1:]):
+            edges = [*np.flatnonzero(np.diff(self._calls, prepend=-1)).tolist(), beta.size]
+            for call in map(slice, edges[:-1], edges[1:]):
                 level.update(beta[call], repetitions[repetitions.size - beta.size :][call])
             self._levels[coverage] = level
         return self._levels[coverage].miscoverage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -29,17 +29,6 @@ from skuq.conformal._split import CalibrationRows, GroupedScores, GroupsAndShift
 from skuq.exceptions import SmallSampleWarning
 from skuq.prediction._predict_set import class_proba
 from skuq.prediction._register import name_of
-
-
-class ClassScore(Protocol):
-    """Nonconformity score of classes. Prediction sets contain the classes with small scores."""
-
-    @property
-    def randomized(self) -> bool:
-        """Whether the score uses one random number per row."""
-
-    def score(self, proba: np.ndarray, uniform: FloatArray | None) -> FloatArray:
-        """Return the scores (n, K). The uniform random numbers (n,) are only used by a randomized score."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +67,13 @@ class APSScore:
         scores = np.empty(proba.shape)
         np.put_along_axis(scores, order, by_rank, axis=1)
         return scores
+
+
+ClassScore = LACScore | APSScore
+"""Nonconformity score of classes. Prediction sets contain the classes with small scores.
+
+The method ``score`` returns the scores, shape (n, K). Only a randomized score uses ``uniform``, shape (n,).
+"""
 
 
 def select_score(method: Any, randomized: Any, penalty: Any, k_reg: Any) -> ClassScore:
@@ -298,9 +294,10 @@ class RankedFold:
 
     @property
     def weight_of_unknown(self) -> float:
-        if self.ranks is None or self.ranks.weights is None:
+        if self.ranks is None:
             return 0.0
-        return float(self.ranks.weights[np.isinf(self.ranks.values)].sum())
+        known = np.searchsorted(self.ranks.values, np.inf)
+        return self.ranks.total - float(self.ranks.weight_of(known))
 
     def weight_below(
         self, X: Any, classes: np.ndarray, score: ClassScore, uniform: FloatArray | None

@@ -15,7 +15,6 @@ from skuq._validation import as_float_array, check_finite, check_increasing, che
 from skuq.distributions._base import Distribution
 from skuq.distributions._normal import LOG_SQRT_2PI
 from skuq.distributions._piecewise_cdf import (
-    Average,
     linear_integrals,
     mean_of_line,
     mean_square_of_line,
@@ -359,7 +358,7 @@ class Binned(Distribution):
         return below + above
 
     def _squared_integrals(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        below, above = self._linear_integrals(y, mean_square_of_line)
+        below, above = linear_integrals(self._knots, self._below, self._above, y, mean_square_of_line)
         for side, scale, mass, z in self._tail_parts(y):
             first, second = _first_power(z, mass, scale), _second_power(z, mass, scale)
             end = np.zeros_like(z)
@@ -369,21 +368,13 @@ class Binned(Distribution):
         return below, above
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
-        below, above = self._linear_integrals(y, mean_of_line)
+        below, above = linear_integrals(self._knots, self._below, self._above, y, mean_of_line)
         total = below + above
         for _, scale, mass, z in self._tail_parts(y):
             total += (
                 scale * z - _first_power(np.zeros_like(z), mass, scale) + 2 * _first_power(z, mass, scale)
             )
         return total
-
-    def _linear_integrals(self, y: FloatArray, average: Average) -> tuple[FloatArray, FloatArray]:
-        below, above = np.zeros(len(self)), np.zeros(len(self))
-        for rows in self._blocks():
-            below[rows], above[rows] = linear_integrals(
-                self._knots, self._below[rows], self._above[rows], y[rows], average
-            )
-        return below, above
 
     def _tail_parts(self, y: FloatArray) -> list[tuple[int, float, FloatArray, FloatArray]]:
         masses = self._below[:, 0], self._above[:, -1]

@@ -113,9 +113,7 @@ class HurdleRegressor(BaseUncertaintyRegressor):
 
     In the sharp process, the loss of the classifier is not due to miscalibration. Other calibrations of
     "small" (isotonic, temperature, pooled folds, 10 folds, none) change the CRPS by at most 1 %. The trees
-    approximate a steep function by steps: with 6000 training rows, the ratio of "small" is still 1.12. With
-    1500 rows, an extra-trees classifier with 300 trees, or boosting with 200 rounds and 4 leaves, lowers the
-    CRPS by 1 % (all at commit d1a5c90c).
+    approximate a steep function by steps.
 
     For positive amounts with a long tail, try a regressor of the logarithm.
     ``UncertaintyRegressor(TransformedTargetRegressor(regressor, func=np.log, inverse_func=np.exp))`` models
