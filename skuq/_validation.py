@@ -40,6 +40,12 @@ MOST_EMPTY_BINS = 1000
 DEFAULT_COVERAGE = 0.9
 """Default nominal coverage."""
 
+ONE_MODEL_EACH = (
+    "For several targets, use skuq.multivariate.MultiOutputUncertaintyRegressor(...), which fits one model "
+    "per column."
+)
+"""Remedy for a target or a prediction with several columns."""
+
 FEWEST_ROWS = 12
 """Smallest number of rows without a warning. From this number on, 90 % intervals contain 87 to 95 % of the
 targets, averaged over training sets."""
@@ -191,9 +197,8 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
         array = array[:, 0]
     if array.ndim == 2:
         raise ValueError(
-            f"`{name}` must have one column, got {array.shape[1]}. This function handles "
-            "one target at a time. For several targets, use "
-            "`skuq.multivariate.MultiOutputUncertaintyRegressor`."
+            f"`{name}` must have one column, got {array.shape[1]}. This function handles one target at a "
+            f"time. {ONE_MODEL_EACH}"
         )
     if array.ndim != 1:
         raise ValueError(f"`{name}` must have shape (n,), got {array.shape}.")

@@ -19,12 +19,13 @@ from skuq.displays._display import Display
 from skuq.displays._drawing import (
     ATOM_ALPHA,
     BLUE,
-    INK,
     RED,
     Style,
     atom_label,
     check_matplotlib,
     choose_rows,
+    draw_legend,
+    ink,
     merge_style,
     percent,
     shared_atoms,
@@ -170,11 +171,15 @@ class IntervalDisplay(Display):
         center = self.y_pred[self.rows_] if sort_by == "width" else np.zeros(len(position))
         bounds = self.bounds[self.rows_] - center[:, np.newaxis]
         y = self.y_true[self.rows_] - center
-        self._draw_intervals(
-            position, finite_bounds(bounds, y), inside[self.rows_], line_kwargs, missed_kwargs
-        )
+        self._draw_rows(position, finite_bounds(bounds, y), inside[self.rows_], line_kwargs, missed_kwargs)
         self._draw_atoms(position, center, atom_kwargs)
-        default = {"color": INK, "s": 7.0, "zorder": 3, "linewidths": 0.0, "label": "Observed value"}
+        default = {
+            "color": ink(self.ax_),
+            "s": 7.0,
+            "zorder": 3,
+            "linewidths": 0.0,
+            "label": "Observed value",
+        }
         self.scatter_ = self.ax_.scatter(
             position + 1,
             y,
@@ -191,14 +196,20 @@ class IntervalDisplay(Display):
             key = self.y_true if sort_by == "observed" else self.y_pred
         return np.argsort(key, kind="stable")
 
-    def _draw_intervals(
+    def _draw_rows(
         self, position: IntArray, bounds: FloatArray, inside: BoolArray, covered: Style, missed: Style
     ) -> None:
-        base = {"linewidth": 1.6, "alpha": 0.75}
+        base = {"linewidth": 1.6, "alpha": 0.6}
         common = merge_style("collections.LineCollection", base, covered, "line_kwargs")
         level = "" if self.coverage is None else f"{percent(self.coverage)} "
         blue = {"color": BLUE, **common, "label": f"{level}interval, value inside"}
-        red = {"color": RED, **common, "alpha": 1.0, "label": f"{level}interval, value missed"}
+        red = {
+            "color": RED,
+            **common,
+            "alpha": 1.0,
+            "linewidth": 2.4,
+            "label": f"{level}interval, value missed",
+        }
         if missed is not None:
             red = merge_style("collections.LineCollection", red, missed, "missed_kwargs")
         lines = [
@@ -235,12 +246,8 @@ class IntervalDisplay(Display):
         self.ax_.set_ylabel(self.target_name + relative)
         self._draw_title(title)
         nominal = "" if self.coverage is None else f" (nominal {percent(self.coverage)})"
-        self.ax_.legend(
-            title=f"{percent(self.observed_coverage_)} of {n} rows inside{nominal}",
-            loc="best",
-            frameon=False,
-            alignment="left",
-        )
+        title = f"{percent(self.observed_coverage_)} of {n} rows inside{nominal}"
+        draw_legend(self.ax_, title=title, frameon=False, alignment="left")
         self.ax_.margins(x=0.01)
 
     @classmethod

@@ -157,7 +157,8 @@ class MetricAgreementDisplay(AxesMixin):
         return self
 
     def _draw_numbers(self, tau: Any, certain: Any, style: Style) -> None:
-        default = {"ha": "center", "va": "center", "fontsize": "small"}
+        size = 72 * min(self.ax_.bbox.width, self.ax_.bbox.height) / self.figure_.dpi / len(tau)
+        default: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": min(0.27 * size, 8.3)}
         merged = merge_style("text.Text", default, style, "text_kwargs")
         for (row, column), value in np.ndenumerate(tau):
             cell = {

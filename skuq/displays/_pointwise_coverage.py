@@ -13,17 +13,15 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_number, check_option
 from skuq.displays._display import HistogramMixin, label_of
 from skuq.displays._drawing import (
-    CURVE,
-    INK,
     REFERENCE,
-    REFERENCE_LINE,
     Style,
     check_column,
     check_matplotlib,
     draw_legend,
     has_label,
+    ink,
     merge_style,
-    next_color,
+    next_style,
     percent,
 )
 from skuq.displays._sharpness import round_number
@@ -159,10 +157,9 @@ class PointwiseCoverageDisplay(HistogramMixin):
         else:
             score = f"mean = {self.values.mean():.3g}"
         marks = {
-            "color": next_color(self.ax_),
+            **next_style(self.ax_),
             "linewidth": 2.0,
             "label": label_of(self.name if name is None else name, score),
-            "gid": CURVE,
         }
         style = merge_style("lines.Line2D", marks, line_kwargs, "line_kwargs")
         if self.x is None:
@@ -199,15 +196,12 @@ class PointwiseCoverageDisplay(HistogramMixin):
 
     def _draw_references(self, ref_line_kwargs: Style, fill_kwargs: Style) -> None:
         """Draw the nominal coverage and the band, unless the axes already have both."""
-        self.ref_line_, self.band_ = None, None
+        self.band_ = None
         vertical = self.x is None
-        default = {**REFERENCE_LINE, "label": f"Nominal, {percent(self.coverage)}"}
-        line = merge_style("lines.Line2D", default, ref_line_kwargs, "ref_line_kwargs")
-        if not has_label(self.ax_, str(line["label"])):
-            draw = self.ax_.axvline if vertical else self.ax_.axhline
-            self.ref_line_ = draw(self.coverage, **line)
+        label = f"Nominal, {percent(self.coverage)}"
+        self.ref_line_ = self._draw_level(self.coverage, ref_line_kwargs, label, vertical=vertical)
         perfect: dict[str, Any] = {
-            "facecolor": INK,
+            "facecolor": ink(self.ax_),
             "alpha": 0.12,
             "linewidth": 0.0,
             "label": f"{percent(_SHARE_IN_BAND)} of the rows at nominal coverage",

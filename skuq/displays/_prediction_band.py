@@ -21,13 +21,13 @@ from skuq.displays._display import Display, Fold
 from skuq.displays._drawing import (
     ATOM_ALPHA,
     BLUE,
-    INK,
     Style,
     atom_label,
     check_column,
     check_matplotlib,
     choose_rows,
     draw_legend,
+    ink,
     merge_style,
     percent,
     rows_that_count,
@@ -181,12 +181,18 @@ class PredictionBandDisplay(Display):
         self._draw_bands(places, line, groups, fill_kwargs)
         self._draw_atoms(places, groups, atom_kwargs)
         rows = order[choose_rows(len(order), max_rows)]
-        style = scatter_style(len(rows), len(x), "Observed", scatter_kwargs)
+        style = scatter_style(self.ax_, len(rows), len(x), "Observed", scatter_kwargs)
         self.scatter_ = self.ax_.scatter(x[rows], self.y_true[rows], **style)
-        default = {"color": INK, "linewidth": 1.2, "label": "Prediction"}
-        style = merge_style("lines.Line2D", default, line_kwargs, "line_kwargs")
-        (self.line_,) = self.ax_.plot(places, line, **style)
-        self._decorate(self.name if name is None else name)
+        style = {"color": ink(self.ax_), "linewidth": 1.2, "label": "Prediction"}
+        self.line_ = self._draw_line(places, line, line_kwargs, **style)
+        if self.x is None:
+            self.ax_.set_xlabel(f"Predicted {self.target_name}")
+        else:
+            self.ax_.set_xlabel(self.x_name or "x")
+        self.ax_.set_ylabel(f"Observed {self.target_name}")
+        self._draw_title(self.name if name is None else name)
+        draw_legend(self.ax_, frameon=False)
+        self.ax_.margins(x=0.02)
         return self
 
     def _draw_bands(self, places: FloatArray, line: FloatArray, groups: list[IntArray], style: Style) -> None:
@@ -228,16 +234,6 @@ class PredictionBandDisplay(Display):
         }
         merged = merge_style("collections.LineCollection", default, style, "atom_kwargs")
         self.atoms_ = self.ax_.hlines(value[atom], places[start], places[start + 1], **merged)
-
-    def _decorate(self, title: str | None) -> None:
-        if self.x is None:
-            self.ax_.set_xlabel(f"Predicted {self.target_name}")
-        else:
-            self.ax_.set_xlabel(self.x_name or "x")
-        self.ax_.set_ylabel(f"Observed {self.target_name}")
-        self._draw_title(title)
-        draw_legend(self.ax_, frameon=False)
-        self.ax_.margins(x=0.02)
 
     @classmethod
     def from_predictions(

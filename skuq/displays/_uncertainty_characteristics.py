@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
-from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
+from skuq.displays._display import CurveDisplay, Fold, as_folds, as_list, one_or_list
 from skuq.displays._drawing import (
     REFERENCE,
     Style,
@@ -18,7 +17,6 @@ from skuq.displays._drawing import (
     choose_rows,
     draw_endless_line,
     draw_legend,
-    has_label,
     merge_style,
     percent,
     with_unit,
@@ -49,7 +47,7 @@ _MAX_CORNERS = 4000
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
+class UncertaintyCharacteristicsDisplay(CurveDisplay):
     """Width and miss rate of the bands at every scale.
 
     All bands are multiplied by a factor that increases from 0. The plot shows which model has the narrowest
@@ -190,13 +188,11 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
             note=f"AUUCC = {area:.3g}" if len(curves) == 1 else f"mean AUUCC = {area:.3g}",
             drawstyle=steps,
             solid_joinstyle="round",
-            zorder=2.2,
         )
         self.ref_line_: list[Line2D] = []
         if ref_line and self.reference is not None:
             default = {"color": color, "drawstyle": steps, "alpha": 0.8 if len(curves) == 1 else 0.4}
-            style = merge_style("lines.Line2D", default, ref_line_kwargs, "ref_line_kwargs")
-            self._draw_reference(x_axis, y_axis, style)
+            self._draw_reference(x_axis, y_axis, default, ref_line_kwargs)
         axes = x_axis, y_axis
         points = self._draw_marks(curves, axes, color, original, miss_rate, scatter_kwargs)
         optima = self._draw_optimum(curves, axes, color, cost, scatter_kwargs, isocost_kwargs)
@@ -210,9 +206,11 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         draw_legend(self.ax_)
         return self
 
-    def _draw_reference(self, x_axis: str, y_axis: str, style: dict[str, Any]) -> None:
+    def _draw_reference(
+        self, x_axis: str, y_axis: str, default: dict[str, Any], ref_line_kwargs: Style
+    ) -> None:
         """Draw the curves of constant bands, unless the axes already have them."""
-        style = {"linestyle": (0, (4, 2)), "linewidth": 1.1, "zorder": 1.9, "gid": REFERENCE, **style}
+        style = {"linestyle": (0, (4, 2)), "linewidth": 1.1, "zorder": 1.9, "gid": REFERENCE, **default}
         for curve in as_list(self.reference):
             corners = np.column_stack(path(curve, x_axis, y_axis))
             drawn = [
@@ -220,8 +218,11 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
             ]
             if any(other.shape == corners.shape and np.allclose(other, corners) for other in drawn):
                 continue
-            label = {} if has_label(self.ax_, _CONSTANT) else {"label": _CONSTANT}
-            self.ref_line_.extend(self.ax_.plot(*corners.T, **{**label, **style}))
+            self.ref_line_.append(
+                self._draw_line(
+                    corners[:, 0], corners[:, 1], ref_line_kwargs, "ref_line_kwargs", label=_CONSTANT, **style
+                )
+            )
 
     def _draw_marks(
         self,
@@ -287,16 +288,16 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         default: dict[str, Any] = {
             "s": 46.0,
             "marker": marker,
-            "facecolor": "white",
+            "facecolor": self.ax_.get_facecolor(),
             "edgecolor": color,
             "linewidths": 1.8,
             "zorder": 3,
             "clip_on": False,
             "gid": REFERENCE,
         }
-        if not has_label(self.ax_, label):
-            default["label"] = label
-        merged = merge_style("collections.PathCollection", default, style, "scatter_kwargs")
+        merged = self._style(
+            "collections.PathCollection", {**default, "label": label}, style, "scatter_kwargs"
+        )
         return self.ax_.scatter(*zip(*(place(point, axes) for point in points), strict=True), **merged)
 
     def _annotate(self, points: list[OperatingPoint], axes: tuple[str, str], *, below: bool = False) -> None:
@@ -367,8 +368,16 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
             The drawn display.
         """
         check_matplotlib("UncertaintyCharacteristicsDisplay.from_predictions")
-        options: dict[str, Any] = {"bands": bands, "vary": vary, "zero_band": zero_band, "unit": unit}
-        return cls._from_folds([Fold(y_true, y_pred, sample_weight)], name=name, ax=ax, **options, **kwargs)
+        options: dict[str, Any] = {"vary": vary, "zero_band": zero_band}
+        folds = as_folds(y_true, y_pred, sample_weight)
+        pairs = [curve_and_reference(fold, bands, options) for fold in folds]
+        return cls(
+            curve=one_or_list([curve for curve, _ in pairs]),
+            reference=one_or_list([reference for _, reference in pairs]),
+            bands=None if is_array(folds[0].y_pred) else bands,
+            unit=unit,
+            name=name,
+        ).plot(ax, **kwargs)
 
     @classmethod
     def from_accumulator(
@@ -403,30 +412,6 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         check_matplotlib("UncertaintyCharacteristicsDisplay.from_accumulator")
         curve, reference = (accumulator.characteristics_curve(bands=bands) for bands in ("std", "constant"))
         return cls(curve=curve, reference=reference, unit=unit, name=name).plot(ax, **kwargs)
-
-    @classmethod
-    def _from_folds(
-        cls,
-        folds: Sequence[Fold],
-        *,
-        bands: str | float = "std",
-        unit: str | None = None,
-        name: str | None = None,
-        ax: Axes | None = None,
-        vary: str = "scale",
-        zero_band: str = "keep",
-        **kwargs: Any,
-    ) -> Self:
-        options: dict[str, Any] = {"vary": vary, "zero_band": zero_band}
-        pairs = [curve_and_reference(fold, bands, options) for fold in folds]
-        curves, references = ([pair[side] for pair in pairs] for side in (0, 1))
-        return cls(
-            curve=one_or_list(curves),
-            reference=one_or_list(references),
-            bands=None if is_array(folds[0].y_pred) else bands,
-            unit=unit,
-            name=name,
-        ).plot(ax, **kwargs)
 
 
 def curve_and_reference(fold: Fold, bands: str | float, options: dict[str, Any]) -> tuple[Curve, Curve]:

@@ -47,12 +47,15 @@ def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = 
     if isinstance(levels, int | np.integer):
         m = check_integer(levels, name)
         if m > MOST_LEVELS:
-            raise ValueError(f"`{name}` must be at most {MOST_LEVELS} levels, got {m}.")
+            raise ValueError(
+                f"`{name}` must be at most {MOST_LEVELS} levels, got {m}. An integer is a number of levels."
+            )
         return np.arange(1, m + 1) / (m + 1)
     grid = np.atleast_1d(as_float_array(levels, name))
     if grid.ndim != 1 or grid.size == 0:
         raise ValueError(
-            f"`{name}` must be an integer, a number or a non-empty 1-D array, got shape {grid.shape}."
+            f"`{name}` must be a number of levels (an integer), a level or a non-empty 1-D array of levels, "
+            f"got shape {grid.shape}."
         )
     good = (grid >= 0) & (grid <= 1) if closed else (grid > 0) & (grid < 1)
     if not good.all():

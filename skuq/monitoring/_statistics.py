@@ -22,9 +22,9 @@ from skuq._numeric import (
     ROUNDING,
     group_sums,
     is_sparse,
-    mean_of,
     standard_deviation,
     weighted,
+    weighted_mean,
     weighted_sum,
 )
 from skuq._typing import ArrayLike, FloatArray, IntArray
@@ -235,7 +235,7 @@ class Moments:
 
 class TargetMoments(Statistic):
     def of(self, block: Block) -> Moments:
-        mean = float(block.y[0]) + mean_of(block.y - block.y[0], block.weight)
+        mean = float(block.y[0]) + weighted_mean(block.y - block.y[0], block.weight)
         norm = standard_deviation(block.y, block.weight) * math.sqrt(block.total)
         return Moments(block.total, mean, norm, float(block.y.min()), float(block.y.max()))
 

@@ -318,7 +318,7 @@ def test_p_values_are_randomized_ranks_among_all_earlier_rows():
     X, y = stream(rng, 15)
     p = model.predict_p(X, y, random_state=0)
     uniform = np.random.RandomState(0).random_sample(15)
-    past = list(model._conformal._calibration().calibration_set.scores[0])
+    past = list(model._conformal._calibration().scores[0])
     for row, score in enumerate(np.abs(y - X[:, 0])):
         larger = sum(s > score for s in past)
         assert p[row] == pytest.approx((larger + uniform[row]) / (len(past) + 1), abs=1e-12)
