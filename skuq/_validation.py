@@ -6,6 +6,7 @@ remedy.
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -128,14 +129,19 @@ def check_no_nan(array: FloatArray, name: str) -> FloatArray:
     return array
 
 
+def _sum_of_squares(array: FloatArray) -> float:
+    flat = array.ravel(order="K")
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(flat.dot(flat))
+
+
 def check_finite(array: FloatArray, name: str) -> FloatArray:
-    with np.errstate(all="ignore"):
-        # The sum of finite values may overflow, so the slower check follows.
-        if not np.isfinite(array.sum()):
-            mask = ~np.isfinite(array)
-            if mask.any():
-                value = array[np.unravel_index(int(np.argmax(mask)), mask.shape)] if array.ndim else array
-                raise ValueError(f"`{name}` must be finite, got {value}{_where(mask)}.")
+    # This test is fast, but the sum of squares of finite values may overflow, so the slower check follows.
+    if not math.isfinite(_sum_of_squares(array)):
+        mask = ~np.isfinite(array)
+        if mask.any():
+            value = array[np.unravel_index(int(np.argmax(mask)), mask.shape)] if array.ndim else array
+            raise ValueError(f"`{name}` must be finite, got {value}{_where(mask)}.")
     return array
 
 
@@ -208,7 +214,7 @@ def one_column(array: FloatArray, name: str) -> FloatArray:
 def check_size(y: FloatArray, name: str) -> FloatArray:
     """Raise an error if sums of squares of the values may overflow or underflow."""
     # If the sum of squares is in range, then so is the largest value. The sum needs one pass and no copy.
-    if LEAST_SIZE**2 * y.size <= float(y.dot(y)) <= MOST_SIZE**2:
+    if LEAST_SIZE**2 * y.size <= _sum_of_squares(y) <= MOST_SIZE**2:
         return y
     size = float(np.abs(y).max(initial=0.0))
     if size and not LEAST_SIZE <= size <= MOST_SIZE:
