@@ -116,8 +116,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
     def _layers(self) -> Layers:
         if not hasattr(self, "n_frequencies"):
             return PLAIN_LAYERS
-        codes = self.scaler_.n_codes if hasattr(self, "scaler_") else []
-        return Layers.from_params(self.n_frequencies, self.input_scale, self.activation, codes)
+        return Layers.from_params(self.n_frequencies, self.input_scale, self.activation)
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
         sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object)).tolist()
@@ -277,9 +276,9 @@ def fit_together(
     plans: list[FitPlan] = []
     groups: list[tuple[TrainingOptions, list[int]]] = []
     for number, (one, data) in enumerate(pairs):
-        one._options()  # checks the parameters
+        options = one._options()
         plans.append(one._prepare(data))
-        options = one._options()  # read again, because `_prepare` finds the categories
+        options = options.with_codes(one.scaler_.n_codes)
         # a search instead of a dictionary, because options may contain unhashable objects
         group = next((members for others, members in groups if others == options), None)
         if group is None:
