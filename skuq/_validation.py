@@ -28,7 +28,7 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Smallest and largest accepted sum of weights."""
 
 LEAST_SIZE, MOST_SIZE = 1e-100, 1e100
-"""Smallest and largest accepted size of the targets of a fit. Their weighted squares are floats."""
+"""Smallest and largest accepted size of targets. Their weighted squares are floats."""
 
 MOST_REPETITIONS = 2.0**53
 """Maximum number of repetitions that weights may represent."""
@@ -38,6 +38,12 @@ MOST_EMPTY_BINS = 1000
 
 DEFAULT_COVERAGE = 0.9
 """Default nominal coverage."""
+
+ONE_MODEL_EACH = (
+    "For several targets, use skuq.multivariate.MultiOutputUncertaintyRegressor(...), which fits one model "
+    "per column."
+)
+"""Remedy for a target or a prediction with several columns."""
 
 FEWEST_ROWS = 12
 """Smallest number of rows without a warning. From this number on, 90 % intervals contain 87 to 95 % of the
@@ -185,9 +191,8 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
         array = array[:, 0]
     if array.ndim == 2:
         raise ValueError(
-            f"`{name}` must have one column, got {array.shape[1]}. This function handles "
-            "one target at a time. For several targets, use "
-            "`skuq.multivariate.MultiOutputUncertaintyRegressor`."
+            f"`{name}` must have one column, got {array.shape[1]}. This function handles one target at a "
+            f"time. {ONE_MODEL_EACH}"
         )
     if array.ndim != 1:
         raise ValueError(f"`{name}` must have shape (n,), got {array.shape}.")
@@ -200,6 +205,9 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
 
 def check_size(y: FloatArray, name: str) -> FloatArray:
     """Raise an error if sums of squares of the values may overflow or underflow."""
+    # If the sum of squares is in range, then so is the largest value. The sum needs one pass and no copy.
+    if LEAST_SIZE**2 * y.size <= float(y.dot(y)) <= MOST_SIZE**2:
+        return y
     size = float(np.abs(y).max(initial=0.0))
     if size and not LEAST_SIZE <= size <= MOST_SIZE:
         raise ValueError(

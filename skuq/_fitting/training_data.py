@@ -33,6 +33,7 @@ from skuq._compat import (
 from skuq._fitting.fit_wrapped import wraps_skorch
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import (
+    ONE_MODEL_EACH,
     as_array,
     as_float_array,
     as_labels,
@@ -46,7 +47,7 @@ from skuq._validation import (
     warn_of_few_rows,
 )
 from skuq.prediction import supports_dist
-from skuq.prediction._register import child_of, is_search, iter_wrapped, one_column_each
+from skuq.prediction._register import child_of, is_search, iter_wrapped
 
 
 def check_labels(y: Any, owner: Any) -> np.ndarray:
@@ -184,10 +185,7 @@ def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
             )
         target = target[:, 0]
     if target.ndim == 2:
-        raise ValueError(
-            f"`y` must have one column, got {target.shape[1]}. skuq handles one target at a time. "
-            + one_column_each(type(owner).__name__)
-        )
+        raise ValueError(f"`y` must have one column, got {target.shape[1]}. {ONE_MODEL_EACH}")
     if target.ndim != 1:
         raise ValueError(f"`y` must have shape (n,), got {target.shape}.")
     try:
@@ -266,7 +264,7 @@ def check_wrapped(estimator: Any) -> None:
         if isinstance(inner, MultiOutputRegressor | RegressorChain) and not finished:
             raise ValueError(
                 f"`estimator` must be a regressor of one target, got a {type(inner).__name__}. "
-                f"{one_column_each()}"
+                f"{ONE_MODEL_EACH}"
             )
     # Some regressors have `predict` only after `fit`, such as StackingRegressor.
     if not (kind == "regressor" or hasattr(estimator, "predict") or supports_dist(estimator)):

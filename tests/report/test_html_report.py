@@ -598,24 +598,33 @@ def faults_of(tab, file: Path) -> list[str]:
     return faults
 
 
+@pytest.fixture
+def axe() -> str:
+    """Return the program axe-core, which `make test-docs` installs."""
+    if not AXE.is_file():
+        pytest.fail(
+            "axe-core is not installed. Run `make test-docs`, which installs it with npm, or `npm install "
+            "--no-package-lock`."
+        )
+    return AXE.read_text("utf-8")
+
+
 @pytest.mark.docs
-def test_the_page_in_a_browser(page, browser, tmp_path):
+def test_the_page_in_a_browser(axe, page, browser, tmp_path):
     """No message, no request, all figures visible, sorted tables, and no fault found by axe-core."""
     file = page.save(tmp_path / "page.html")
     # The page forbids other scripts than its own, and axe-core is such a script.
     tab = browser.new_context(bypass_csp=True).new_page()
     faults = faults_of(tab, file)
     tab.goto(file.as_uri())
-    if AXE.is_file():
-        tab.evaluate(AXE.read_text("utf-8"))
+    tab.evaluate(axe)
     for width, scheme in ((1400, "light"), (1400, "dark"), (400, "dark"), (400, "light")):
         tab.set_viewport_size({"width": width, "height": 900})
         tab.emulate_media(color_scheme=scheme)
         assert tab.evaluate(VISIBLE) == [True] * len(page.figures)
         root = "document.documentElement"
         assert tab.evaluate(f"{root}.scrollWidth <= {root}.clientWidth")
-        if AXE.is_file():
-            assert tab.evaluate("axe.run().then((found) => found.violations.map((each) => each.help))") == []
+        assert tab.evaluate("axe.run().then((found) => found.violations.map((each) => each.help))") == []
     tab.evaluate("() => document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     for sign in (1, -1):
         tab.locator("table >> nth=1 >> th button >> nth=1").click()
@@ -625,5 +634,3 @@ def test_the_page_in_a_browser(page, browser, tmp_path):
     assert tab.locator("table >> nth=1 >> th >> nth=1").get_attribute("aria-sort") == "descending"
     assert len(tab.pdf()) > 50_000
     assert faults == []
-    if not AXE.is_file():
-        pytest.skip("axe-core is not installed: run `npm install --no-save axe-core`")
