@@ -51,9 +51,9 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
 
     All bands are multiplied by a factor that increases from 0. The plot shows which model has the narrowest
     bands at a given miss rate. The lower curve is better. If two curves cross, the better model depends on
-    the acceptable miss rate. The dashed curve belongs to bands of constant width around the same predictions.
-    If the curve of a model is not below the dashed curve, the model does not distinguish uncertain rows from
-    other rows. A common factor of all bands does not change the curve, so the curve does not depend on
+    the acceptable miss rate. The thin dashed curve belongs to bands of constant width around the same
+    predictions. If the curve of a model is not below the dashed curve, the model does not distinguish
+    uncertain rows from other rows. A common factor of all bands does not change the curve, so the curve does not depend on
     calibration. A ring marks the bands as predicted, i.e. before scaling. The legend states their width, by
     default one standard deviation.
 
