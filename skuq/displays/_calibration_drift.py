@@ -150,7 +150,14 @@ class CalibrationDriftDisplay(AxesMixin):
             self.bars_ = self._draw_intervals(
                 place, unit * ends[0], unit * ends[1], bar_kwargs, "bar_kwargs", **style
             )
-        self._draw_flags(place, value, flag_kwargs)
+        self.flagged_ = None
+        flag = self.table["flag"].to_numpy()
+        if flag.any():
+            # A ring leaves the color of the model visible, and is visible in gray print.
+            ring = {"color": RED, "markerfacecolor": "none", "markeredgewidth": 1.6, "markersize": 9.0}
+            ring |= {"linestyle": "none", "marker": "o", "zorder": 2.5, "gid": REFERENCE}
+            ring["label"] = _FLAGGED_BY_PIT_TOO if "p_pit" in self.table else _FLAGGED
+            self.flagged_ = self._draw_line(place[flag], value[flag], flag_kwargs, "flag_kwargs", **ring)
         levels = {
             "coverage": (100 * self.coverage, f"Nominal coverage ({percent(self.coverage)})"),
             "rmse_to_rmv": (1.0, PERFECT),
@@ -173,17 +180,6 @@ class CalibrationDriftDisplay(AxesMixin):
             error = _SHARE_IN_BAR * self.table["crps_standard_error"].to_numpy()
             return mean - error, mean + error
         return None
-
-    def _draw_flags(self, place: np.ndarray, value: FloatArray, style: Style) -> None:
-        """Draw the flagged periods."""
-        self.flagged_ = None
-        flag = self.table["flag"].to_numpy()
-        if flag.any():
-            # A ring leaves the color of the model visible, and is visible in gray print.
-            ring = {"color": RED, "markerfacecolor": "none", "markeredgewidth": 1.6, "markersize": 9.0}
-            ring |= {"linestyle": "none", "marker": "o", "zorder": 2.5, "gid": REFERENCE}
-            ring["label"] = _FLAGGED_BY_PIT_TOO if "p_pit" in self.table else _FLAGGED
-            self.flagged_ = self._draw_line(place[flag], value[flag], style, "flag_kwargs", **ring)
 
     @classmethod
     def from_periods(

@@ -191,18 +191,6 @@ def _make_neutral(handle: Any, ax: Axes) -> None:
         handle.set(**{kind: (*to_rgb(ink(ax)), color[3])})
 
 
-def scatter_style(ax: Axes, shown: int, n: int, label: str, style: Style) -> dict[str, Any]:
-    many = shown > 300
-    default = {
-        "color": ink(ax),
-        "s": 9.0 if many else 16.0,
-        "alpha": 0.35 if many else 0.6,
-        "linewidths": 0.0,
-        "label": label if shown == n else f"{label} ({shown} of {n} rows)",
-    }
-    return merge_style("collections.PathCollection", default, style, "scatter_kwargs")
-
-
 def with_unit(text: str, unit: str | None) -> str:
     return text if unit is None else f"{text} ({unit})"
 

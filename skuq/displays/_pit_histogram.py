@@ -24,7 +24,6 @@ from skuq.displays._display import Display, Fold, HistogramMixin
 from skuq.displays._drawing import (
     GRAY,
     PERFECT,
-    REFERENCE,
     Style,
     check_matplotlib,
     draw_legend,
@@ -197,9 +196,7 @@ class PITHistogramDisplay(HistogramMixin, Display):
             return
         lower, upper = histogram_band(len(self.proportions), self.n_rows, band, probability)
         label = f"{percent(probability)}{kind}{self.n_rows:.0f})"
-        default = {"color": GRAY, "alpha": 0.25, "linewidth": 0.0, "label": label, "gid": REFERENCE}
-        merged = self._style("patches.Rectangle", default, style, "fill_kwargs")
-        self.band_ = self.ax_.axhspan(100 * lower, 100 * upper, **merged)
+        self.band_ = self._draw_span(100 * lower, 100 * upper, style, color=GRAY, label=label)
 
     @classmethod
     def from_predictions(

@@ -27,12 +27,12 @@ COVERAGES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98
 class PredictionSetDisplay(CurveDisplay):
     """Observed and predicted coverage of prediction sets, or their size, against the nominal coverage.
 
-    The plot shows whether the sets of a classifier are calibrated, and how large they are. The dashed curve
+    The plot shows whether the sets of a classifier are calibrated, and how large they are. The dotted curve
     is the predicted coverage: the sum of the probabilities of the classes in a set, averaged over the rows.
-    The curve of a calibrated classifier is near the dashed curve. If the curve is below the dashed curve, the
+    The curve of a calibrated classifier is near the dotted curve. If the curve is below the dotted curve, the
     classifier is overconfident. Both curves are above the diagonal, because the last class of a set increases
     the sum of the probabilities above the nominal coverage. For conformal sets, the predicted coverage is the
-    nominal coverage, so there is no dashed curve.
+    nominal coverage, so there is no dotted curve.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another model to
     the same axes, pass ``ax=display.ax_``.

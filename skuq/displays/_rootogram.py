@@ -162,18 +162,13 @@ class RootogramDisplay(Display):
             "linewidth": 1.5,
             "label": "Expected",
         }
-        self.line_ = self._draw_line(self.counts, curve, line_kwargs, **line, gid=CURVE)
+        self.line_ = self._draw_line(self.counts, curve, line_kwargs, gid=CURVE, **line)
         self.band_ = None
         if band and kind != "standing":
-            default = {**reference_line(self.ax_), "linewidth": 0.8}
-            limits = [
-                self.ax_.axhline(
-                    limit,
-                    **self._style("lines.Line2D", {**default, "label": label}, band_kwargs, "band_kwargs"),
-                )
-                for limit, label in ((_BAND, "Warning limits"), (-_BAND, None))
-            ]
-            self.band_ = limits[0], limits[1]
+            style = {**reference_line(self.ax_), "linewidth": 0.8, "label": "Warning limits"}
+            style = self._style("lines.Line2D", style, band_kwargs, "band_kwargs")
+            above = self.ax_.axhline(_BAND, **style)
+            self.band_ = above, self.ax_.axhline(-_BAND, **{**style, "label": None})
         self.ax_.axhline(0.0, color=ink(self.ax_), linewidth=0.8)
         end = f" (last bar: {self.counts[-1]:.0f} or more)" if self.open_end else ""
         unit = "difference of square roots" if kind == "suspended" else "square root of the number of rows"

@@ -95,6 +95,8 @@ class SurvivalCurveDisplay(Display):
     (array([0.84, 0.5 , 0.16]), array([0.82, 0.46, 0.17]))
     """
 
+    _takes_class_name = True
+
     times: FloatArray
     predicted: FloatArray
     low: FloatArray
@@ -161,10 +163,7 @@ class SurvivalCurveDisplay(Display):
             np.concatenate([[1.0], values]) for values in (curve.survival, curve.low, curve.high)
         )
         self.band_ = self.observed_line_ = None
-        earlier = [
-            np.asarray(line.get_xydata()) for line in self.ax_.get_lines() if line.get_gid() == REFERENCE
-        ]
-        if any(np.array_equal(points, np.column_stack([times, survival])) for points in earlier):
+        if self._has_reference(times, survival):
             return
         label = f"{percent(self.confidence)} confidence band"
         self.band_ = self._draw_fill(
