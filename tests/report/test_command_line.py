@@ -126,7 +126,9 @@ def test_the_command_prints_the_findings_and_gives_equal_bytes(csv, tmp_path, ca
         pages.append([(tmp_path / name).read_bytes() for name in ("page.html", "page.json")])
     assert pages[0] == pages[1]
     out, err = capsys.readouterr()
-    words = r"forecasts: Overconfident: the 90 % intervals contain \d+ % of the observed values[.;]"
+    words = (
+        r"forecasts: The intervals are too narrow: the 90 % intervals contain \d+ % of the observed values\."
+    )
     assert re.search(words, out)
     assert "  wrong: The intervals are too narrow" in out
     assert "target" not in out
