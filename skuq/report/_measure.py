@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -277,18 +278,15 @@ def explained_by_chance(gaps: FloatArray, n: float) -> bool:
 
 def errors_of_halves(bins: pd.DataFrame) -> list[tuple[float, float, float]]:
     """Return rows, root mean predicted variance and root mean squared error of the lower and upper bins."""
-    middle = len(bins) // 2
-    return [
-        (
-            float(half["n"].sum()),
-            *(
-                float(np.sqrt((half["n"] * half[name] ** 2).sum() / half["n"].sum()))
-                for name in ("rmv", "rmse")
-            ),
-        )
-        for half in (bins.iloc[:middle], bins.iloc[middle:])
-        if len(half)
-    ]
+    found = []
+    for half in (bins.iloc[: len(bins) // 2], bins.iloc[len(bins) // 2 :]):
+        n = float(half["n"].sum())
+        if n:
+            rmv, rmse = (
+                math.sqrt(float((half["n"] * half[name] ** 2).sum()) / n) for name in ("rmv", "rmse")
+            )
+            found.append((n, rmv, rmse))
+    return found
 
 
 def with_flags(table: pd.DataFrame, *, may_cover_more: bool) -> pd.DataFrame:
