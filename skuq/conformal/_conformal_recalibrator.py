@@ -133,24 +133,23 @@ class ConformalRecalibrator(BaseRecalibrator):
         self.rare_groups = rare_groups
         self.min_group_size = min_group_size
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         check_option(self.symmetric, "symmetric", (True, False))
         rare_groups, min_group_size = check_groups(self)
         effective_rows(weight, len(y))  # raises for relative weights
         mean, std, z = standardized_residuals(dist, y)
         scores = scores_rounded_to_cover(np.abs(z), mean, mean, std, y) if self.symmetric else z
-        repetitions = np.ones(len(y)) if weight is None else weight
         self.edges_ = self._edges(std, weight)
         self._symmetric = self.symmetric
         labels, self.group_sizes_ = self._labels(dist, std), None
         if labels is None:
-            self._scores: SplitScores | GroupedScores = SplitScores(scores[np.newaxis], repetitions)
+            self._scores: SplitScores | GroupedScores = SplitScores(scores[np.newaxis], weight)
             return
         self._scores = GroupedScores(
             scores[np.newaxis],
-            repetitions,
+            weight,
             labels,
-            repetitions,
+            weight,
             rare_groups=rare_groups,
             min_group_size=min_group_size,
         )
@@ -161,7 +160,7 @@ class ConformalRecalibrator(BaseRecalibrator):
         rows = WeightedRows(len(dist), np.ones(()), self._labels(dist, std))
         return self._scores.predictive(rows, mean, std, self._symmetric)
 
-    def _edges(self, std: FloatArray, weight: FloatArray | None) -> FloatArray | None:
+    def _edges(self, std: FloatArray, weight: FloatArray) -> FloatArray | None:
         if self.group_by is None or callable(self.group_by):
             return None
         if not isinstance(self.group_by, numbers.Integral):

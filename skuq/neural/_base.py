@@ -22,7 +22,14 @@ from skuq._compat import count_rows, safe_indexing, slice_fit_params, warn_user
 from skuq._fitting.seeds import MAX_SEED, NO_PROGRESS, Progress
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq._validation import check_integer, check_number, check_option, check_random_state, check_unmasked
+from skuq._validation import (
+    check_integer,
+    check_number,
+    check_option,
+    check_random_state,
+    check_same_rows,
+    check_unmasked,
+)
 from skuq.exceptions import SmallSampleWarning
 from skuq.neural._architecture import Architecture, check_module
 from skuq.neural._input_layer import PLAIN_LAYERS, Layers
@@ -216,13 +223,17 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         return X
 
     def _check_features(self, X: Any, y: Any) -> Any:
-        table, options = table_of(X), {"ensure_min_samples": 2, "multi_output": y.ndim == 2}
-        if table is None:
-            return validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", **options)[0]
-        # zeros instead of the values, because only the columns and the number of rows are checked
-        zeros = pd.DataFrame(np.zeros(table.shape), columns=table.columns)
-        validate_data(self, zeros, y, **options)
-        return table
+        features = table_of(X)
+        if features is None:
+            features = validate_data(
+                self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2
+            )
+        else:
+            # zeros instead of the values, because only the columns and the number of rows are checked
+            zeros = pd.DataFrame(np.zeros(features.shape), columns=features.columns)
+            validate_data(self, zeros, ensure_min_samples=2)
+        check_same_rows(features, y)
+        return features
 
     def _features(self, X: Any) -> Any:
         if self._fitted_posterior.scaler.columns.encoder is None:

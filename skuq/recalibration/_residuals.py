@@ -68,9 +68,7 @@ def finite_moments(dist: Distribution) -> tuple[FloatArray, FloatArray]:
     return mean, std
 
 
-def outside_share(
-    lower: FloatArray, upper: FloatArray, weight: FloatArray | None, n: float, method: str
-) -> float:
+def outside_share(lower: FloatArray, upper: FloatArray, weight: FloatArray, n: float, method: str) -> float:
     """Return the share of rows with a PIT of 0 or 1.
 
     Raise an error if 90 % intervals cannot contain 90 % of the targets.

@@ -31,7 +31,7 @@ from skuq.evaluation import uncertainty_report
 from skuq.evaluation._report_table import UncertaintyReport
 from skuq.prediction import predict_dist
 from skuq.prediction._predict_set import class_proba
-from skuq.report._advice import Evidence, Finding, findings
+from skuq.report._advice import Evidence, Finding, findings, verdict
 from skuq.report._measure import (
     Accumulator,
     Diagnostics,
@@ -54,7 +54,6 @@ from skuq.report._page import (
     figures_of_accumulators,
     models_of,
     render,
-    summaries_of,
     values_of,
     write_together,
 )
@@ -141,14 +140,11 @@ class Page:
         check_jinja2("HTMLReport")
         if self.created is None:
             self.created = datetime.now(UTC)
-        self.findings: dict[str, list[Finding]] = {
-            name: findings(self._evidence(name, table)) for name, table in models_of(self.report).items()
+        evidence = {name: self._evidence(name, table) for name, table in models_of(self.report).items()}
+        self.findings: dict[str, list[Finding]] = {name: findings(each) for name, each in evidence.items()}
+        self.summaries: dict[str, str] = {
+            name: verdict(each, self.findings[name]) for name, each in evidence.items()
         }
-
-    @property
-    def summaries(self) -> dict[str, str]:
-        """Sentence about each model, without a period."""
-        return summaries_of(self.report)
 
     def _evidence(self, name: str, table: pd.DataFrame) -> Evidence:
         parts = {by: tables[name] for by, tables in self.slices.items()}
@@ -174,6 +170,7 @@ class Page:
             "created": self._time(),
             "report": self.report,
             "findings": self.findings,
+            "summaries": self.summaries,
             "slices": self.slices,
             "facts": self.facts,
             "trace": {**self.origin, "Created": self._time(), **installed_versions()},
@@ -187,7 +184,9 @@ class Page:
 
     def __repr__(self) -> str:
         faults = sum(each.severity == "wrong" for found in self.findings.values() for each in found)
-        return f"HTMLReport({len(self.findings)} models, {self.report.attrs['rows']:g} rows, {faults} faults)"
+        return (
+            f"HTMLReport({len(self.findings)} models, {self.report.attrs['rows']:.12g} rows, {faults} faults)"
+        )
 
     def _repr_html_(self) -> str:
         """Return the page in a frame, so that its style does not change the notebook."""
@@ -265,7 +264,7 @@ class HTMLReport(Page):
         Findings of each model, the faults first. Each finding has a severity ("wrong", "note" or "good"), a
         title, a description, a next step, and classes that correct the fault.
     summaries : dict of str to str
-        Sentence about the coverage and the bias of each model, without a period.
+        Verdict on each model and its coverage, without a period.
     html : str
         The page.
     values : dict
@@ -551,7 +550,7 @@ class HTMLReport(Page):
         """
         _check_packages("from_reports")
         report = joined(reports) if isinstance(reports, Mapping) else check_report(reports, "reports")
-        facts = {"Rows": f"{report.attrs['rows']:g}"}
+        facts = {"Rows": f"{report.attrs['rows']:.12g}"}
         return cls(
             report=report,
             facts=facts,

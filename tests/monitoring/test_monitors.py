@@ -234,7 +234,7 @@ def test_the_state_does_not_grow():
     )
 
 
-@pytest.mark.parametrize("y", [40.0, -40.0, 1e6, -1e300])
+@pytest.mark.parametrize("y", [40.0, -40.0, 1e6, -1e100])
 def test_targets_far_out_keep_the_evidence_of_the_logarithms(y):
     # For one row far out, log(u) is -y^2 / 2 up to smaller terms, and the best bet has a - 1 = -1/2.
     monitor = monitored([y])

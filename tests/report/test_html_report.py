@@ -321,7 +321,7 @@ def test_a_difference_that_the_number_of_rows_explains_is_no_fault():
     y, loc, scale = rows(400)
     report = of_normals(y, loc, 0.8 * scale)
     found = report.findings["model"]
-    assert report.summaries["model"].startswith("Perhaps overconfident: ")
+    assert report.summaries["model"].startswith("No fault found: the 90 % intervals contain ")
     assert [each.severity for each in found] == ["good", "note"]
     assert found[1].title == "The intervals are too narrow, perhaps by chance"
     assert found[1].words.endswith("The number of rows, 400, may explain this difference.")
@@ -353,7 +353,7 @@ def test_few_rows_are_not_judged():
         )
         assert "wrong" not in [each.severity for each in report.findings["model"]]
     # Six rows outside their 90 % intervals are no chance.
-    assert of_normals(y[:6], loc[:6] + 99, scale[:6]).summaries["model"].startswith("Overconfident")
+    assert of_normals(y[:6], loc[:6] + 99, scale[:6]).findings["model"][0].severity == "wrong"
 
 
 def test_only_errors_that_do_not_grow_with_the_uncertainty_are_named():
