@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from skuq._validation import DEFAULT_COVERAGE, FEWEST_ROWS
-from skuq.evaluation._report_table import CERTAIN, PERHAPS, bias_words, percent, percent_unlike
+from skuq.evaluation._report_table import CERTAIN, PERHAPS, bias_words, percent
 from skuq.report._measure import (
     INNER,
     OUTER,
@@ -277,12 +277,12 @@ def _with_shared_calls(found: list[Finding]) -> list[Finding]:
 def verdict(evidence: Evidence, found: Sequence[Finding]) -> str:
     """Return the one verdict on a forecast, and its coverage, without a period."""
     faults = sum(finding.severity == "wrong" for finding in found)
-    more = f", and {faults - 1} more fault{'s' * (faults > 2)}" if faults > 1 else ""
+    more = f", and {faults - 1} more fault{'s' if faults > 2 else ''}" if faults > 1 else ""
     inside, claimed = evidence.headline["inside"], evidence.headline["claimed"]
-    share, goal = percent(inside), percent(claimed)
-    if share == goal and abs(evidence.gap) >= SMALL_GAP / 10:
-        share = percent_unlike(inside, claimed)
-    words = f"the {goal} intervals contain {share} of the observed values"
+    expected = DEFAULT_COVERAGE if math.isnan(claimed) else claimed
+    error = 100 * math.sqrt(expected * (1 - expected) / evidence.rows)
+    share, goal = (f"{rounded(100 * each, error)} %" for each in (inside, claimed))
+    words = f"the {percent(claimed)} intervals contain {share} of the observed values"
     if evidence.of_classes:
         words = f"the sets contain {share} of the classes"
         words += "" if math.isnan(claimed) else f", and {goal} should"
