@@ -22,17 +22,12 @@ from skuq._validation import (
 )
 from skuq.displays._display import Display, Fold, HistogramMixin
 from skuq.displays._drawing import (
-    CURVE,
     GRAY,
     PERFECT,
-    REFERENCE,
-    REFERENCE_LINE,
     Style,
     check_matplotlib,
     draw_legend,
-    has_label,
-    merge_style,
-    next_color,
+    next_style,
     percent,
 )
 from skuq.distributions import ScipyDistribution, as_distribution
@@ -181,30 +176,18 @@ class PITHistogramDisplay(HistogramMixin, Display):
         check_option(band, "band", ["simultaneous", "pointwise", None])
         probability = check_single_coverage(confidence, "confidence")
         self._draw_band(band, probability, fill_kwargs)
-        self._draw_reference(ref_line, ref_line_kwargs)
-        self._draw_bins(self.name if name is None else name, hist_kwargs, line_kwargs)
+        k = len(self.proportions)
+        self.ref_line_ = self._draw_level(100 / k, ref_line_kwargs, PERFECT) if ref_line else None
+        edges, middles = np.linspace(0.0, 100.0, k + 1), 100 * (np.arange(k) + 0.5) / k
+        style = {**next_style(self.ax_), "linewidth": 1.5, "label": self.name if name is None else name}
+        self.hist_ = self._draw_histogram(middles, edges, self.proportions, style["color"], hist_kwargs, 0.0)
+        outline = np.repeat(edges, 2)[1:-1], np.repeat(100 * self.proportions, 2)
+        self.line_ = self._draw_line(*outline, line_kwargs, **style)
         self.ax_.set(xlabel="PIT, predicted probability up to the target (%)", ylabel="Share of rows (%)")
         self.ax_.set_xlim(0, 100)
-        self.ax_.set_ylim(0, 1.05 * self.ax_.dataLim.y1)
+        self.ax_.set_ylim(0, 1.3 * self.ax_.dataLim.y1)  # The legend is above the bars.
         draw_legend(self.ax_)
         return self
-
-    def _draw_bins(self, name: str | None, hist_style: Style, line_style: Style) -> None:
-        color, k = next_color(self.ax_), len(self.proportions)
-        edges, middles = np.linspace(0.0, 100.0, k + 1), 100 * (np.arange(k) + 0.5) / k
-        self.hist_ = self._draw_histogram(middles, edges, self.proportions, color, hist_style)
-        default = {"color": color, "linewidth": 1.5, "label": name, "gid": CURVE}
-        merged = merge_style("lines.Line2D", default, line_style, "line_kwargs")
-        (self.line_,) = self.ax_.plot(
-            np.repeat(edges, 2)[1:-1], np.repeat(100 * self.proportions, 2), **merged
-        )
-
-    def _draw_reference(self, ref_line: bool, style: Style) -> None:
-        self.ref_line_ = None
-        if ref_line and not has_label(self.ax_, PERFECT):
-            default = {**REFERENCE_LINE, "label": PERFECT}
-            merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
-            self.ref_line_ = self.ax_.axhline(100 / len(self.proportions), **merged)
 
     def _draw_band(self, band: Band | None, probability: float, style: Style) -> None:
         self.band_ = None
@@ -213,9 +196,7 @@ class PITHistogramDisplay(HistogramMixin, Display):
             return
         lower, upper = histogram_band(len(self.proportions), self.n_rows, band, probability)
         label = f"{percent(probability)}{kind}{self.n_rows:.0f})"
-        default = {"color": GRAY, "alpha": 0.25, "linewidth": 0.0, "label": label, "gid": REFERENCE}
-        merged = merge_style("patches.Rectangle", default, style, "fill_kwargs")
-        self.band_ = self.ax_.axhspan(100 * lower, 100 * upper, **merged)
+        self.band_ = self._draw_span(100 * lower, 100 * upper, style, color=GRAY, label=label)
 
     @classmethod
     def from_predictions(

@@ -260,15 +260,15 @@ def _curve(
     share = check_single_coverage(confidence, "confidence")
     check_integer(n_draws, "n_draws", 2)
     rng = check_random_state(random_state)
-    sections, unit = problem.sections, problem.unit
+    sections = problem.sections
     weight = None if problem.weight is None else problem.weight[np.newaxis]
     last = sections.last[0]
     forecast = sections.ordered[0][last]
     mass = problem.rows.repetitions[sections.order[0]]
     fitted = sections.recalibrated(problem.y[np.newaxis], weight)
     curve = {
-        "forecast": unit * forecast,
-        "recalibrated": unit * _at(fitted, sections, forecast)[0],
+        "forecast": forecast,
+        "recalibrated": _at(fitted, sections, forecast)[0],
         "n": np.diff(np.cumsum(mass)[last], prepend=0.0),
     }
     if band is not None:
@@ -284,7 +284,7 @@ def _curve(
         if few.size < forecast.size:
             ends = np.stack([np.interp(forecast, few, end) for end in ends])
         low, high = ends
-        curve |= {f"{band}_low": unit * low, f"{band}_high": unit * high}
+        curve |= {f"{band}_low": low, f"{band}_high": high}
     return pd.DataFrame(curve)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skuq._numeric import ROUNDING, unit_of
+from skuq._numeric import ROUNDING
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -84,7 +84,7 @@ class CRPSParts:
         problem = self._problems[self._prepare(options)]
         share = problem.sections.share
         blocks = [
-            problem.scaled(np.moveaxis(sections.parts(y), 2, 1) @ share)
+            np.moveaxis(sections.parts(y), 2, 1) @ share
             for sections, y in problem.redrawn(min(n, possible), rng)
         ]
         return np.concatenate([np.empty((0, 3)), *blocks])
@@ -93,9 +93,8 @@ class CRPSParts:
         levels = options.get("levels", DEFAULT_LEVELS)
         key = tuple(np.ravel(levels).tolist())
         if key not in self._problems:
-            unit, weight = unit_of(self.rows.y), self.rows.weight
-            sections = crps_sections(self.dist, levels, unit)
-            problem = Problem(self.rows, sections, self.dist, unit, unit)
+            weight, sections = self.rows.weight, crps_sections(self.dist, levels)
+            problem = Problem(self.rows, sections, self.dist)
             parts = problem.parts(problem.y[np.newaxis], None if weight is None else weight[np.newaxis])
             self._problems[key], self._values[key] = problem, sections.share @ parts[0, :, 1:]
         return key

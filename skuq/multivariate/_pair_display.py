@@ -120,7 +120,14 @@ class JointPairDisplay(Display):
         for points, default, style, keyword in (
             (
                 self.predicted,
-                {"color": GRAY, "alpha": 0.5, "label": "Predicted", "gid": REFERENCE},
+                {
+                    "color": GRAY,
+                    "marker": "x",
+                    "alpha": 0.7,
+                    "linewidth": 0.8,
+                    "label": "Predicted",
+                    "gid": REFERENCE,
+                },
                 predicted_kwargs,
                 "predicted_kwargs",
             ),

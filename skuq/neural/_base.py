@@ -22,7 +22,14 @@ from skuq._compat import count_rows, safe_indexing, slice_fit_params, warn_user
 from skuq._fitting.seeds import MAX_SEED, NO_PROGRESS, Progress
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq._validation import check_integer, check_number, check_option, check_random_state, check_unmasked
+from skuq._validation import (
+    check_integer,
+    check_number,
+    check_option,
+    check_random_state,
+    check_same_rows,
+    check_unmasked,
+)
 from skuq.exceptions import SmallSampleWarning
 from skuq.neural._architecture import Architecture, check_module
 from skuq.neural._input_layer import PLAIN_LAYERS, Layers
@@ -109,8 +116,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
     def _layers(self) -> Layers:
         if not hasattr(self, "n_frequencies"):
             return PLAIN_LAYERS
-        codes = self.scaler_.n_codes if hasattr(self, "scaler_") else []
-        return Layers.from_params(self.n_frequencies, self.input_scale, self.activation, codes)
+        return Layers.from_params(self.n_frequencies, self.input_scale, self.activation)
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
         sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object)).tolist()
@@ -215,13 +221,17 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         return X
 
     def _check_features(self, X: Any, y: Any) -> Any:
-        table, options = table_of(X), {"ensure_min_samples": 2, "multi_output": y.ndim == 2}
-        if table is None:
-            return validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", **options)[0]
-        # zeros instead of the values, because only the columns and the number of rows are checked
-        zeros = pd.DataFrame(np.zeros(table.shape), columns=table.columns)
-        validate_data(self, zeros, y, **options)
-        return table
+        features = table_of(X)
+        if features is None:
+            features = validate_data(
+                self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2
+            )
+        else:
+            # zeros instead of the values, because only the columns and the number of rows are checked
+            zeros = pd.DataFrame(np.zeros(features.shape), columns=features.columns)
+            validate_data(self, zeros, ensure_min_samples=2)
+        check_same_rows(features, y)
+        return features
 
     def _features(self, X: Any) -> Any:
         if self._fitted_posterior.scaler.columns.encoder is None:
@@ -266,9 +276,9 @@ def fit_together(
     plans: list[FitPlan] = []
     groups: list[tuple[TrainingOptions, list[int]]] = []
     for number, (one, data) in enumerate(pairs):
-        one._options()  # checks the parameters
+        options = one._options()
         plans.append(one._prepare(data))
-        options = one._options()  # read again, because `_prepare` finds the categories
+        options = options.with_codes(one.scaler_.n_codes)
         # a search instead of a dictionary, because options may contain unhashable objects
         group = next((members for others, members in groups if others == options), None)
         if group is None:
