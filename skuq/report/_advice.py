@@ -393,10 +393,12 @@ def _shape(evidence: Evidence) -> Iterator[Finding]:
     plain = not evidence.has_wrong_width and not evidence.has_bias and not evidence.is_uneven
     if plain and evidence.shows_shape and evidence.is_beyond("mace", SMALL_GAP):
         (off,) = in_hundred(evidence.number("mace"))
+        right = "The coverage of the intervals in this report is right"
+        if evidence.verdict != "calibrated":
+            right = "Chance may explain the coverage of the intervals in this report"
         words = (
-            "The width of the intervals in this report is right, but other predicted probabilities are "
-            f"wrong: predicted and observed frequencies differ by {off} percentage points on average. "
-            "The calibration curve shows the levels at which they differ."
+            f"{right}, but other predicted probabilities are wrong: predicted and observed frequencies differ "
+            f"by {off} percentage points on average. The calibration curve shows the levels at which they differ."
         )
         yield Finding("wrong", "The shape of the distributions is wrong", words, *_of_shape(evidence))
 
