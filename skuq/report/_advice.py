@@ -397,8 +397,9 @@ def _shape(evidence: Evidence) -> Iterator[Finding]:
         if evidence.verdict != "calibrated":
             right = "Chance may explain the coverage of the intervals in this report"
         words = (
-            f"{right}, but other predicted probabilities are wrong: predicted and observed frequencies differ "
-            f"by {off} percentage points on average. The calibration curve shows the levels at which they differ."
+            f"{right}, but other predicted probabilities are wrong: predicted and observed frequencies "
+            f"differ by {off} percentage points on average. The calibration curve shows the levels at which "
+            "they differ."
         )
         yield Finding("wrong", "The shape of the distributions is wrong", words, *_of_shape(evidence))
 
