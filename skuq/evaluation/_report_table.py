@@ -55,7 +55,8 @@ class RowFormat:
         largest = max([*main, *(abs(unit * bound) for bound in bounds if math.isfinite(bound))], default=0.0)
         if largest == 0:
             return cls(0, percent)
-        shown = [v for v in main if v > ROUNDING * largest]
+        # Values below their error need no digit of their own.
+        shown = [v for v in main if v > max(ROUNDING * largest, unit * error / 2)]
         digits = _decimals(largest, 3)
         if 0 < unit * error < math.inf:
             digits = min(digits, _decimals(unit * error / 2, 1))

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from skuq._validation import DEFAULT_COVERAGE, FEWEST_ROWS
-from skuq.evaluation._report_table import CERTAIN, PERHAPS, bias_words, percent, percent_unlike
+from skuq.evaluation._report_table import CERTAIN, PERHAPS, bias_words, percent
 from skuq.report._measure import (
     INNER,
     OUTER,
@@ -277,12 +277,12 @@ def _with_shared_calls(found: list[Finding]) -> list[Finding]:
 def verdict(evidence: Evidence, found: Sequence[Finding]) -> str:
     """Return the one verdict on a forecast, and its coverage, without a period."""
     faults = sum(finding.severity == "wrong" for finding in found)
-    more = f", and {faults - 1} more fault{'s' * (faults > 2)}" if faults > 1 else ""
+    more = f", and {faults - 1} more fault{'s' if faults > 2 else ''}" if faults > 1 else ""
     inside, claimed = evidence.headline["inside"], evidence.headline["claimed"]
-    share, goal = percent(inside), percent(claimed)
-    if share == goal and abs(evidence.gap) >= SMALL_GAP / 10:
-        share = percent_unlike(inside, claimed)
-    words = f"the {goal} intervals contain {share} of the observed values"
+    expected = DEFAULT_COVERAGE if math.isnan(claimed) else claimed
+    error = 100 * math.sqrt(expected * (1 - expected) / evidence.rows)
+    share, goal = (f"{rounded(100 * each, error)} %" for each in (inside, claimed))
+    words = f"the {percent(claimed)} intervals contain {share} of the observed values"
     if evidence.of_classes:
         words = f"the sets contain {share} of the classes"
         words += "" if math.isnan(claimed) else f", and {goal} should"
@@ -393,10 +393,13 @@ def _shape(evidence: Evidence) -> Iterator[Finding]:
     plain = not evidence.has_wrong_width and not evidence.has_bias and not evidence.is_uneven
     if plain and evidence.shows_shape and evidence.is_beyond("mace", SMALL_GAP):
         (off,) = in_hundred(evidence.number("mace"))
+        right = "The coverage of the intervals in this report is right"
+        if evidence.verdict != "calibrated":
+            right = "Chance may explain the coverage of the intervals in this report"
         words = (
-            "The width of the intervals in this report is right, but other predicted probabilities are "
-            f"wrong: predicted and observed frequencies differ by {off} percentage points on average. "
-            "The calibration curve shows the levels at which they differ."
+            f"{right}, but other predicted probabilities are wrong: predicted and observed frequencies "
+            f"differ by {off} percentage points on average. The calibration curve shows the levels at which "
+            "they differ."
         )
         yield Finding("wrong", "The shape of the distributions is wrong", words, *_of_shape(evidence))
 

@@ -123,9 +123,87 @@ def joined(reports: Mapping[str, UncertaintyReport]) -> UncertaintyReport:
 Parts = Mapping[str, Mapping[str, pd.DataFrame]]
 
 
+MOST_DRAWN_ROWS = 100_000_000
+"""Maximum number of rows times resamples, if the number of resamples is not given."""
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
-class Page:
-    """Base class of `HTMLReport`, which documents the parameters."""
+class HTMLReport:
+    """Report of one or several models as one HTML page, with findings in plain words.
+
+    The page states what was measured on which rows, what is wrong with each model, and which class corrects
+    the fault. A table shows all metrics with their meaning, their interval and the value for a calibrated
+    model. The page contains all figures, so you can send it as a single file, and it loads nothing from the
+    internet. `save` also writes the same values as JSON.
+
+    Create the report with `from_estimator`, `from_predictions`, `from_cv_results`, `from_reports` or
+    `from_accumulator`. The page needs Jinja2 and matplotlib (the extra ``report``).
+
+    Parameters
+    ----------
+    report : UncertaintyReport
+        Metrics of all models.
+    figures : sequence of figures, default=()
+        Figures of the page, in order.
+    slices : mapping, default={}
+        Coverage of parts of the rows: a mapping from the name of the groups to a mapping from models to
+        tables.
+    diagnostics : mapping, default={}
+        Further numbers of each model, from which findings follow.
+    facts : mapping of str to str, default={}
+        Description of the rows and forecasts.
+    origin : mapping of str to str, default={}
+        Call, hash of the data, and seed.
+    title : str, default="Uncertainty report"
+        Title of the page.
+    created : datetime or str, default=None
+        Time on the page. None means the current time. Pass a time for reproducible bytes.
+
+    Attributes
+    ----------
+    findings : dict of str to list
+        Findings of each model, the faults first. Each finding has a severity ("wrong", "note" or "good"), a
+        title, a description, a next step, and classes that correct the fault.
+    summaries : dict of str to str
+        Verdict on each model and its coverage, without a period.
+    html : str
+        The page.
+    values : dict
+        All values of the page, as in the JSON file.
+
+    See Also
+    --------
+    skuq.evaluation.uncertainty_report : The metrics of the page as a DataFrame.
+
+    Notes
+    -----
+    A fault of the coverage or of the bias is a difference of at least one percentage point and three standard
+    errors, so that chance does not explain it. A smaller difference is a note. Faults with the same remedy
+    are one finding. The coverage of groups and periods is tested jointly: for a calibrated model, the
+    probability of a fault in any part is at most 1 %.
+
+    Each line of code of a finding runs after ``import skuq`` if its variables are defined: ``model``, ``X``
+    and ``y``, or the past forecasts ``old_forecasts`` with their targets ``old_y``, and ``forecasts``. Lines
+    for the parts of a grouping also use ``column``, the column of X with the groups, or masks of the rows of
+    one part: ``old_rows`` of the past forecasts, and ``rows`` of ``forecasts``.
+
+    Two calls with the same data, the same `random_state` and the same `created` give the same bytes if the
+    versions of all packages are equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skuq.distributions import Normal
+    >>> from skuq.report import HTMLReport
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=500)
+    >>> y = x + rng.normal(size=500)
+    >>> report = HTMLReport.from_predictions(y, Normal(x, np.full(500, 0.6)), n_resamples=20, n_draws=20)
+    >>> report.findings["model"][0].title
+    'The intervals are too narrow'
+    >>> [tool.name for tool in report.findings["model"][0].tools]
+    ['skuq.UncertaintyRegressor', 'skuq.recalibration.StdScalingRecalibrator']
+    """
 
     report: UncertaintyReport
     figures: Sequence[Figure] = ()
@@ -221,88 +299,6 @@ class Page:
             texts[page.with_suffix(".json")] = values + "\n"
         write_together(texts)
         return page
-
-
-MOST_DRAWN_ROWS = 100_000_000
-"""Maximum number of rows times resamples, if the number of resamples is not given."""
-
-
-class HTMLReport(Page):
-    """Report of one or several models as one HTML page, with findings in plain words.
-
-    The page states what was measured on which rows, what is wrong with each model, and which class corrects
-    the fault. A table shows all metrics with their meaning, their interval and the value for a calibrated
-    model. The page contains all figures, so you can send it as a single file, and it loads nothing from the
-    internet. `save` also writes the same values as JSON.
-
-    Create the report with `from_estimator`, `from_predictions`, `from_cv_results`, `from_reports` or
-    `from_accumulator`. The page needs Jinja2 and matplotlib (the extra ``report``).
-
-    Parameters
-    ----------
-    report : UncertaintyReport
-        Metrics of all models.
-    figures : sequence of figures, default=()
-        Figures of the page, in order.
-    slices : mapping, default={}
-        Coverage of parts of the rows: a mapping from the name of the groups to a mapping from models to
-        tables.
-    diagnostics : mapping, default={}
-        Further numbers of each model, from which findings follow.
-    facts : mapping of str to str, default={}
-        Description of the rows and forecasts.
-    origin : mapping of str to str, default={}
-        Call, hash of the data, and seed.
-    title : str, default="Uncertainty report"
-        Title of the page.
-    created : datetime or str, default=None
-        Time on the page. None means the current time. Pass a time for reproducible bytes.
-
-    Attributes
-    ----------
-    findings : dict of str to list
-        Findings of each model, the faults first. Each finding has a severity ("wrong", "note" or "good"), a
-        title, a description, a next step, and classes that correct the fault.
-    summaries : dict of str to str
-        Verdict on each model and its coverage, without a period.
-    html : str
-        The page.
-    values : dict
-        All values of the page, as in the JSON file.
-
-    See Also
-    --------
-    skuq.evaluation.uncertainty_report : The metrics of the page as a DataFrame.
-
-    Notes
-    -----
-    A fault of the coverage or of the bias is a difference of at least one percentage point and three standard
-    errors, so that chance does not explain it. A smaller difference is a note. Faults with the same remedy
-    are one finding. The coverage of groups and periods is tested jointly: for a calibrated model, the
-    probability of a fault in any part is at most 1 %.
-
-    Each line of code of a finding runs after ``import skuq`` if its variables are defined: ``model``, ``X``
-    and ``y``, or the past forecasts ``old_forecasts`` with their targets ``old_y``, and ``forecasts``. Lines
-    for the parts of a grouping also use ``column``, the column of X with the groups, or masks of the rows of
-    one part: ``old_rows`` of the past forecasts, and ``rows`` of ``forecasts``.
-
-    Two calls with the same data, the same `random_state` and the same `created` give the same bytes if the
-    versions of all packages are equal.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skuq.distributions import Normal
-    >>> from skuq.report import HTMLReport
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.normal(size=500)
-    >>> y = x + rng.normal(size=500)
-    >>> report = HTMLReport.from_predictions(y, Normal(x, np.full(500, 0.6)), n_resamples=20, n_draws=20)
-    >>> report.findings["model"][0].title
-    'The intervals are too narrow'
-    >>> [tool.name for tool in report.findings["model"][0].tools]
-    ['skuq.UncertaintyRegressor', 'skuq.recalibration.StdScalingRecalibrator']
-    """
 
     @classmethod
     def from_predictions(

@@ -47,6 +47,8 @@ from skuq.report._wording import (
     read_pit,
     read_reliability,
     read_sharpness,
+    rounded,
+    shortened,
     sides,
 )
 
@@ -174,7 +176,9 @@ class Plot:
 
     def _draw(self, calls: Mapping[str, Callable[..., Any]]) -> list[Figure]:
         def plot(ax: Axes) -> str:
-            return of_all_models({name: self.read(call(name=name, ax=ax)) for name, call in calls.items()})
+            return of_all_models(
+                {name: self.read(call(name=shortened(name), ax=ax)) for name, call in calls.items()}
+            )
 
         return [draw(self.title, plot)] if calls else []
 
@@ -232,7 +236,7 @@ def figure_of_parts(by: str, tables: Mapping[str, pd.DataFrame], of_classes: boo
             # A line between groups would suggest an order.
             style = {"linestyle": "none"} if table.index.dtype == object else None
             CalibrationDriftDisplay(table=table, coverage=coverage).plot(
-                ax, name=name if len(tables) > 1 else None, line_kwargs=style
+                ax, name=shortened(name) if len(tables) > 1 else None, line_kwargs=style
             )
             words[name] = read_parts(table, of_classes)
         ax.set(xlabel=by, ylabel="Coverage (%)")
@@ -350,7 +354,7 @@ def _metric_tables(report: UncertaintyReport, models: Mapping[str, pd.DataFrame]
         records: Any = table.to_dict("records")
         rows[name] = dict(zip(map(str, table.index), records, strict=True))
     formats = {metric: _format(report, metric, rows) for each in rows.values() for metric in each}
-    tables = [_one_model(report, name, each, formats) for name, each in rows.items()]
+    tables = [_one_model(report, name, each) for name, each in rows.items()]
     return [_side_by_side(report, rows, formats), *tables] if len(models) > 1 else tables
 
 
@@ -362,9 +366,7 @@ def _format(report: UncertaintyReport, metric: str, rows: Mapping[str, Mapping[s
     return RowFormat.of(values, percent=present[0]["title"] in report.attrs["in_percent"], error=error)
 
 
-def _one_model(
-    report: UncertaintyReport, name: str, rows: Mapping[str, Row], formats: Mapping[str, RowFormat]
-) -> dict[str, Any]:
+def _one_model(report: UncertaintyReport, name: str, rows: Mapping[str, Row]) -> dict[str, Any]:
     confidence = f"{100 * report.attrs['confidence']:g} %"
     has_range = bool(report["calibrated_low"].notna().any())
     columns = [
@@ -376,7 +378,7 @@ def _one_model(
     ]
     cells = []
     for metric, row in rows.items():
-        form = formats[metric]
+        form = _format(report, metric, {name: rows})
         simulated = row["calibrated_low"], row["calibrated_high"]
         cells.append(
             [
@@ -431,12 +433,16 @@ def _slice_tables(
     tables = []
     for by, models in slices.items():
         for name, table in models.items():
+            error = 100 * float((table["high"] - table["low"]).min()) / 8
             rows = [
                 [
                     _text(part_label(label, table)),
                     _number(row["n"], f"{row['n']:.12g}"),
-                    _number(row["coverage"], f"{100 * row['coverage']:.1f} %"),
-                    _number(row["low"], f"{100 * row['low']:.1f} to {100 * row['high']:.1f} %"),
+                    _number(row["coverage"], f"{rounded(100 * row['coverage'], error)} %"),
+                    _number(
+                        row["low"],
+                        " to ".join(rounded(100 * row[end], error) for end in ("low", "high")) + " %",
+                    ),
                     _number(row["nominal"], f"{100 * row['nominal']:.1f} %"),
                     _text(_result(row, of_classes)),
                 ]

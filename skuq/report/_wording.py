@@ -29,6 +29,9 @@ from skuq.report._measure import (
 MOST_NAMED = 5
 """Maximum number of parts that a sentence names."""
 
+MOST_LETTERS = 28
+"""Maximum number of letters of a name in the legend of a figure."""
+
 
 def plain_words(text: str) -> str:
     """Replace "target" and "y", the terms of the metrics, with "observed value", the term of the page."""
@@ -81,9 +84,18 @@ def listed(names: list[str]) -> str:
 
 
 def of_all_models(texts: Mapping[str, str]) -> str:
-    """Return the sentences of all models. The name of a single model is left out."""
-    named = len(texts) > 1
-    return " ".join(f"{name}: {text}" if named else text for name, text in texts.items())
+    """Return one line for each sentence, with the names of its models. A single model has no name."""
+    if len(texts) == 1:
+        return next(iter(texts.values()))
+    names: dict[str, list[str]] = {}
+    for name, text in texts.items():
+        names.setdefault(text, []).append(name)
+    return "\n".join(f"{listed(each)}: {text}" for text, each in names.items())
+
+
+def shortened(name: str) -> str:
+    """Return both ends of a long name, for a legend."""
+    return name if len(name) <= MOST_LETTERS else f"{name[:14]}\u2026{name[-13:]}"
 
 
 MEANINGS = {
@@ -144,26 +156,26 @@ def read_pit(display: PITHistogramDisplay) -> str:
 
 def read_reliability(display: ReliabilityDisplay) -> str:
     table: Any = display.table
-    total = float(table["n"].sum())
-    mean = math.sqrt(float((table["n"] * table["rmse"] ** 2).sum() / (table["n"] * table["rmv"] ** 2).sum()))
+    parts = errors_of_halves(table)
+    total = sum(n for n, *_ in parts)
+    variance, square = (sum(each[0] * each[i] ** 2 for each in parts) for i in (1, 2))
+    mean = math.sqrt(square / variance) if variance else math.inf
     # The standard error of the logarithm of a root mean square of m normal errors is 1 / sqrt(2 m).
-    halves = [
-        (rmse / rmv if rmv else math.inf, math.sqrt(0.5 / n)) for n, rmv, rmse in errors_of_halves(table)
-    ]
-    signs = [
-        int(math.copysign(abs(math.log(ratio)) > STANDARD_ERRORS * error, ratio - 1)) if ratio else -1
-        for ratio, error in halves
-    ]
-    times = [rounded(ratio, ratio * error) for ratio, error in halves]
-    if min(signs) < 0 < max(signs):
-        return (
-            f"The points are {'flatter' if signs[0] > 0 else 'steeper'} than the diagonal: errors are "
-            f"{times[0]} times the predicted standard deviation where it is small, and {times[-1]} times "
-            "where it is large."
-        )
-    if not any(signs):
+    halves = [(rmse / rmv if rmv else math.inf, math.sqrt(0.5 / n)) for n, rmv, rmse in parts]
+    first, second, whole = (
+        0 if ratio and abs(math.log(ratio)) <= STANDARD_ERRORS * error else (1 if ratio > 1 else -1)
+        for ratio, error in (halves[0], halves[-1], (mean, math.sqrt(0.5 / total)))
+    )
+    if first == second == whole == 0:
         return f"The points lie on the diagonal, {_equal(total)}"
-    side = "above" if sum(signs) > 0 else "below"
+    if whole == 0 or first * second < 0:
+        low, high = (rounded(ratio, ratio * error) for ratio, error in (halves[0], halves[-1]))
+        slope = "flatter" if halves[0][0] > halves[-1][0] else "steeper"
+        return (
+            f"The points are {slope} than the diagonal: errors are {low} times the predicted standard "
+            f"deviation where it is small, and {high} times where it is large."
+        )
+    side = "above" if whole > 0 else "below"
     factor = rounded(mean, mean * math.sqrt(0.5 / total))
     return f"The points lie {side} the diagonal: errors are {factor} times as large as predicted."
 

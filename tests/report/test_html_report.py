@@ -582,6 +582,14 @@ def test_sources_that_do_not_fit_together():
 
 VISIBLE = """() => [...document.images].map(
     (image) => image.complete && image.naturalWidth > 0 && image.getBoundingClientRect().width > 200)"""
+LETTERS = """() => Math.max(...[...document.querySelectorAll('p')].map((p) => {
+    if (p.children.length) return 0;
+    const range = document.createRange();
+    range.selectNodeContents(p);
+    return p.textContent.length / new Set([...range.getClientRects()].map((each) => each.bottom)).size;
+}))"""
+"""Largest average number of letters of a line in a paragraph."""
+
 FIRST_COLUMN = (
     "() => [...document.querySelectorAll('table')[1].tBodies[0].rows].map(r => +r.cells[1].dataset.value)"
 )
@@ -624,6 +632,8 @@ def test_the_page_in_a_browser(axe, page, browser, tmp_path):
         assert tab.evaluate(VISIBLE) == [True] * len(page.figures)
         root = "document.documentElement"
         assert tab.evaluate(f"{root}.scrollWidth <= {root}.clientWidth")
+        assert tab.evaluate(LETTERS) <= 75
+        assert width == 400 or tab.evaluate(LETTERS) > 60
         assert tab.evaluate("axe.run().then((found) => found.violations.map((each) => each.help))") == []
     tab.evaluate("() => document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     for sign in (1, -1):

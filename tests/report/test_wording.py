@@ -87,8 +87,9 @@ def test_errors_are_compared_with_predicted_standard_deviations():
         )
         text = wording.read_reliability(SimpleNamespace(table=table))
         assert text.startswith(f"The points are {words} than the diagonal: errors are ")
-    table = pd.DataFrame({"n": [400.0], "rmv": [0.5], "rmse": [0.5]})  # equal standard deviations
-    assert "chance explains" in wording.read_reliability(SimpleNamespace(table=table))
+    for rmv, words in ((0.5, "chance explains"), (0.0, "errors are inf times as large as predicted")):
+        table = pd.DataFrame({"n": [400.0], "rmv": [rmv], "rmse": [0.5]})  # equal standard deviations
+        assert words in wording.read_reliability(SimpleNamespace(table=table))
 
 
 def test_classes_intervals_and_parts():
@@ -110,6 +111,13 @@ def test_classes_intervals_and_parts():
     assert wording.read_parts(flagged[:1], False) == (
         "The intervals are right in each part, except for differences that chance explains with 400 rows."
     )
+
+
+def test_models_with_the_same_sentence_share_it():
+    assert wording.of_all_models({"a": "Good."}) == "Good."
+    assert wording.of_all_models({"a": "Good.", "b": "Bad.", "c": "Good."}) == "a and c: Good.\nb: Bad."
+    assert wording.shortened(28 * "a") == 28 * "a"
+    assert wording.shortened("Gradient boosting of 1994 to 2019") == "Gradient boost\u2026 1994 to 2019"
 
 
 def test_numbers_have_the_digits_that_their_error_allows():
