@@ -192,21 +192,23 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
         raise ValueError(f"`{name}` must hold observed values, one per row, got None.")
     if hasattr(y, "interval") and hasattr(y, "ppf"):
         raise TypeError(f"`{name}` must be observed values, got the distribution {y!r}. Swap the arguments.")
-    array = as_float_array(y, name)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim == 2:
-        raise ValueError(
-            f"`{name}` must have one column, got {array.shape[1]}. This function handles one target at a "
-            f"time. {ONE_MODEL_EACH}"
-        )
-    if array.ndim != 1:
-        raise ValueError(f"`{name}` must have shape (n,), got {array.shape}.")
+    array = one_column(as_float_array(y, name), name)
     if array.shape[0] == 0:
         raise ValueError(f"`{name}` must have at least one row, got none.")
     if n is not None:
         check_rows(array, name, n)
     return check_finite(array, name)
+
+
+def one_column(array: FloatArray, name: str) -> FloatArray:
+    """Return an array of shape (n,) or (n, 1) in the shape (n,). Raise an error for other shapes."""
+    if array.ndim == 2 and array.shape[1] == 1:
+        return array[:, 0]
+    if array.ndim == 2:
+        raise ValueError(f"`{name}` must have one column, got {array.shape[1]}. {ONE_MODEL_EACH}")
+    if array.ndim != 1:
+        raise ValueError(f"`{name}` must have shape (n,), got {array.shape}.")
+    return array
 
 
 def check_size(y: FloatArray, name: str) -> FloatArray:
