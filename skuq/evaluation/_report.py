@@ -93,10 +93,9 @@ class CRPSParts:
         levels = options.get("levels", DEFAULT_LEVELS)
         key = tuple(np.ravel(levels).tolist())
         if key not in self._problems:
-            weight, sections = self.rows.weight, crps_sections(self.dist, *crps_levels(levels))
+            sections = crps_sections(self.dist, *crps_levels(levels))
             problem = Problem(self.rows, sections, self.dist)
-            parts = problem.parts(problem.y[np.newaxis], None if weight is None else weight[np.newaxis])
-            self._problems[key], self._values[key] = problem, sections.share @ parts[0, :, 1:]
+            self._problems[key], self._values[key] = problem, sections.share @ problem.parts()[0, :, 1:]
         return key
 
 
