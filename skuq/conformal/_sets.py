@@ -296,8 +296,8 @@ class RankedFold:
     def weight_of_unknown(self) -> float:
         if self.ranks is None:
             return 0.0
-        known = np.searchsorted(self.ranks.values, np.inf)
-        return self.ranks.total - float(self.ranks.weight_of(known))
+        known = np.searchsorted(self.ranks.values, [np.inf])
+        return self.ranks.total - float(self.ranks.weight_of(known)[0])
 
     def weight_below(
         self, X: Any, classes: np.ndarray, score: ClassScore, uniform: FloatArray | None

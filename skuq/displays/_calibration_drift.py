@@ -12,16 +12,7 @@ import pandas as pd
 from skuq._typing import FloatArray
 from skuq._validation import check_option
 from skuq.displays._display import AxesMixin
-from skuq.displays._drawing import (
-    PERFECT,
-    RED,
-    REFERENCE,
-    Style,
-    check_matplotlib,
-    choose_rows,
-    draw_legend,
-    percent,
-)
+from skuq.displays._drawing import PERFECT, RED, REFERENCE, Style, check_matplotlib, choose_rows, percent
 from skuq.monitoring import MetricAccumulator, calibration_drift
 
 if TYPE_CHECKING:
@@ -167,10 +158,7 @@ class CalibrationDriftDisplay(AxesMixin):
             level, label = levels[self.quantity]
             self.ref_line_ = self._draw_level(level, ref_line_kwargs, label)
         _draw_labels(self.ax_, self.table.index)
-        self.ax_.set_ylabel(_NAMES[self.quantity])
-        # Above the axes, the legend hides no point.
-        draw_legend(self.ax_, below=True)
-        return self
+        return self._finish("Period", _NAMES[self.quantity], below=True)
 
     def _ends(self) -> tuple[FloatArray, FloatArray] | None:
         if self.quantity == "coverage":
@@ -248,4 +236,3 @@ def _draw_labels(ax: Axes, index: pd.Index[Any]) -> None:
             for label in ax.get_xticklabels():
                 label.set(rotation=30, horizontalalignment="right")
         ax.set_xlim(-0.5, len(index) - 0.5)
-    ax.set_xlabel("Period")

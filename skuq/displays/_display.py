@@ -14,18 +14,21 @@ from skuq._compat import count_rows, safe_indexing
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_number, check_sample_weight, check_target, effective_rows
 from skuq.displays._drawing import (
+    CURVE,
+    CURVES,
+    DASHES,
+    MARKERS,
     PERFECT,
     REFERENCE,
     Style,
     check_matplotlib,
     draw_endless_line,
+    draw_legend,
     get_axes,
     has_label,
     ink,
     merge_style,
-    next_style,
     percent,
-    reference_line,
     width_of,
     wrapped,
 )
@@ -91,6 +94,28 @@ class AxesMixin:
         self.ax_ = get_axes(ax, figsize)
         self.figure_ = self.ax_.figure
         self.ax_.spines[["top", "right"]].set_visible(False)
+        self._ink = ink(self.ax_)
+
+    def _finish(self, xlabel: str, ylabel: str, **legend: Any) -> Self:
+        """Label the axes, draw the legend and return the display."""
+        self.ax_.set(xlabel=xlabel, ylabel=ylabel)
+        draw_legend(self.ax_, **legend)
+        return self
+
+    def _next_style(self, *, marker: bool = False) -> dict[str, Any]:
+        """Return the color of the next curve, and its dashes or its marker."""
+        place = sum(artist.get_gid() == CURVE for artist in self.ax_.get_children()) % len(CURVES)
+        shape = {"marker": MARKERS[place]} if marker else {"linestyle": DASHES[place]}
+        return {"color": CURVES[place], **shape, "gid": CURVE}
+
+    def _reference_line(self) -> dict[str, Any]:
+        return {
+            "color": self._ink,
+            "linestyle": (0, (4, 3)),
+            "linewidth": 1.0,
+            "zorder": 1.5,
+            "gid": REFERENCE,
+        }
 
     def _draw_title(self, title: str | None, **options: Any) -> None:
         if title is not None:
@@ -126,7 +151,7 @@ class AxesMixin:
         """Draw points of rows. The legend states how many of the n rows are drawn."""
         many = len(x) > 300
         default: dict[str, Any] = {
-            "color": ink(self.ax_),
+            "color": self._ink,
             "s": 9.0 if many else 16.0,
             "alpha": 0.35 if many else 0.6,
         }
@@ -145,7 +170,7 @@ class AxesMixin:
         """Draw the curves of one model with one legend entry, and return their color."""
         notes = [f"{len(curves)} folds"] if len(curves) > 1 else []
         notes += [note] if note is not None else []
-        base = {**next_style(self.ax_, marker="markersize" in default), "linewidth": 2.0, "zorder": 2.2}
+        base = {**self._next_style(marker="markersize" in default), "linewidth": 2.0, "zorder": 2.2}
         base |= {"solid_capstyle": "round", **default, "label": label_of(name, ", ".join(notes))}
         if len(curves) > 1:
             base |= {"linewidth": 1.2, "alpha": 0.65}
@@ -186,7 +211,7 @@ class AxesMixin:
         """Draw a reference line, unless an earlier display has drawn it on the same axes."""
         if has_label(self.ax_, label):
             return None
-        default = {**reference_line(self.ax_), "label": label, "zorder": 1.5}
+        default = {**self._reference_line(), "label": label}
         merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
         return (self.ax_.axvline if vertical else self.ax_.axhline)(value, **merged)
 
@@ -204,7 +229,7 @@ class AxesMixin:
         """Draw the line y = x, unless an earlier display has drawn it on the same axes."""
         if not ref_line or has_label(self.ax_, label):
             return None
-        default = {**reference_line(self.ax_), "label": label, "zorder": 1.5}
+        default = {**self._reference_line(), "label": label}
         merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
         return draw_endless_line(self.ax_, (0.0, 0.0), 1.0, merged)
 

@@ -95,22 +95,11 @@ def has_label(ax: Axes, label: str | None) -> bool:
     return label in ax.get_legend_handles_labels()[1]
 
 
-def next_style(ax: Axes, *, marker: bool = False) -> dict[str, Any]:
-    """Return the color of the next curve, and its dashes or its marker."""
-    place = sum(artist.get_gid() == CURVE for artist in ax.get_children()) % len(CURVES)
-    shape = {"marker": MARKERS[place]} if marker else {"linestyle": DASHES[place]}
-    return {"color": CURVES[place], **shape, "gid": CURVE}
-
-
 def ink(ax: Axes) -> str:
     """Return the color of artists that belong to no model: dark, or light on dark axes."""
     from matplotlib.colors import to_rgb
 
     return INK if sum(to_rgb(ax.get_facecolor())) > 1.5 else LIGHT_INK
-
-
-def reference_line(ax: Axes) -> dict[str, Any]:
-    return {"color": ink(ax), "linestyle": (0, (4, 3)), "linewidth": 1.0, "gid": REFERENCE}
 
 
 def wrapped(text: str, width: float, size: Any) -> str:

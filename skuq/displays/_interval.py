@@ -24,8 +24,6 @@ from skuq.displays._drawing import (
     atom_label,
     check_matplotlib,
     choose_rows,
-    draw_legend,
-    ink,
     merge_style,
     percent,
     shared_atoms,
@@ -176,24 +174,17 @@ class IntervalDisplay(Display):
         y = self.y_true[self.rows_] - center
         self._draw_bounds(position, finite_bounds(bounds, y), inside[self.rows_], line_kwargs, missed_kwargs)
         self._draw_atoms(position, center, atom_kwargs)
-        points: dict[str, Any] = {
-            "color": ink(self.ax_),
-            "s": 7.0,
-            "zorder": 3,
-            "linewidths": 0.0,
-            "label": "Observed value",
-        }
-        self.scatter_ = self._draw_points(position + 1, y, scatter_kwargs, **points)
+        points: dict[str, Any] = {"color": self._ink, "s": 7.0, "zorder": 3, "linewidths": 0.0}
+        self.scatter_ = self._draw_points(position + 1, y, scatter_kwargs, label="Observed value", **points)
         n, shown = len(self.y_true), len(self.rows_)
         part = "" if shown == n else f" ({shown} of {n} shown)"
-        self.ax_.set_xlabel(f"Row, sorted by {_ORDERS[sort_by]}{part}")
-        self.ax_.set_ylabel(self.target_name + (", minus prediction" if sort_by == "width" else ""))
         self._draw_title(self.name if name is None else name)
         nominal = "" if self.coverage is None else f" (nominal {percent(self.coverage)})"
         title = f"{percent(self.observed_coverage_)} of {n} rows inside{nominal}"
-        draw_legend(self.ax_, title=title, frameon=False, alignment="left")
         self.ax_.margins(x=0.01)
-        return self
+        ylabel = f"{self.target_name}, minus prediction" if sort_by == "width" else self.target_name
+        xlabel = f"Row, sorted by {_ORDERS[sort_by]}{part}"
+        return self._finish(xlabel, ylabel, title=title, frameon=False, alignment="left")
 
     def _draw_bounds(
         self, position: IntArray, bounds: FloatArray, inside: BoolArray, covered: Style, missed: Style

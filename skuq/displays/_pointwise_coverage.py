@@ -12,15 +12,7 @@ from scipy.stats import binom
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_number, check_option
 from skuq.displays._display import HistogramMixin, label_of
-from skuq.displays._drawing import (
-    Style,
-    check_column,
-    check_matplotlib,
-    draw_legend,
-    ink,
-    next_style,
-    percent,
-)
+from skuq.displays._drawing import Style, check_column, check_matplotlib, percent
 from skuq.displays._sharpness import round_number
 
 if TYPE_CHECKING:
@@ -152,7 +144,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
             score = f"Brier score = {np.square(self.values - self.coverage).mean():.3g}"
         else:
             score = f"mean = {self.values.mean():.3g}"
-        marks = {**next_style(self.ax_), "linewidth": 2.0}
+        marks = {**self._next_style(), "linewidth": 2.0}
         marks["label"] = label_of(self.name if name is None else name, score)
         self.hist_ = None
         if self.x is None:
@@ -161,20 +153,19 @@ class PointwiseCoverageDisplay(HistogramMixin):
             )
             edges, color = self._edges(bin_width), self.line_.get_color()
             self.hist_ = self._draw_histogram(self.values, edges, None, color, hist_kwargs)
-            self.ax_.set(xlabel=_NAMES[self.kind, self.over], ylabel=f"Share of {self.over} (%)")
+            labels = _NAMES[self.kind, self.over], f"Share of {self.over} (%)"
         else:
             order = np.argsort(self.x, kind="stable")
             self.line_ = self._draw_line(self.x[order], self.values[order], line_kwargs, **marks)
-            self.ax_.set(xlabel=self.x_label or "x", ylabel=_NAMES[self.kind, self.over])
+            labels = self.x_label or "x", _NAMES[self.kind, self.over]
         label, vertical = f"Nominal, {percent(self.coverage)}", self.x is None
         self.ref_line_ = self._draw_level(self.coverage, ref_line_kwargs, label, vertical=vertical)
         self.band_ = None
         if self.band is not None:
             label = f"{percent(_SHARE_IN_BAND)} of the rows at nominal coverage"
-            style = {"color": ink(self.ax_), "alpha": 0.12, "label": label}
+            style = {"color": self._ink, "alpha": 0.12, "label": label}
             self.band_ = self._draw_span(*self.band, fill_kwargs, vertical=vertical, **style)
-        draw_legend(self.ax_)
-        return self
+        return self._finish(*labels)
 
     def _edges(self, bin_width: float | None) -> FloatArray:
         auto = min(max(round_number(float(np.ptp(self.values)) / 12), _LEAST_BIN_WIDTH), 0.05)

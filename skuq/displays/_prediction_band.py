@@ -26,8 +26,6 @@ from skuq.displays._drawing import (
     check_column,
     check_matplotlib,
     choose_rows,
-    draw_legend,
-    ink,
     merge_style,
     percent,
     rows_that_count,
@@ -181,14 +179,12 @@ class PredictionBandDisplay(Display):
         self._draw_atoms(places, groups, atom_kwargs)
         rows = order[choose_rows(len(order), max_rows)]
         self.scatter_ = self._draw_rows(x[rows], self.y_true[rows], len(x), "Observed", scatter_kwargs)
-        style = {"color": ink(self.ax_), "linewidth": 1.2, "label": "Prediction"}
+        style = {"color": self._ink, "linewidth": 1.2, "label": "Prediction"}
         self.line_ = self._draw_line(places, line, line_kwargs, **style)
-        self.ax_.set_xlabel(f"Predicted {self.target_name}" if self.x is None else self.x_name or "x")
-        self.ax_.set_ylabel(f"Observed {self.target_name}")
         self._draw_title(self.name if name is None else name)
-        draw_legend(self.ax_, frameon=False)
         self.ax_.margins(x=0.02)
-        return self
+        xlabel = f"Predicted {self.target_name}" if self.x is None else self.x_name or "x"
+        return self._finish(xlabel, f"Observed {self.target_name}", frameon=False)
 
     def _draw_bands(self, places: FloatArray, line: FloatArray, groups: list[IntArray], style: Style) -> None:
         self.bands_ = []

@@ -11,17 +11,7 @@ import pandas as pd
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option, check_sample_weight, check_target
 from skuq.displays._display import Display
-from skuq.displays._drawing import (
-    BLUE,
-    RED,
-    Style,
-    check_matplotlib,
-    choose_rows,
-    draw_legend,
-    ink,
-    rows_that_count,
-    with_unit,
-)
+from skuq.displays._drawing import BLUE, RED, Style, check_matplotlib, choose_rows, rows_that_count, with_unit
 from skuq.distributions import as_distribution
 from skuq.metrics import reliability_table
 
@@ -145,15 +135,12 @@ class ResidualScaleDisplay(Display):
         self.lines_ = [self._draw_line(x, y, line_kwargs, label=label, **line)]
         if signed:
             self.lines_.append(self._draw_line(x, -y, line_kwargs, **line))
-            self.ax_.axhline(0.0, color=ink(self.ax_), linewidth=0.8, zorder=1)
+            self.ax_.axhline(0.0, color=self._ink, linewidth=0.8, zorder=1)
         else:
             self.ax_.set_ylim(bottom=0.0)
-        self.ax_.set_xlabel(with_unit("Predicted standard deviation", self.unit))
         text = "Observed value minus prediction" if signed else "Absolute error"
-        self.ax_.set_ylabel(with_unit(text, self.unit))
         self._draw_title(self.name if name is None else name)
-        draw_legend(self.ax_)
-        return self
+        return self._finish(with_unit("Predicted standard deviation", self.unit), with_unit(text, self.unit))
 
     @classmethod
     def from_predictions(

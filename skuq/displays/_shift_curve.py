@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import EFFECTIVE_ROWS, as_float_array, check_finite, check_number, check_rows
 from skuq.displays._display import AxesMixin
-from skuq.displays._drawing import REFERENCE, Style, check_matplotlib, draw_legend
+from skuq.displays._drawing import REFERENCE, Style, check_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -137,10 +137,7 @@ class ShiftCurveDisplay(AxesMixin):
         self.ref_line_ = None
         if ref_line is not None:
             self.ref_line_ = self._draw_level(check_number(ref_line, "ref_line"), ref_line_kwargs)
-        self.ax_.set_xlabel("Severity of the shift")
-        self.ax_.set_ylabel(self.score_name)
-        draw_legend(self.ax_)
-        return self
+        return self._finish("Severity of the shift", self.score_name)
 
     @classmethod
     def from_scores(

@@ -17,7 +17,6 @@ from skuq.displays._drawing import (
     check_matplotlib,
     choose_rows,
     draw_endless_line,
-    draw_legend,
     percent,
     with_unit,
 )
@@ -49,13 +48,13 @@ _MAX_CORNERS = 4000
 class UncertaintyCharacteristicsDisplay(CurveDisplay):
     """Width and miss rate of the bands at every scale.
 
-    All bands are multiplied by a factor that increases from 0. The plot shows which model has the narrowest
-    bands at a given miss rate. The lower curve is better. If two curves cross, the better model depends on
-    the acceptable miss rate. The thin dashed curve belongs to bands of constant width around the same
-    predictions. If the curve of a model is not below the dashed curve, the model does not distinguish
-    uncertain rows from other rows. A common factor of all bands does not change the curve, so the curve does not depend on
-    calibration. A ring marks the bands as predicted, i.e. before scaling. The legend states their width, by
-    default one standard deviation.
+    All bands are multiplied by a factor that increases from 0. The plot shows which model has the
+    narrowest bands at a given miss rate. The lower curve is better. If two curves cross, the better model
+    depends on the acceptable miss rate. The thin dashed curve belongs to bands of constant width around
+    the same predictions. If the curve of a model is not below the dashed curve, the model does not
+    distinguish uncertain rows from other rows. A common factor of all bands does not change the curve, so
+    the curve does not depend on calibration. A ring marks the bands as predicted, i.e. before scaling.
+    The legend states their width, by default one standard deviation.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another model to
     the same axes, pass ``ax=display.ax_``.
@@ -226,15 +225,13 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
             self.isocost_lines_ = [
                 draw_endless_line(self.ax_, place(point, axes), slope, merged) for point in optima
             ]
-        self.ax_.set_xlabel(with_unit(_LABELS[x_axis], self.unit))
-        self.ax_.set_ylabel(with_unit(_LABELS[y_axis], None if y_axis == "miss_rate" else self.unit))
         self.ax_.set_xlim(0, self.ax_.dataLim.x1 or 1.0)
         self.ax_.set_ylim(0, 100 if y_axis == "miss_rate" else self.ax_.dataLim.y1 or 1.0)
         if one:
             self._annotate(points, axes)
             self._annotate(optima, axes, below=True)
-        draw_legend(self.ax_)
-        return self
+        ylabel = with_unit(_LABELS[y_axis], None if y_axis == "miss_rate" else self.unit)
+        return self._finish(with_unit(_LABELS[x_axis], self.unit), ylabel)
 
     def _mark(
         self,

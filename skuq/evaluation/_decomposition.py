@@ -136,7 +136,7 @@ def _of_quantiles(rows: Rows, y_pred: Any, request: Request) -> Problem:
 def _levels(request: Request) -> tuple[FloatArray, FloatArray]:
     levels = DEFAULT_LEVELS if request.levels is None else request.levels
     if request.score == "crps":
-        return crps_levels(levels=levels)
+        return crps_levels(levels)
     grid = level_grid(levels)
     return grid, np.full(grid.size, 1 / grid.size)
 

@@ -47,7 +47,7 @@ from skuq.evaluation._significance import interval_of_draws
 from skuq.evaluation._simulated import simulated
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics._class_scores import check_class_forecast, kind_of
-from skuq.metrics._crps_parts import DEFAULT_LEVELS, crps_sections
+from skuq.metrics._crps_parts import DEFAULT_LEVELS, crps_levels, crps_sections
 from skuq.metrics._scorer import check_options, require_spec
 from skuq.metrics._spec import MetricFunction, MetricSpec, all_specs, warn_of_small_report
 
@@ -93,7 +93,7 @@ class CRPSParts:
         levels = options.get("levels", DEFAULT_LEVELS)
         key = tuple(np.ravel(levels).tolist())
         if key not in self._problems:
-            weight, sections = self.rows.weight, crps_sections(self.dist, levels)
+            weight, sections = self.rows.weight, crps_sections(self.dist, *crps_levels(levels))
             problem = Problem(self.rows, sections, self.dist)
             parts = problem.parts(problem.y[np.newaxis], None if weight is None else weight[np.newaxis])
             self._problems[key], self._values[key] = problem, sections.share @ parts[0, :, 1:]

@@ -135,12 +135,6 @@ def standardized(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArra
     return z
 
 
-def central_bounds(standard: Distribution, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
-    bounds = np.empty((2, levels.size))
-    standard._interval((1 - levels) / 2, bounds)
-    return bounds[0], bounds[1]
-
-
 def location_scale(dist: Distribution) -> tuple[FloatArray, FloatArray, Distribution] | None:
     """Return (loc, scale, standard distribution) of a location-scale family with positive scales.
 

@@ -168,10 +168,10 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     if its CRPS is within half a percent of the CRPS of the pool.
 
     The selected models are fitted to all rows, for which the search keeps time. A model that is not fitted to
-    all rows at the deadline is replaced by the pool of the models of its folds. Base models without a complete candidate
-    are named in a FitFailedWarning. If there is none, `fit` raises an error. Inside a worker process of
-    another search, for example of ``GridSearchCV(n_jobs=2)``, candidates are fitted in this process. The
-    deadline then holds between fits.
+    all rows at the deadline is replaced by the pool of the models of its folds. Base models without a
+    complete candidate are named in a FitFailedWarning. If there is none, `fit` raises an error. Inside a
+    worker process of another search, for example of ``GridSearchCV(n_jobs=2)``, candidates are fitted in this
+    process. The deadline then holds between fits.
 
     All base models of the default space accept data frames with strings, categories, dates and missing
     values. Strings are converted to categories for scikit-learn's gradient boosting and LightGBM, to integers

@@ -22,7 +22,7 @@ from skuq._validation import (
     effective_rows,
 )
 from skuq.displays._display import Display, Fold, event_of_folds
-from skuq.displays._drawing import REFERENCE, Style, check_matplotlib, draw_legend, percent
+from skuq.displays._drawing import REFERENCE, Style, check_matplotlib, percent
 from skuq.distributions import as_distribution
 from skuq.survival._kaplan_meier import KaplanMeierCurve, kaplan_meier_curve
 
@@ -152,9 +152,8 @@ class SurvivalCurveDisplay(Display):
             style = {"color": color, "alpha": 0.1, "zorder": 1.8, "label": label}
             self.spread_ = self._draw_fill(self.times, *ends, rows_kwargs, "rows_kwargs", **style)
         self._draw_observed(color, observed_kwargs, fill_kwargs)
-        self.ax_.set(xlabel="Time t (units of y)", ylabel="Probability of y > t", ylim=(0.0, 1.02))
-        draw_legend(self.ax_)
-        return self
+        self.ax_.set(ylim=(0.0, 1.02))
+        return self._finish("Time t (units of y)", "Probability of y > t")
 
     def _draw_observed(self, color: Any, line_style: Style, fill_style: Style) -> None:
         curve = self.observed
