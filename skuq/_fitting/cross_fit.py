@@ -172,9 +172,6 @@ class CrossFit:
     def tested(self) -> tuple[IntArray, Any]:
         return np.concatenate(self.test_rows), _concatenate(self.predictions)
 
-    def is_partition(self, n: int) -> bool:
-        return is_partition(self.test_rows, n)
-
     def in_row_order(self, n: int) -> Any:
         """Return predictions in the order of the rows. Raise an error if a row is not tested exactly once."""
         rows, prediction = self.tested()

@@ -43,6 +43,7 @@ from skuq._validation import (
     check_size,
     check_unmasked,
     check_X,
+    one_column,
     repeated_rows,
     warn_of_few_rows,
 )
@@ -176,18 +177,13 @@ def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
     if not sparse.issparse(y) and np.iscomplexobj(as_array(y, "y")):
         raise ValueError("Complex data not supported: `y` must hold real numbers.")
     target = as_float_array(y, "y")
-    if target.ndim == 2 and target.shape[1] == 1:
-        if not column:
-            warn_user(
-                "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
-                "(n_samples,), for example using ravel().",
-                DataConversionWarning,
-            )
-        target = target[:, 0]
-    if target.ndim == 2:
-        raise ValueError(f"`y` must have one column, got {target.shape[1]}. {ONE_MODEL_EACH}")
-    if target.ndim != 1:
-        raise ValueError(f"`y` must have shape (n,), got {target.shape}.")
+    if target.ndim == 2 and target.shape[1] == 1 and not column:
+        warn_user(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
+            "(n_samples,), for example using ravel().",
+            DataConversionWarning,
+        )
+    target = one_column(target, "y")
     try:
         check_finite(target, "y")
     except ValueError as error:

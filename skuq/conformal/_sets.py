@@ -294,9 +294,10 @@ class RankedFold:
 
     @property
     def weight_of_unknown(self) -> float:
-        if self.ranks is None or self.ranks.weights is None:
+        if self.ranks is None:
             return 0.0
-        return float(self.ranks.weights[np.isinf(self.ranks.values)].sum())
+        known = np.searchsorted(self.ranks.values, [np.inf])
+        return self.ranks.total - float(self.ranks.weight_of(known)[0])
 
     def weight_below(
         self, X: Any, classes: np.ndarray, score: ClassScore, uniform: FloatArray | None

@@ -9,7 +9,7 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
-from skuq.displays._drawing import PERFECT, Style, check_matplotlib, draw_legend, has_label, reference_line
+from skuq.displays._drawing import PERFECT, Style, check_matplotlib, has_label
 from skuq.distributions import Normal
 from skuq.metrics import adversarial_group_calibration_curve
 
@@ -133,16 +133,16 @@ class AdversarialGroupCalibrationDisplay(CurveDisplay):
             self.band_ = self._draw_fill(size, *ends, fill_kwargs, color=color, label="± 2 standard errors")
         self.ref_line_ = None
         if ref_line and self.reference is not None and not has_label(self.ax_, PERFECT):
-            style = {**reference_line(self.ax_), "label": PERFECT, "zorder": 1.9}
+            style = {**self._reference_line(), "label": PERFECT, "zorder": 1.9}
             self.ref_line_ = self._draw_line(
                 size, 100 * self.reference, ref_line_kwargs, "ref_line_kwargs", **style
             )
-        self.ax_.set_xlabel("Size of the groups (% of all rows)")
         kind = _ERRORS.get(self.error, self.error)
-        self.ax_.set_ylabel(f"{kind} calibration error\nof the worst group (percentage points)")
         self.ax_.set_ylim(0, 1.05 * self.ax_.dataLim.y1)
-        draw_legend(self.ax_)
-        return self
+        return self._finish(
+            "Size of the groups (% of all rows)",
+            f"{kind} calibration error\nof the worst group (percentage points)",
+        )
 
     @classmethod
     def from_predictions(

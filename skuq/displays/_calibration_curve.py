@@ -18,7 +18,7 @@ from skuq._validation import (
     check_single_coverage,
 )
 from skuq.displays._display import CurveDisplay, as_folds, as_list, event_of_folds, one_or_list
-from skuq.displays._drawing import GRAY, Style, check_matplotlib, draw_legend, percent
+from skuq.displays._drawing import GRAY, Style, check_matplotlib, percent
 from skuq.metrics import regression_calibration_curve
 from skuq.monitoring import MetricAccumulator
 
@@ -169,11 +169,10 @@ class CalibrationCurveDisplay(CurveDisplay):
         ]
         self._draw_curves(curves, self.name if name is None else name, line_kwargs)
         xlabel, ylabel = _LABELS[self.kind]
-        self.ax_.set(xlabel=xlabel, ylabel=ylabel, xlim=(0, 100), ylim=(0, 100), aspect="equal")
+        self.ax_.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
         self.ax_.set_xticks(range(0, 101, 20))
         self.ax_.set_yticks(range(0, 101, 20))
-        draw_legend(self.ax_)
-        return self
+        return self._finish(xlabel, ylabel)
 
     @classmethod
     def from_predictions(

@@ -12,16 +12,7 @@ import pandas as pd
 from skuq._typing import FloatArray
 from skuq._validation import check_option
 from skuq.displays._display import AxesMixin
-from skuq.displays._drawing import (
-    PERFECT,
-    RED,
-    REFERENCE,
-    Style,
-    check_matplotlib,
-    choose_rows,
-    draw_legend,
-    percent,
-)
+from skuq.displays._drawing import PERFECT, RED, REFERENCE, Style, check_matplotlib, choose_rows, percent
 from skuq.monitoring import MetricAccumulator, calibration_drift
 
 if TYPE_CHECKING:
@@ -150,7 +141,14 @@ class CalibrationDriftDisplay(AxesMixin):
             self.bars_ = self._draw_intervals(
                 place, unit * ends[0], unit * ends[1], bar_kwargs, "bar_kwargs", **style
             )
-        self._draw_flags(place, value, flag_kwargs)
+        self.flagged_ = None
+        flag = self.table["flag"].to_numpy()
+        if flag.any():
+            # A ring leaves the color of the model visible, and is visible in gray print.
+            ring = {"color": RED, "markerfacecolor": "none", "markeredgewidth": 1.6, "markersize": 9.0}
+            ring |= {"linestyle": "none", "marker": "o", "zorder": 2.5, "gid": REFERENCE}
+            ring["label"] = _FLAGGED_BY_PIT_TOO if "p_pit" in self.table else _FLAGGED
+            self.flagged_ = self._draw_line(place[flag], value[flag], flag_kwargs, "flag_kwargs", **ring)
         levels = {
             "coverage": (100 * self.coverage, f"Nominal coverage ({percent(self.coverage)})"),
             "rmse_to_rmv": (1.0, PERFECT),
@@ -160,10 +158,7 @@ class CalibrationDriftDisplay(AxesMixin):
             level, label = levels[self.quantity]
             self.ref_line_ = self._draw_level(level, ref_line_kwargs, label)
         _draw_labels(self.ax_, self.table.index)
-        self.ax_.set_ylabel(_NAMES[self.quantity])
-        # Above the axes, the legend hides no point.
-        draw_legend(self.ax_, below=True)
-        return self
+        return self._finish("Period", _NAMES[self.quantity], below=True)
 
     def _ends(self) -> tuple[FloatArray, FloatArray] | None:
         if self.quantity == "coverage":
@@ -173,17 +168,6 @@ class CalibrationDriftDisplay(AxesMixin):
             error = _SHARE_IN_BAR * self.table["crps_standard_error"].to_numpy()
             return mean - error, mean + error
         return None
-
-    def _draw_flags(self, place: np.ndarray, value: FloatArray, style: Style) -> None:
-        """Draw the flagged periods."""
-        self.flagged_ = None
-        flag = self.table["flag"].to_numpy()
-        if flag.any():
-            # A ring leaves the color of the model visible, and is visible in gray print.
-            ring = {"color": RED, "markerfacecolor": "none", "markeredgewidth": 1.6, "markersize": 9.0}
-            ring |= {"linestyle": "none", "marker": "o", "zorder": 2.5, "gid": REFERENCE}
-            ring["label"] = _FLAGGED_BY_PIT_TOO if "p_pit" in self.table else _FLAGGED
-            self.flagged_ = self._draw_line(place[flag], value[flag], style, "flag_kwargs", **ring)
 
     @classmethod
     def from_periods(
@@ -252,4 +236,3 @@ def _draw_labels(ax: Axes, index: pd.Index[Any]) -> None:
             for label in ax.get_xticklabels():
                 label.set(rotation=30, horizontalalignment="right")
         ax.set_xlim(-0.5, len(index) - 0.5)
-    ax.set_xlabel("Period")

@@ -12,7 +12,7 @@ from scipy.stats import beta
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_single_coverage
 from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
-from skuq.displays._drawing import Style, check_matplotlib, draw_legend, percent
+from skuq.displays._drawing import Style, check_matplotlib, percent
 from skuq.evaluation import probability_reliability_curve
 from skuq.metrics import class_reliability_table
 from skuq.monitoring import ClassMetricAccumulator
@@ -144,11 +144,8 @@ class ClassReliabilityDisplay(CurveDisplay):
                     curves[0][0], lower, upper, interval_kwargs, "interval_kwargs", color=color, label=label
                 )
         self.ref_line_ = self._draw_diagonal(ref_line, ref_line_kwargs)
-        self.ax_.set_xlabel("Predicted probability")
-        self.ax_.set_ylabel("Observed frequency")
         self.ax_.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-        draw_legend(self.ax_)
-        return self
+        return self._finish("Predicted probability", "Observed frequency")
 
     @classmethod
     def from_predictions(

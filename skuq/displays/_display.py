@@ -14,17 +14,21 @@ from skuq._compat import count_rows, safe_indexing
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_number, check_sample_weight, check_target, effective_rows
 from skuq.displays._drawing import (
+    CURVE,
+    CURVES,
+    DASHES,
+    MARKERS,
     PERFECT,
     REFERENCE,
     Style,
     check_matplotlib,
     draw_endless_line,
+    draw_legend,
     get_axes,
     has_label,
+    ink,
     merge_style,
-    next_style,
     percent,
-    reference_line,
     width_of,
     wrapped,
 )
@@ -34,10 +38,10 @@ from skuq.prediction._predict_set import class_proba
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.collections import FillBetweenPolyCollection, LineCollection
+    from matplotlib.collections import FillBetweenPolyCollection, LineCollection, PathCollection
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import AxLine, Line2D
-    from matplotlib.patches import StepPatch
+    from matplotlib.patches import Rectangle, StepPatch
 
 
 _HISTOGRAM = "skuq-histogram"
@@ -90,6 +94,28 @@ class AxesMixin:
         self.ax_ = get_axes(ax, figsize)
         self.figure_ = self.ax_.figure
         self.ax_.spines[["top", "right"]].set_visible(False)
+        self._ink = ink(self.ax_)
+
+    def _finish(self, xlabel: str, ylabel: str, **legend: Any) -> Self:
+        """Label the axes, draw the legend and return the display."""
+        self.ax_.set(xlabel=xlabel, ylabel=ylabel)
+        draw_legend(self.ax_, **legend)
+        return self
+
+    def _next_style(self, *, marker: bool = False) -> dict[str, Any]:
+        """Return the color of the next curve, and its dashes or its marker."""
+        place = sum(artist.get_gid() == CURVE for artist in self.ax_.get_children()) % len(CURVES)
+        shape = {"marker": MARKERS[place]} if marker else {"linestyle": DASHES[place]}
+        return {"color": CURVES[place], **shape, "gid": CURVE}
+
+    def _reference_line(self) -> dict[str, Any]:
+        return {
+            "color": self._ink,
+            "linestyle": (0, (4, 3)),
+            "linewidth": 1.0,
+            "zorder": 1.5,
+            "gid": REFERENCE,
+        }
 
     def _draw_title(self, title: str | None, **options: Any) -> None:
         if title is not None:
@@ -103,10 +129,34 @@ class AxesMixin:
             default.pop("label", None)
         return merge_style(artist, default, style, name)
 
+    def _has_reference(self, x: ArrayLike, y: ArrayLike) -> bool:
+        """Return whether an earlier display has drawn this curve as a reference."""
+        points = np.column_stack([x, y])
+        drawn = [
+            np.asarray(line.get_xydata()) for line in self.ax_.get_lines() if line.get_gid() == REFERENCE
+        ]
+        return any(other.shape == points.shape and np.allclose(other, points) for other in drawn)
+
     def _draw_line(
         self, x: ArrayLike, y: ArrayLike, style: Style, name: str = "line_kwargs", **default: Any
     ) -> Line2D:
         return self.ax_.plot(x, y, **self._style("lines.Line2D", default, style, name))[0]
+
+    def _draw_points(
+        self, x: ArrayLike, y: ArrayLike, style: Style, name: str = "scatter_kwargs", **default: Any
+    ) -> PathCollection:
+        return self.ax_.scatter(x, y, **self._style("collections.PathCollection", default, style, name))
+
+    def _draw_rows(self, x: FloatArray, y: FloatArray, n: int, label: str, style: Style) -> PathCollection:
+        """Draw points of rows. The legend states how many of the n rows are drawn."""
+        many = len(x) > 300
+        default: dict[str, Any] = {
+            "color": self._ink,
+            "s": 9.0 if many else 16.0,
+            "alpha": 0.35 if many else 0.6,
+        }
+        note = "" if len(x) == n else f" ({len(x)} of {n} rows)"
+        return self._draw_points(x, y, style, linewidths=0.0, label=label + note, **default)
 
     def _draw_curves(
         self,
@@ -120,7 +170,7 @@ class AxesMixin:
         """Draw the curves of one model with one legend entry, and return their color."""
         notes = [f"{len(curves)} folds"] if len(curves) > 1 else []
         notes += [note] if note is not None else []
-        base = {**next_style(self.ax_, marker="markersize" in default), "linewidth": 2.0, "zorder": 2.2}
+        base = {**self._next_style(marker="markersize" in default), "linewidth": 2.0, "zorder": 2.2}
         base |= {"solid_capstyle": "round", **default, "label": label_of(name, ", ".join(notes))}
         if len(curves) > 1:
             base |= {"linewidth": 1.2, "alpha": 0.65}
@@ -161,18 +211,27 @@ class AxesMixin:
         """Draw a reference line, unless an earlier display has drawn it on the same axes."""
         if has_label(self.ax_, label):
             return None
-        default = {**reference_line(self.ax_), "label": label, "zorder": 1.5}
+        default = {**self._reference_line(), "label": label}
         merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
         return (self.ax_.axvline if vertical else self.ax_.axhline)(value, **merged)
+
+    def _draw_span(
+        self, lower: float, upper: float, style: Style, *, vertical: bool = False, **default: Any
+    ) -> Rectangle | None:
+        """Draw a band of constant width, unless an earlier display has drawn it on the same axes."""
+        if has_label(self.ax_, default.get("label")):
+            return None
+        default = {"alpha": 0.25, "linewidth": 0.0, "zorder": 0.5, "gid": REFERENCE, **default}
+        merged = merge_style("patches.Rectangle", default, style, "fill_kwargs")
+        return (self.ax_.axvspan if vertical else self.ax_.axhspan)(lower, upper, **merged)
 
     def _draw_diagonal(self, ref_line: bool, style: Style, label: str = PERFECT) -> AxLine | None:
         """Draw the line y = x, unless an earlier display has drawn it on the same axes."""
         if not ref_line or has_label(self.ax_, label):
             return None
-        default = {**reference_line(self.ax_), "label": label, "zorder": 1.5}
-        return draw_endless_line(
-            self.ax_, (0.0, 0.0), 1.0, merge_style("lines.Line2D", default, style, "ref_line_kwargs")
-        )
+        default = {**self._reference_line(), "label": label}
+        merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
+        return draw_endless_line(self.ax_, (0.0, 0.0), 1.0, merged)
 
     def _use_equal_limits(self, least: float = -np.inf) -> None:
         """Give both axes the limits of all values, so that the diagonal of the axes is y = x."""
@@ -386,13 +445,9 @@ class HistogramMixin(AxesMixin):
 
         inside = np.clip(values, edges[0], edges[-1])  # Rounding may move a value beyond the edges.
         share = np.histogram(inside, edges, weights=weight)[0]
-        default = {
-            "facecolor": to_rgba(color, _FILL),
-            "edgecolor": color,
-            "fill": True,
-            "linewidth": linewidth,
-        }
-        merged = merge_style("patches.StepPatch", {**default, "gid": _HISTOGRAM}, style, "hist_kwargs")
+        default = {"facecolor": to_rgba(color, _FILL), "edgecolor": color, "linewidth": linewidth}
+        default |= {"fill": True, "gid": _HISTOGRAM}
+        merged = merge_style("patches.StepPatch", default, style, "hist_kwargs")
         drawn = self.ax_.stairs(100 * share / share.sum(), edges, **merged)
         histograms = self._histograms()
         if len(histograms) > 2:  # The colors of more than two areas on each other cannot be distinguished.

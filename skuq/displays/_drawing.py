@@ -95,22 +95,11 @@ def has_label(ax: Axes, label: str | None) -> bool:
     return label in ax.get_legend_handles_labels()[1]
 
 
-def next_style(ax: Axes, *, marker: bool = False) -> dict[str, Any]:
-    """Return the color of the next curve, and its dashes or its marker."""
-    place = sum(artist.get_gid() == CURVE for artist in ax.get_children()) % len(CURVES)
-    shape = {"marker": MARKERS[place]} if marker else {"linestyle": DASHES[place]}
-    return {"color": CURVES[place], **shape, "gid": CURVE}
-
-
 def ink(ax: Axes) -> str:
     """Return the color of artists that belong to no model: dark, or light on dark axes."""
     from matplotlib.colors import to_rgb
 
     return INK if sum(to_rgb(ax.get_facecolor())) > 1.5 else LIGHT_INK
-
-
-def reference_line(ax: Axes) -> dict[str, Any]:
-    return {"color": ink(ax), "linestyle": (0, (4, 3)), "linewidth": 1.0, "gid": REFERENCE}
 
 
 def wrapped(text: str, width: float, size: Any) -> str:
@@ -189,18 +178,6 @@ def _make_neutral(handle: Any, ax: Axes) -> None:
     models: list[Any] = [line for line in ax.get_lines() if line.get_gid() == CURVE]
     if any(np.allclose(to_rgb(line.get_color()), color[:3]) for line in models):
         handle.set(**{kind: (*to_rgb(ink(ax)), color[3])})
-
-
-def scatter_style(ax: Axes, shown: int, n: int, label: str, style: Style) -> dict[str, Any]:
-    many = shown > 300
-    default = {
-        "color": ink(ax),
-        "s": 9.0 if many else 16.0,
-        "alpha": 0.35 if many else 0.6,
-        "linewidths": 0.0,
-        "label": label if shown == n else f"{label} ({shown} of {n} rows)",
-    }
-    return merge_style("collections.PathCollection", default, style, "scatter_kwargs")
 
 
 def with_unit(text: str, unit: str | None) -> str:

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from skuq._typing import ArrayLike
 from skuq._validation import check_single_coverage
 from skuq.displays._display import CurveDisplay, Fold, as_folds, as_list, one_or_list
-from skuq.displays._drawing import Style, check_matplotlib, draw_legend, percent
+from skuq.displays._drawing import Style, check_matplotlib, percent
 from skuq.distributions import as_distribution
 from skuq.metrics import murphy_curve
 from skuq.metrics._murphy import MurphyCurve
@@ -134,9 +134,7 @@ class MurphyDisplay(CurveDisplay):
                 self.band_ = self._draw_fill(
                     theta, scores - reach, scores + reach, fill_kwargs, color=color, label=label
                 )
-        self.ax_.set(xlabel="Threshold θ (units of y)", ylabel=f"{what}, {self.label}")
-        draw_legend(self.ax_)
-        return self
+        return self._finish("Threshold θ (units of y)", f"{what}, {self.label}")
 
     @classmethod
     def from_predictions(

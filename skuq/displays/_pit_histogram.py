@@ -21,16 +21,7 @@ from skuq._validation import (
     check_target,
 )
 from skuq.displays._display import Display, Fold, HistogramMixin
-from skuq.displays._drawing import (
-    GRAY,
-    PERFECT,
-    REFERENCE,
-    Style,
-    check_matplotlib,
-    draw_legend,
-    next_style,
-    percent,
-)
+from skuq.displays._drawing import GRAY, PERFECT, Style, check_matplotlib, percent
 from skuq.distributions import ScipyDistribution, as_distribution
 from skuq.metrics import regression_calibration_curve
 from skuq.monitoring import MetricAccumulator
@@ -176,30 +167,21 @@ class PITHistogramDisplay(HistogramMixin, Display):
         self._use_axes(ax, (6.4, 4.0))
         check_option(band, "band", ["simultaneous", "pointwise", None])
         probability = check_single_coverage(confidence, "confidence")
-        self._draw_band(band, probability, fill_kwargs)
-        k = len(self.proportions)
+        k, kind = len(self.proportions), f" {band} band (n = "
+        self.band_ = None
+        if band is not None and not any(kind in text for text in self.ax_.get_legend_handles_labels()[1]):
+            lower, upper = histogram_band(k, self.n_rows, band, probability)
+            label = f"{percent(probability)}{kind}{self.n_rows:.0f})"
+            self.band_ = self._draw_span(100 * lower, 100 * upper, fill_kwargs, color=GRAY, label=label)
         self.ref_line_ = self._draw_level(100 / k, ref_line_kwargs, PERFECT) if ref_line else None
         edges, middles = np.linspace(0.0, 100.0, k + 1), 100 * (np.arange(k) + 0.5) / k
-        style = {**next_style(self.ax_), "linewidth": 1.5, "label": self.name if name is None else name}
+        style = {**self._next_style(), "linewidth": 1.5, "label": self.name if name is None else name}
         self.hist_ = self._draw_histogram(middles, edges, self.proportions, style["color"], hist_kwargs, 0.0)
         outline = np.repeat(edges, 2)[1:-1], np.repeat(100 * self.proportions, 2)
         self.line_ = self._draw_line(*outline, line_kwargs, **style)
-        self.ax_.set(xlabel="PIT, predicted probability up to the target (%)", ylabel="Share of rows (%)")
         self.ax_.set_xlim(0, 100)
         self.ax_.set_ylim(0, 1.3 * self.ax_.dataLim.y1)  # The legend is above the bars.
-        draw_legend(self.ax_)
-        return self
-
-    def _draw_band(self, band: Band | None, probability: float, style: Style) -> None:
-        self.band_ = None
-        kind = f" {band} band (n = "
-        if band is None or any(kind in text for text in self.ax_.get_legend_handles_labels()[1]):
-            return
-        lower, upper = histogram_band(len(self.proportions), self.n_rows, band, probability)
-        label = f"{percent(probability)}{kind}{self.n_rows:.0f})"
-        default = {"color": GRAY, "alpha": 0.25, "linewidth": 0.0, "label": label, "gid": REFERENCE}
-        merged = self._style("patches.Rectangle", default, style, "fill_kwargs")
-        self.band_ = self.ax_.axhspan(100 * lower, 100 * upper, **merged)
+        return self._finish("PIT, predicted probability up to the target (%)", "Share of rows (%)")
 
     @classmethod
     def from_predictions(

@@ -11,7 +11,7 @@ import pandas as pd
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_coverage, check_option
 from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
-from skuq.displays._drawing import REFERENCE, Style, check_matplotlib, draw_legend
+from skuq.displays._drawing import REFERENCE, Style, check_matplotlib
 from skuq.metrics import conditional_set_coverage
 from skuq.prediction._predict_set import class_proba, predict_set, prediction_set
 
@@ -27,12 +27,12 @@ COVERAGES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98
 class PredictionSetDisplay(CurveDisplay):
     """Observed and predicted coverage of prediction sets, or their size, against the nominal coverage.
 
-    The plot shows whether the sets of a classifier are calibrated, and how large they are. The dashed curve
+    The plot shows whether the sets of a classifier are calibrated, and how large they are. The dotted curve
     is the predicted coverage: the sum of the probabilities of the classes in a set, averaged over the rows.
-    The curve of a calibrated classifier is near the dashed curve. If the curve is below the dashed curve, the
+    The curve of a calibrated classifier is near the dotted curve. If the curve is below the dotted curve, the
     classifier is overconfident. Both curves are above the diagonal, because the last class of a set increases
     the sum of the probabilities above the nominal coverage. For conformal sets, the predicted coverage is the
-    nominal coverage, so there is no dashed curve.
+    nominal coverage, so there is no dotted curve.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another model to
     the same axes, pass ``ax=display.ax_``.
@@ -133,10 +133,8 @@ class PredictionSetDisplay(CurveDisplay):
                 )
             self.ref_line_ = self._draw_diagonal(ref_line, ref_line_kwargs, NOMINAL)
             self.ax_.set(xlim=(0, 1.02), ylim=(0, 1.02), aspect="equal")
-        self.ax_.set_xlabel("Nominal coverage of the sets")
-        self.ax_.set_ylabel("Observed coverage" if show == "coverage" else "Mean number of classes in a set")
-        draw_legend(self.ax_)
-        return self
+        ylabel = "Observed coverage" if show == "coverage" else "Mean number of classes in a set"
+        return self._finish("Nominal coverage of the sets", ylabel)
 
     @classmethod
     def from_predictions(
@@ -182,9 +180,8 @@ class PredictionSetDisplay(CurveDisplay):
         check_matplotlib("PredictionSetDisplay.from_predictions")
         options = {"coverage": coverage} | ({} if labels is None else {"labels": labels})
         folds = as_folds(y_true, y_pred, sample_weight)
-        return cls(table=one_or_list([fold.call(set_table, **options) for fold in folds]), name=name).plot(
-            ax, **kwargs
-        )
+        table = one_or_list([fold.call(set_table, **options) for fold in folds])
+        return cls(table=table, name=name).plot(ax, **kwargs)
 
     @classmethod
     def _predict(cls, estimator: Any, X: Any, options: dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from skuq._typing import ArrayLike
 from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
-from skuq.displays._drawing import Style, check_matplotlib, draw_legend, percent, with_unit
+from skuq.displays._drawing import Style, check_matplotlib, percent, with_unit
 from skuq.evaluation import quantile_reliability_curve
 
 if TYPE_CHECKING:
@@ -121,13 +121,10 @@ class QuantileReliabilityDisplay(CurveDisplay):
         if len(tables) == 1:
             self.band_ = self._draw_curve_band(tables[0], self.confidence, color, fill_kwargs)
         self.ref_line_ = self._draw_diagonal(ref_line, ref_line_kwargs)
-        self.ax_.set_xlabel(with_unit(f"Forecast {percent(self.levels)} quantile", self.unit))
-        self.ax_.set_ylabel(
-            with_unit(f"Conditional {percent(self.levels)} quantile of the targets", self.unit)
-        )
         self._use_equal_limits()
-        draw_legend(self.ax_)
-        return self
+        what = f"{percent(self.levels)} quantile"
+        ylabel = with_unit(f"Conditional {what} of the targets", self.unit)
+        return self._finish(with_unit(f"Forecast {what}", self.unit), ylabel)
 
     @classmethod
     def from_predictions(

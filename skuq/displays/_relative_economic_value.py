@@ -9,7 +9,7 @@ import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
-from skuq.displays._drawing import Style, check_matplotlib, draw_legend
+from skuq.displays._drawing import Style, check_matplotlib
 from skuq.evaluation import relative_economic_value
 
 if TYPE_CHECKING:
@@ -114,9 +114,7 @@ class RelativeEconomicValueDisplay(CurveDisplay):
         self._draw_curves(curves, self.name if name is None else name, line_kwargs)
         lowest = min(float(np.min(line.get_ydata())) for line in self.ax_.get_lines())
         self.ax_.set(xlim=(0.0, 1.0), ylim=(max(lowest - 0.05, _LEAST), 1.0))
-        self.ax_.set(xlabel="Cost of acting / prevented loss", ylabel="Relative economic value")
-        draw_legend(self.ax_)
-        return self
+        return self._finish("Cost of acting / prevented loss", "Relative economic value")
 
     @classmethod
     def from_predictions(  # type: ignore[override]

@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_repetitions, check_single_coverage
 from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
-from skuq.displays._drawing import Style, check_matplotlib, draw_legend, percent, with_unit
+from skuq.displays._drawing import Style, check_matplotlib, percent, with_unit
 from skuq.metrics import reliability_table
 from skuq.monitoring import MetricAccumulator
 
@@ -134,11 +134,11 @@ class ReliabilityDisplay(CurveDisplay):
                 x, *rmse_interval(y, n, share), interval_kwargs, "interval_kwargs", color=color, label=label
             )
         self.ref_line_ = self._draw_diagonal(ref_line, ref_line_kwargs)
-        self.ax_.set_xlabel(with_unit("Predicted standard deviation", self.unit))
-        self.ax_.set_ylabel(with_unit("Root mean squared error", self.unit))
         self._use_equal_limits(least=0.0)
-        draw_legend(self.ax_)
-        return self
+        return self._finish(
+            with_unit("Predicted standard deviation", self.unit),
+            with_unit("Root mean squared error", self.unit),
+        )
 
     @classmethod
     def from_predictions(

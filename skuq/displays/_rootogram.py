@@ -10,17 +10,7 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option, check_sample_weight, check_target
 from skuq.displays._display import Display
-from skuq.displays._drawing import (
-    BLUE,
-    CURVE,
-    RED,
-    Style,
-    check_matplotlib,
-    draw_legend,
-    ink,
-    merge_style,
-    reference_line,
-)
+from skuq.displays._drawing import BLUE, CURVE, RED, Style, check_matplotlib, merge_style
 from skuq.distributions import as_distribution
 
 if TYPE_CHECKING:
@@ -162,26 +152,19 @@ class RootogramDisplay(Display):
             "linewidth": 1.5,
             "label": "Expected",
         }
-        self.line_ = self._draw_line(self.counts, curve, line_kwargs, **line, gid=CURVE)
+        self.line_ = self._draw_line(self.counts, curve, line_kwargs, gid=CURVE, **line)
         self.band_ = None
         if band and kind != "standing":
-            default = {**reference_line(self.ax_), "linewidth": 0.8}
-            limits = [
-                self.ax_.axhline(
-                    limit,
-                    **self._style("lines.Line2D", {**default, "label": label}, band_kwargs, "band_kwargs"),
-                )
-                for limit, label in ((_BAND, "Warning limits"), (-_BAND, None))
-            ]
-            self.band_ = limits[0], limits[1]
-        self.ax_.axhline(0.0, color=ink(self.ax_), linewidth=0.8)
+            style = {**self._reference_line(), "linewidth": 0.8, "label": "Warning limits"}
+            style = self._style("lines.Line2D", style, band_kwargs, "band_kwargs")
+            above = self.ax_.axhline(_BAND, **style)
+            self.band_ = above, self.ax_.axhline(-_BAND, **{**style, "label": None})
+        self.ax_.axhline(0.0, color=self._ink, linewidth=0.8)
         end = f" (last bar: {self.counts[-1]:.0f} or more)" if self.open_end else ""
         unit = "difference of square roots" if kind == "suspended" else "square root of the number of rows"
-        self.ax_.set(xlabel=f"Count{end}", ylabel=unit.capitalize())
         self.ax_.locator_params(axis="x", integer=True)
         self._draw_title(self.name if name is None else name)
-        draw_legend(self.ax_)
-        return self
+        return self._finish(f"Count{end}", unit.capitalize())
 
     @classmethod
     def from_predictions(

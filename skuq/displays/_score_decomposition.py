@@ -16,11 +16,7 @@ from skuq.displays._drawing import (
     Style,
     check_matplotlib,
     draw_endless_line,
-    draw_legend,
-    ink,
     merge_style,
-    next_style,
-    reference_line,
     with_unit,
 )
 from skuq.evaluation import score_decomposition
@@ -130,37 +126,35 @@ class ScoreDecompositionDisplay(AxesMixin):
         self._use_axes(ax, (5.8, 5.2))
         self.points_: list[Line2D] = []
         for label, each in self.decompositions.items():
-            self._draw_point(label, each, point_kwargs)
+            point: dict[str, Any] = self._next_style(marker=True)
+            if is_calibrated(each):
+                point |= {"markerfacecolor": self.ax_.get_facecolor(), "markeredgewidth": 2.0}
+            point |= {"markersize": 8.0, "linestyle": "none", "label": f"{label} ({each.score:.3g})"}
+            at = [each.miscalibration], [each.discrimination]
+            self.points_.append(self._draw_line(*at, point_kwargs, "point_kwargs", zorder=2.3, **point))
         if any(is_calibrated(each) for each in self.decompositions.values()):
             # an entry of the legend explains the hollow points
-            style: dict[str, Any] = {"color": ink(self.ax_), "markerfacecolor": "none", "label": CALIBRATED}
-            self.ax_.plot([], [], "o", gid=REFERENCE, markersize=6.0, **style)
+            style: dict[str, Any] = {
+                "color": self._ink,
+                "markerfacecolor": "none",
+                "marker": "o",
+                "markersize": 6.0,
+            }
+            self._draw_line([], [], None, linestyle="none", label=CALIBRATED, gid=REFERENCE, **style)
         self._set_limits()
         uncertainty = next(iter(self.decompositions.values())).uncertainty
         self.lines_: list[AxLine] = []
         self.text_: list[Text] = []
         for score in self._scores_of_lines(uncertainty):
             self._draw_score(score, uncertainty, line_kwargs)
-        default = {**reference_line(self.ax_), "zorder": 1.5}
+        default = self._reference_line()
         # The line is visible only if it crosses the axes.
         if self.ax_.get_ylim()[0] < self.ax_.get_xlim()[1]:
             default["label"] = f"{NO_SKILL} ({uncertainty:.3g})"
         merged = merge_style("lines.Line2D", default, ref_line_kwargs, "ref_line_kwargs")
         self.ref_line_ = draw_endless_line(self.ax_, (0.0, 0.0), 1.0, merged)
-        self.ax_.set_xlabel(with_unit("Miscalibration", self.unit))
-        self.ax_.set_ylabel(with_unit("Discrimination", self.unit))
         self._draw_title(name, pad=16)  # The title is above the scores of the lines.
-        draw_legend(self.ax_)
-        return self
-
-    def _draw_point(self, label: str, parts: ScoreDecomposition, style: Style) -> None:
-        default: dict[str, Any] = next_style(self.ax_, marker=True)
-        if is_calibrated(parts):
-            default |= {"markerfacecolor": self.ax_.get_facecolor(), "markeredgewidth": 2.0}
-        default |= {"markersize": 8.0, "linestyle": "none", "label": f"{label} ({parts.score:.3g})"}
-        at = [parts.miscalibration], [parts.discrimination]
-        point = self._draw_line(*at, style, "point_kwargs", **default, zorder=2.3)
-        self.points_.append(point)
+        return self._finish(with_unit("Miscalibration", self.unit), with_unit("Discrimination", self.unit))
 
     def _set_limits(self) -> None:
         """Set limits that contain all points and a miscalibration of 0."""

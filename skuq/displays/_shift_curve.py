@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import EFFECTIVE_ROWS, as_float_array, check_finite, check_number, check_rows
 from skuq.displays._display import AxesMixin
-from skuq.displays._drawing import REFERENCE, Style, check_matplotlib, draw_legend
+from skuq.displays._drawing import REFERENCE, Style, check_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,26 +128,16 @@ class ShiftCurveDisplay(AxesMixin):
             self.band_ = self._draw_fill(
                 self.severities, *ends, fill_kwargs, color=color, alpha=0.15, label=label
             )
-        self._draw_hollow(mean, color)
-        self.ref_line_ = None
-        if ref_line is not None:
-            self.ref_line_ = self._draw_level(check_number(ref_line, "ref_line"), ref_line_kwargs)
-        self.ax_.set_xlabel("Severity of the shift")
-        self.ax_.set_ylabel(self.score_name)
-        draw_legend(self.ax_)
-        return self
-
-    def _draw_hollow(self, mean: FloatArray, color: Any) -> None:
-        """Draw points with few effective rows as hollow circles."""
         self.hollow_ = None
-        few = np.zeros(mean.size, dtype=bool)
-        if self.effective_rows is not None:
-            few = self.effective_rows.mean(axis=1) < FEW_ROWS
-        if few.any():
+        if self.effective_rows is not None and (few := self.effective_rows.mean(axis=1) < FEW_ROWS).any():
             style = {"color": color, "markerfacecolor": self.ax_.get_facecolor(), "linestyle": "none"}
             style |= {"marker": "o", "markersize": 5.5, "zorder": 2.3, "gid": REFERENCE}
             label = f"fewer than {FEW_ROWS} effective rows"
             self.hollow_ = self._draw_line(self.severities[few], mean[few], None, label=label, **style)
+        self.ref_line_ = None
+        if ref_line is not None:
+            self.ref_line_ = self._draw_level(check_number(ref_line, "ref_line"), ref_line_kwargs)
+        return self._finish("Severity of the shift", self.score_name)
 
     @classmethod
     def from_scores(

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri, ndtri_exp
 
 from skuq._numeric import bisect, level_rounding, log_mass
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_increasing, check_option
 from skuq.distributions._base import Distribution
 from skuq.distributions._normal import LOG_SQRT_2PI
@@ -220,14 +220,18 @@ class Binned(Distribution):
     def _ppf(self, p: FloatArray) -> FloatArray:
         goal = p - level_rounding(p)
         row = np.arange(len(self))
-        count = bisect(lambda knot: self._below[row, knot] < goal, np.zeros_like(row), self._knots.size)
+        count = self._count(lambda knot: self._below[row, knot] < goal)
         return self._quantile(count, p, 1 - p, self._below, p)
 
     def _isf(self, q: FloatArray) -> FloatArray:
         goal = q + level_rounding(q)
         row = np.arange(len(self))
-        count = bisect(lambda knot: self._above[row, knot] > goal, np.zeros_like(row), self._knots.size)
+        count = self._count(lambda knot: self._above[row, knot] > goal)
         return self._quantile(count, 1 - q, q, self._above, q)
+
+    def _count(self, is_passed: Callable[[IntArray], BoolArray]) -> IntArray:
+        """Return the number of knots below the quantile."""
+        return bisect(is_passed, np.zeros(len(self), dtype=np.intp), self._knots.size)
 
     def _quantile(
         self, count: IntArray, p: FloatArray, q: FloatArray, levels: FloatArray, level: FloatArray

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from skuq._numeric import ROUNDING
+from skuq._numeric import ROUNDING, last_of_ties
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_n_bins
 from skuq.metrics._kernels import BLOCK, BinIndex, count_below
@@ -124,7 +124,7 @@ class Binning:
                 self.order = np.argsort(key)
                 self.key = key = key[self.order]
             # Each group of rows with equal keys ends before one of these rows.
-            self.group_ends = np.append(np.flatnonzero(np.diff(key) > SAME * np.abs(key[1:])) + 1, key.size)
+            self.group_ends = np.flatnonzero(last_of_ties(key, SAME * np.abs(key[1:]))) + 1
 
     def bins(self, weight: FloatArray | None) -> Bins:
         key, n_bins = self.key, self.n_bins

@@ -20,7 +20,7 @@ DEFAULT_LEVELS = 19
 SOURCE = "Arnold et al. 2024"
 
 
-def crps_levels(*, levels: int | ArrayLike = DEFAULT_LEVELS) -> tuple[FloatArray, FloatArray]:
+def crps_levels(levels: int | ArrayLike) -> tuple[FloatArray, FloatArray]:
     if isinstance(levels, int | np.integer):
         m = level_grid(levels).size
         return (np.arange(m) + 0.5) / m, np.full(m, 2 / m)
@@ -29,27 +29,23 @@ def crps_levels(*, levels: int | ArrayLike = DEFAULT_LEVELS) -> tuple[FloatArray
     return grid, 2 * np.diff(edges)
 
 
-def crps_sections(dist: Distribution, levels: int | ArrayLike) -> QuantileSections:
-    return _sections(dist, *crps_levels(levels=levels))
-
-
-def _sections(dist: Distribution, grid: FloatArray, share: FloatArray) -> QuantileSections:
+def crps_sections(dist: Distribution, grid: FloatArray, share: FloatArray) -> QuantileSections:
     return QuantileSections(np.ascontiguousarray(dist.quantile(grid).T), grid, share)
 
 
 def part_of_crps(column: int, levels: int | ArrayLike) -> Computation:
     """Return the computation of one part of the CRPS."""
-    grid, share = crps_levels(levels=levels)
+    grid, share = crps_levels(levels)
 
     def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
         target = y[np.newaxis]
         # A limited number of levels is computed at once, so the memory does not grow with all levels.
         size = max(BLOCK // max(y.size, 1), 1)
         blocks = [slice(start, start + size) for start in range(0, grid.size, size)]
-        kept = [_sections(dist, grid, share)] if len(blocks) == 1 else None
+        kept = [crps_sections(dist, grid, share)] if len(blocks) == 1 else None
 
         def of_weight(weight: FloatArray) -> float:
-            sections = kept or (_sections(dist, grid[block], share[block]) for block in blocks)
+            sections = kept or (crps_sections(dist, grid[block], share[block]) for block in blocks)
             parts = (each.parts(target, weight[np.newaxis])[0, :, column] @ each.share for each in sections)
             return max(float(sum(parts)), 0.0)  # Rounding may make a part of 0 negative.
 

@@ -25,9 +25,9 @@ def normalized_error(n_bins: int, strategy: str) -> Computation:
     check_option(strategy, "strategy", STRATEGIES)
 
     def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
-        mean, std = finite_mean(dist), finite_std(dist)
+        squares = np.atleast_2d(np.square(y - finite_mean(dist)))
+        std = finite_std(dist)
         binning, variance = Binning(std, n_bins, strategy), np.square(std)
-        squares = np.atleast_2d(np.square(y - mean))
 
         def of_weight(weight: FloatArray) -> FloatArray:
             rmv, *rmse = np.sqrt(bin_means(binning.bins(weight), variance, *squares)[1])
@@ -153,8 +153,9 @@ def squared_error_gap(n_bins: int, strategy: str, on: str) -> Computation:
     check_option(on, "on", ON)
 
     def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
-        mean, std = finite_mean(dist), finite_std(dist)
-        variance, squares = np.square(std), np.atleast_2d(np.square(y - mean))
+        squares = np.atleast_2d(np.square(y - finite_mean(dist)))
+        std = finite_std(dist)
+        variance = np.square(std)
         binning = Binning(variance if bins_variance(strategy, on) else std, n_bins, strategy)
 
         def of_weight(weight: FloatArray) -> FloatArray:

@@ -159,9 +159,8 @@ def _finite_moment(dist: Distribution, moment: str) -> FloatArray:
     return check_size(values, f"y_pred.{moment}()")
 
 
-def interval_bounds(y: FloatArray, forecast: Forecast, coverage: Any) -> FloatArray:
-    nominal = check_single_coverage(coverage)
-    return intervals_around(y, forecast, nominal) if isinstance(forecast, Distribution) else forecast
+def interval_bounds(y: FloatArray, forecast: Forecast, coverage: float) -> FloatArray:
+    return intervals_around(y, forecast, coverage) if isinstance(forecast, Distribution) else forecast
 
 
 def intervals_around(y: FloatArray, dist: Distribution, coverage: float) -> FloatArray:

@@ -207,8 +207,12 @@ def conditional_coverage(
     if groups is not None:
         table = table_of_groups(as_array(groups, "groups"), keep, columns, weight)
     else:
-        key = upper - lower if feature is None else _check_feature(feature, keep)
-        table = curve_of_bins(make_bins(check_finite(key, "y_pred"), n_bins, strategy, weight), **columns)
+        if feature is None:
+            key = check_finite(upper - lower, "y_pred")
+        else:
+            values = check_rows(as_float_array(feature, "feature"), "feature", keep.size)
+            key = check_finite(values, "feature")[keep]
+        table = curve_of_bins(make_bins(key, n_bins, strategy, weight), **columns)
     error = np.sqrt(nominal * (1 - nominal) / table["n"])
     table.insert(list(table.columns).index("coverage") + 1, "standard_error", error)
     return table
@@ -217,11 +221,6 @@ def conditional_coverage(
 def kept_rows(sample_weight: ArrayLike | None, n: int) -> np.ndarray:
     weight = check_sample_weight(sample_weight, n)
     return np.ones(n, dtype=bool) if weight is None else weight > 0
-
-
-def _check_feature(feature: ArrayLike, keep: np.ndarray) -> FloatArray:
-    values = check_finite(check_rows(as_float_array(feature, "feature"), "feature", keep.size), "feature")
-    return np.asarray(values[keep])
 
 
 def table_of_groups(

@@ -311,6 +311,8 @@ def deferred_space() -> dict[str, dict[str, Any]]:
     }
     if find_spec("lightgbm"):
         estimators["lightgbm"] = _lightgbm()
+    estimators["forest"] = {"estimator": RandomForestRegressor(), **trees}
+    estimators["extra_trees"] = {"estimator": ExtraTreesRegressor(bootstrap=True), **trees}
     estimators["boosting"] = {
         "estimator": HistGradientBoostingRegressor(**HIST_BOOSTING),
         "params": {
@@ -323,8 +325,6 @@ def deferred_space() -> dict[str, dict[str, Any]]:
         },
         "encoding": "categories",
     }
-    estimators["forest"] = {"estimator": RandomForestRegressor(), **trees}
-    estimators["extra_trees"] = {"estimator": ExtraTreesRegressor(bootstrap=True), **trees}
     if has_networks():
         estimators["deep_ensemble"] = _deep_ensemble()
     if find_spec("catboost"):

@@ -152,7 +152,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     Notes
     -----
     The search first tries each base model as it is, in the order of the space, which starts with models that
-    are fitted fast. After the first complete one, a base model may take half of the time that is left.
+    are fitted fast. After the first complete one, a base model may take half of the time that is left. With
+    more than 200 rows per second of the time budget, and more than 2000 rows, candidates are compared on a
+    random sample of this size. `fit_transform` and searches with a storage use all rows.
     Optuna's tree-structured Parzen estimator [1]_ then suggests candidates in batches of four. A candidate is
     fitted to one fold after another, with ``effort="low"``, and only the best third continues after each
     fold. No candidate is fitted twice, so that a search in a space without continuous parameters may end
@@ -165,11 +167,11 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     The pool averages quantile functions, with the weights of `MixtureRegressor`. A single model is selected
     if its CRPS is within half a percent of the CRPS of the pool.
 
-    The selected models are fitted to all rows, for which the search keeps time. A model that is not fitted at
-    the deadline is replaced by the pool of the models of its folds. Base models without a complete candidate
-    are named in a FitFailedWarning. If there is none, `fit` raises an error. Inside a worker process of
-    another search, for example of ``GridSearchCV(n_jobs=2)``, candidates are fitted in this process. The
-    deadline then holds between fits.
+    The selected models are fitted to all rows, for which the search keeps time. A model that is not fitted to
+    all rows at the deadline is replaced by the pool of the models of its folds. Base models without a
+    complete candidate are named in a FitFailedWarning. If there is none, `fit` raises an error. Inside a
+    worker process of another search, for example of ``GridSearchCV(n_jobs=2)``, candidates are fitted in this
+    process. The deadline then holds between fits.
 
     All base models of the default space accept data frames with strings, categories, dates and missing
     values. Strings are converted to categories for scikit-learn's gradient boosting and LightGBM, to integers

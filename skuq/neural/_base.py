@@ -50,7 +50,7 @@ from skuq.neural._training import StackedNet, TrainedFit, train
 NetworkT = TypeVar("NetworkT", bound="BaseNeuralEstimator")
 
 _RESERVED_NET_PARAMS = (
-    *("module", "max_epochs", "batch_size", "callbacks", "device", "verbose"),
+    *("module", "max_epochs", "batch_size", "device", "verbose"),
     *("lr_schedule", "clip_norm"),
 )
 _OWN_NET_PARAMS = {
@@ -116,8 +116,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
     def _layers(self) -> Layers:
         if not hasattr(self, "n_frequencies"):
             return PLAIN_LAYERS
-        codes = self.scaler_.n_codes if hasattr(self, "scaler_") else []
-        return Layers.from_params(self.n_frequencies, self.input_scale, self.activation, codes)
+        return Layers.from_params(self.n_frequencies, self.input_scale, self.activation)
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
         sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object)).tolist()
@@ -130,7 +129,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
 
     def _options(self) -> TrainingOptions:
         clip = self.clip_norm
-        self._check_skorch()
+        net_params = self._net_params()
         return TrainingOptions(
             architecture=self._architecture(),
             batch_size=self._checked_batch_size(),
@@ -141,8 +140,8 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
             clip_norm=None if clip is None else check_number(clip, "clip_norm", positive=True),
             device=self.device,
             dtype=self.dtype,
-            callbacks=self.callbacks,
-            net_params=self.net_params,
+            callbacks=net_params.pop("callbacks", None),
+            net_params=net_params,
             verbose=self.verbose,
         )
 
@@ -154,23 +153,25 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
             raise ValueError(f"`batch_size` must be 'auto' or a positive integer, got {size!r}.")
         return size
 
-    def _check_skorch(self) -> None:
-        """Raise an error if parameters of skorch are invalid, or if they are set by the estimator."""
-        if not isinstance(self.callbacks, list | tuple | None):
-            raise TypeError(
-                f"`callbacks` must be a list of skorch callbacks or None, got {self.callbacks!r}."
-            )
+    def _net_params(self) -> dict[str, Any]:
+        """Return the parameters of skorch. Raise an error if the estimator sets one of them."""
         if not isinstance(self.net_params, dict | None):
             raise TypeError(f"`net_params` must be a dict or None, got {self.net_params!r}.")
-        for name in self.net_params or {}:
+        params = dict(self.net_params or {})
+        if not isinstance(callbacks := params.get("callbacks"), list | tuple | None):
+            raise TypeError(
+                f"`net_params['callbacks']` must be a list of skorch callbacks or None, got {callbacks!r}."
+            )
+        for name in params:
             parameter = name if name in _OWN_NET_PARAMS else name.split("__")[0]
-            if parameter not in _OWN_NET_PARAMS or (parameter == "callbacks" and name != parameter):
+            if parameter not in _OWN_NET_PARAMS:
                 continue
             own = _OWN_NET_PARAMS[parameter]
             remedy = f"Use the parameter `{own}` of the estimator." if hasattr(self, own) else "Leave it out."
             raise ValueError(
                 f"`net_params` must not contain {name!r}, which {type(self).__name__} sets. {remedy}"
             )
+        return params
 
     def _prepare(self, data: TrainingData) -> FitPlan:
         spec = self._spec_for(data)
@@ -277,9 +278,9 @@ def fit_together(
     plans: list[FitPlan] = []
     groups: list[tuple[TrainingOptions, list[int]]] = []
     for number, (one, data) in enumerate(pairs):
-        one._options()  # checks the parameters
+        options = one._options()
         plans.append(one._prepare(data))
-        options = one._options()  # read again, because `_prepare` finds the categories
+        options = options.with_codes(one.scaler_.n_codes)
         # a search instead of a dictionary, because options may contain unhashable objects
         group = next((members for others, members in groups if others == options), None)
         if group is None:

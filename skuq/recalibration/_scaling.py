@@ -216,7 +216,7 @@ def check_factor(factor: float) -> float:
 
 def overall_factor(z: FloatArray, weight: FloatArray) -> float:
     with np.errstate(over="ignore"):  # `check_factor` raises for infinity
-        return check_factor(float(np.sqrt(np.average(z * z, weights=weight))))
+        return check_factor(float(np.sqrt(weighted_mean(z * z, weight))))
 
 
 class BinSquares(NamedTuple):

@@ -26,7 +26,7 @@ from skuq._typing import BoolArray, FloatArray, IntArray, SupportLike
 from skuq._validation import check_integer, check_option, check_random_state, effective_rows
 from skuq.distributions import Distribution, Empirical, Quantiles, StudentT
 from skuq.distributions._student_t import fit_student, predictive_df
-from skuq.prediction._register import note_fold, place_of
+from skuq.prediction._register import last_step, note_fold, place_of
 from skuq.regressors._error_forest import LEVELS, MOST_ROWS, ErrorForest, ErrorSample, SecondErrors
 from skuq.regressors._forest_trees import fit_forest, grows_trees
 
@@ -497,8 +497,7 @@ def _each_prediction(members: Sequence[Any], inputs: Sequence[Any], n_jobs: int 
 
 def has_own_members(estimator: Any) -> bool:
     if isinstance(estimator, FrozenEstimator):
-        inner = estimator.estimator
-        return has_own_members(inner.steps[-1][1] if isinstance(inner, Pipeline) else inner)
+        return has_own_members(last_step(estimator.estimator))
     return isinstance(estimator, ForestRegressor | BaggingRegressor)
 
 

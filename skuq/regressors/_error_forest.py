@@ -139,8 +139,8 @@ class ErrorForest:
         self.out_of_bag_levels = ndtr(level_map.pieces.inverse(nominal))
 
         # Out-of-bag forecasts describe the errors of one model. New rows are predicted by the mean of K
-        # models, whose errors have a variance that is smaller by the share (1 - 1/K) v. They also have no
-        # targets in the training rows of a tree, which is the correction by (1 - 1/K) h.
+        # models, whose errors have a variance that is smaller by the share (1 - 1/K) v. Out-of-bag errors are
+        # also larger by the share (1 - 1/K) h, because a forecast is moved away from the target of its row.
         if len(second.place):
             place, averaged = second.place, 1 - 1 / n_models
             first, again = level_map.pieces(score[place]), level_map.pieces(score[m:])

@@ -22,7 +22,7 @@ from skuq._validation import (
     effective_rows,
 )
 from skuq.displays._display import Display, Fold, event_of_folds
-from skuq.displays._drawing import REFERENCE, Style, check_matplotlib, draw_legend, percent
+from skuq.displays._drawing import REFERENCE, Style, check_matplotlib, percent
 from skuq.distributions import as_distribution
 from skuq.survival._kaplan_meier import KaplanMeierCurve, kaplan_meier_curve
 
@@ -95,6 +95,8 @@ class SurvivalCurveDisplay(Display):
     (array([0.84, 0.5 , 0.16]), array([0.82, 0.46, 0.17]))
     """
 
+    _takes_class_name = True
+
     times: FloatArray
     predicted: FloatArray
     low: FloatArray
@@ -150,9 +152,8 @@ class SurvivalCurveDisplay(Display):
             style = {"color": color, "alpha": 0.1, "zorder": 1.8, "label": label}
             self.spread_ = self._draw_fill(self.times, *ends, rows_kwargs, "rows_kwargs", **style)
         self._draw_observed(color, observed_kwargs, fill_kwargs)
-        self.ax_.set(xlabel="Time t (units of y)", ylabel="Probability of y > t", ylim=(0.0, 1.02))
-        draw_legend(self.ax_)
-        return self
+        self.ax_.set(ylim=(0.0, 1.02))
+        return self._finish("Time t (units of y)", "Probability of y > t")
 
     def _draw_observed(self, color: Any, line_style: Style, fill_style: Style) -> None:
         curve = self.observed
@@ -161,10 +162,7 @@ class SurvivalCurveDisplay(Display):
             np.concatenate([[1.0], values]) for values in (curve.survival, curve.low, curve.high)
         )
         self.band_ = self.observed_line_ = None
-        earlier = [
-            np.asarray(line.get_xydata()) for line in self.ax_.get_lines() if line.get_gid() == REFERENCE
-        ]
-        if any(np.array_equal(points, np.column_stack([times, survival])) for points in earlier):
+        if self._has_reference(times, survival):
             return
         label = f"{percent(self.confidence)} confidence band"
         self.band_ = self._draw_fill(

@@ -321,7 +321,7 @@ def test_a_difference_that_the_number_of_rows_explains_is_no_fault():
     y, loc, scale = rows(400)
     report = of_normals(y, loc, 0.8 * scale)
     found = report.findings["model"]
-    assert report.summaries["model"].startswith("Perhaps overconfident: ")
+    assert report.summaries["model"].startswith("No fault found: the 90 % intervals contain ")
     assert [each.severity for each in found] == ["good", "note"]
     assert found[1].title == "The intervals are too narrow, perhaps by chance"
     assert found[1].words.endswith("The number of rows, 400, may explain this difference.")
@@ -353,7 +353,7 @@ def test_few_rows_are_not_judged():
         )
         assert "wrong" not in [each.severity for each in report.findings["model"]]
     # Six rows outside their 90 % intervals are no chance.
-    assert of_normals(y[:6], loc[:6] + 99, scale[:6]).summaries["model"].startswith("Overconfident")
+    assert of_normals(y[:6], loc[:6] + 99, scale[:6]).findings["model"][0].severity == "wrong"
 
 
 def test_only_errors_that_do_not_grow_with_the_uncertainty_are_named():
@@ -582,6 +582,14 @@ def test_sources_that_do_not_fit_together():
 
 VISIBLE = """() => [...document.images].map(
     (image) => image.complete && image.naturalWidth > 0 && image.getBoundingClientRect().width > 200)"""
+LETTERS = """() => Math.max(...[...document.querySelectorAll('p')].map((p) => {
+    if (p.children.length) return 0;
+    const range = document.createRange();
+    range.selectNodeContents(p);
+    return p.textContent.length / new Set([...range.getClientRects()].map((each) => each.bottom)).size;
+}))"""
+"""Largest average number of letters of a line in a paragraph."""
+
 FIRST_COLUMN = (
     "() => [...document.querySelectorAll('table')[1].tBodies[0].rows].map(r => +r.cells[1].dataset.value)"
 )
@@ -624,6 +632,8 @@ def test_the_page_in_a_browser(axe, page, browser, tmp_path):
         assert tab.evaluate(VISIBLE) == [True] * len(page.figures)
         root = "document.documentElement"
         assert tab.evaluate(f"{root}.scrollWidth <= {root}.clientWidth")
+        assert tab.evaluate(LETTERS) <= 75
+        assert width == 400 or tab.evaluate(LETTERS) > 60
         assert tab.evaluate("axe.run().then((found) => found.violations.map((each) => each.help))") == []
     tab.evaluate("() => document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     for sign in (1, -1):
