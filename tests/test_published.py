@@ -280,8 +280,8 @@ def test_findings_of_the_page_on_easyuq(published):
     assert f"The geometric mean of the ratio is {every:.2f}, or {without:.2f} without ``naval``." in page
     sets = table.loc[list(published.EASYUQ)]
     assert (sets["ratio"] < 1).all()
-    assert (sets["band"] == "inside").sum() == 7
-    assert sets["band"][["energy", "naval"]].tolist() == ["below", "above"]
+    assert (sets["band"] == "inside").sum() == 6
+    assert sets["band"][["concrete", "energy", "naval"]].tolist() == ["below", "below", "above"]
 
 
 def test_findings_of_the_landing_page(published):
