@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from skuq._numeric import (
-    mean_of,
     power_of_two,
     root_mean_square,
     standard_deviation,
     unit_of,
+    weighted_mean,
 )
 
 SIZES = [5e-324, 1e-310, 1e-200, 0.3, 1.0, 1.5, 2.0, 1e200, 1.7e308]
@@ -32,7 +32,7 @@ def test_sizes_without_a_power_of_two_have_the_unit_1():
 def test_moments_scale_with_the_values(size, weight):
     values = np.array([1.0, -2.0, 4.0, 0.5, 3.0])
     mean = np.average(values, weights=weight)
-    assert mean_of(size * values, weight) == pytest.approx(size * mean)
+    assert weighted_mean(size * values, weight) == pytest.approx(size * mean)
     variance = np.average(np.square(values - mean), weights=weight)
     assert standard_deviation(size * values, weight) == pytest.approx(size * np.sqrt(variance))
     square = np.average(np.square(values), weights=weight)
