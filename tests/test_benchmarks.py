@@ -180,20 +180,18 @@ def test_the_table_of_few_rows_has_a_row_for_each_method(script, monkeypatch):
     assert table.loc["conformal, Ridge (CV+)", 8] == 1  # eight rows have no rank for 90 %
 
 
-def test_a_search_is_compared_with_the_best_default(script):
+def test_a_search_is_compared_with_its_peers(script):
     automl = script("automl")
-    common = {"set": "a/b", "n_test": 10, "coverage": 0.9, "seconds": 1.0, "cpu": 1.0, "trials": 5}
-    scores = {"forest": (1.0, 3.0), "boosting": (2.5, 2.5), automl.SEARCH: (1.0, 2.6), "NGBoost": (0.1,)}
+    crps = {automl.SEARCH: (1.0, 4.0), "FLAML": (2.0, 2.0)}
     results = pd.DataFrame(
         [
-            {**common, "method": method, "seed": seed, "crps": crps}
-            for method, of_seeds in scores.items()
-            for seed, crps in enumerate(of_seeds)
+            {"budget": 20.0, "set": name, "method": method, "crps": value}
+            for method, of_sets in crps.items()
+            for name, value in zip(("a", "b"), of_sets, strict=True)
         ]
     )
-    row = automl.table(results).loc["b"]
-    assert (row["best default"], row["defaults"]) == ("forest", 2)  # NGBoost has one seed only
-    assert row["ratio"] == pytest.approx(0.9)
+    ratio = automl.table(results).loc[20.0, "FLAML"]
+    assert ratio.to_dict() == {"a": 0.5, "b": 2.0, "geometric mean": pytest.approx(1.0)}
 
 
 def test_the_band_is_that_of_split_conformal_prediction(script):
