@@ -84,17 +84,14 @@ class Problem:
     sections: Sections
     forecast: Any
 
-    @property
-    def y(self) -> Any:
-        return self.rows.y
+    def parts(self, weights: FloatArray | None = None) -> FloatArray:
+        """Return score, miscalibration, discrimination and uncertainty of each section, shape (r, k, 4).
 
-    @property
-    def weight(self) -> FloatArray | None:
-        return self.rows.weight
-
-    def parts(self, y: Any, weight: FloatArray | None) -> FloatArray:
-        """Return score, miscalibration, discrimination and uncertainty of each section, shape (r, k, 4)."""
-        parts = self.sections.parts(y, weight)
+        The weights have shape (r, n). None means the weights of the rows.
+        """
+        if weights is None and self.rows.weight is not None:
+            weights = self.rows.weight[np.newaxis]
+        parts = self.sections.parts(self.rows.y[np.newaxis], weights)
         score = parts[..., :1] - parts[..., 1:2] + parts[..., 2:]
         return np.concatenate([score, parts], axis=-1)
 
@@ -448,8 +445,7 @@ def score_decomposition(
 
 
 def parts_table(problem: Problem) -> pd.DataFrame:
-    weight = None if problem.weight is None else problem.weight[np.newaxis]
-    (parts,) = problem.parts(problem.y[np.newaxis], weight)
+    (parts,) = problem.parts()
     table = pd.DataFrame(parts, index=problem.sections.index, columns=COLUMNS)
     table.insert(0, "share", problem.sections.share)
     return table
@@ -581,8 +577,7 @@ def compare_score_decompositions(
         )
     request = Request(score, method, levels, threshold, labels)
     a, b = (make_problem(y_true, each, request, sample_weight) for each in (y_pred_a, y_pred_b))
-    weight = None if a.weight is None else a.weight[np.newaxis]
-    values = [_rows_of_table(each, weight) for each in (a, b)]
+    values = [_rows_of_table(each) for each in (a, b)]
     draws = np.concatenate(
         [
             _rows_of_table(a, weights) - _rows_of_table(b, weights)
@@ -604,7 +599,7 @@ def compare_score_decompositions(
     )
 
 
-def _rows_of_table(problem: Problem, weight: FloatArray | None) -> FloatArray:
+def _rows_of_table(problem: Problem, weights: FloatArray | None = None) -> FloatArray:
     """Return score, miscalibration and discrimination for r vectors of weights, shape (r, 3)."""
-    parts = problem.parts(problem.y[np.newaxis], weight)
+    parts = problem.parts(weights)
     return np.stack([parts[..., i] @ problem.sections.share for i in range(3)], axis=1)

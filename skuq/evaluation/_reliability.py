@@ -261,11 +261,11 @@ def _curve(
     check_integer(n_draws, "n_draws", 2)
     rng = check_random_state(random_state)
     sections = problem.sections
-    weight = None if problem.weight is None else problem.weight[np.newaxis]
+    y, weight = problem.rows.y[np.newaxis], problem.rows.weight
     last = sections.last[0]
     forecast = sections.ordered[0][last]
     mass = problem.rows.repetitions[sections.order[0]]
-    fitted = sections.recalibrated(problem.y[np.newaxis], weight)
+    fitted = sections.recalibrated(y, None if weight is None else weight[np.newaxis])
     curve = {
         "forecast": forecast,
         "recalibrated": _at(fitted, sections, forecast)[0],
@@ -276,9 +276,9 @@ def _curve(
         few = forecast[np.unique(places.round().astype(np.intp))]
         if band == "consistency":
             blocks = problem.redrawn(n_draws, rng)
-            curves = [_at(drawn.recalibrated(y), drawn, few) for drawn, y in blocks]
+            curves = [_at(drawn.recalibrated(targets), drawn, few) for drawn, targets in blocks]
         else:
-            y, weights = problem.y[np.newaxis], bootstrap_weights(problem.rows, n_draws, rng)
+            weights = bootstrap_weights(problem.rows, n_draws, rng)
             curves = [_at(sections.recalibrated(y, resample), sections, few) for resample in weights]
         ends = np.quantile(np.concatenate(curves), [(1 - share) / 2, (1 + share) / 2], axis=0)
         if few.size < forecast.size:

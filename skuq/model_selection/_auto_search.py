@@ -8,7 +8,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -153,8 +153,8 @@ def _fit_in_worker(candidate: Candidate, fold: int) -> Fit:
     return _WORKER["fitter"](candidate, fold)
 
 
-START_SECONDS = 2.0
-"""Time until a worker process has started."""
+START_SECONDS, MOST_START_SECONDS = 2.0, 60.0
+"""Time until a worker process has started, and the longest time to wait for it."""
 
 
 class Workers:
@@ -175,14 +175,20 @@ class Workers:
     def start_seconds(self) -> float:
         return 0.0 if self.in_process or self._executor is not None else START_SECONDS
 
-    def start(self) -> Any:
-        """Start the processes if they do not run, and wait until one of them is ready."""
+    def start(self, seconds: float) -> None:
+        """Start the processes if they do not run. Wait until one of them is ready, but not longer."""
         if self._executor is None and not self.in_process:
             self._executor = ProcessPoolExecutor(
                 self.n_jobs, initializer=_begin_worker, initargs=(self.fitter,)
             )
-            self._executor.submit(int).result()
-        return self._executor
+            wait([self._executor.submit(int)], min(seconds, MOST_START_SECONDS))
+
+    def _submit(self, task: tuple[Candidate, int]) -> Future[Fit]:
+        self.start(0.0)
+        future: Future[Fit] = self._executor.submit(_fit_in_worker, *task)
+        while not (future.running() or future.done()):
+            time.sleep(0.001)  # `stop` fails if loky has not yet seen the task
+        return future
 
     def stop(self) -> None:
         if self._executor is not None:
@@ -200,10 +206,7 @@ class Workers:
             # Not more tasks than processes are submitted, so that `stop` ends all of them at once.
             if deadline - clock() > self.start_seconds:
                 for following in islice(waiting, self.n_jobs - len(running)):
-                    future = self.start().submit(_fit_in_worker, *following)
-                    while not (future.running() or future.done()):
-                        time.sleep(0.001)  # `stop` fails if loky has not yet seen the task
-                    running.append(future)
+                    running.append(self._submit(following))
             if not running:
                 yield None
                 continue
@@ -403,12 +406,12 @@ class Search:
     def run(self) -> None:
         self._read_stored()
         for trial in self._first():
-            self.workers.start()
             out_of_bag = self.fitter.is_out_of_bag(trial.candidate)
             folds = [OUT_OF_BAG] if out_of_bag else range(len(self.fitter.folds))
             tasks = [(trial.candidate, fold) for fold in folds]
             # After the first complete one, a base model may take half of the time that is left, so that the
             # next ones have a chance.
+            self.workers.start(self._time_left())  # not within the share of the base model
             fits = self.workers.run(tasks, clock() + self._time_left() / (2 if self.best else 1))
             for (_, fold), fit in zip(tasks, fits, strict=True):
                 self._take(trial, fold, fit)
@@ -591,7 +594,7 @@ class Search:
             for trial in self.leaders()
             if self.is_refitted(trial)
         ]
-        return START_SECONDS + sum(seconds) / self.workers.n_jobs
+        return self.workers.start_seconds + sum(seconds) / self.workers.n_jobs
 
     def is_refitted(self, trial: Trial) -> bool:
         """Return whether the final model needs a fit to all rows."""
@@ -601,8 +604,10 @@ class Search:
         """Return the time that is left for trials."""
         if np.isinf(self.budget):
             return np.inf
-        reserve = self.refit_seconds() + CHOICE_SHARE * self.budget
-        return self.deadline - clock() - min(reserve, LARGEST_RESERVE * self.budget)
+        reserve = CHOICE_SHARE * self.budget
+        if self.best:
+            reserve = min(reserve + self.refit_seconds(), LARGEST_RESERVE * self.budget)
+        return self.deadline - clock() - reserve
 
     @property
     def has_all_trials(self) -> bool:

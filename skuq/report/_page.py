@@ -504,15 +504,7 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, int | float | np.number):
-        number = float(value)
-        if math.isnan(number):
-            return None
-        return (
-            value.item()
-            if isinstance(value, np.number) and math.isfinite(number)
-            else (value if math.isfinite(number) else str(number))
-        )
-    return value if value is None else str(value)
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value if value is None or isinstance(value, bool | int | float) else str(value)

@@ -165,12 +165,10 @@ def test_a_short_budget_samples_the_rows_of_the_search_but_not_those_of_the_fina
 
 
 def test_no_candidate_is_suggested_after_the_deadline(monkeypatch):
-    waits = []
     monkeypatch.setattr(_auto_search.Workers, "start_seconds", 1e6)  # there is no time to start a process
-    monkeypatch.setattr(_auto_search.Workers, "start", lambda _: waits.append(1))
+    monkeypatch.setattr(_auto_search, "ProcessPoolExecutor", None)
     with pytest.raises(ValueError, match="`time_budget` must be long enough"):
         search({"ridge": tuned(Ridge())}, n_trials=None, time_budget=5.0).fit(X, Y)
-    assert waits == []
 
 
 @pytest.mark.laws
