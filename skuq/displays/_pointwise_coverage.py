@@ -163,7 +163,7 @@ class PointwiseCoverageDisplay(HistogramMixin):
         self.band_ = None
         if self.band is not None:
             label = f"{percent(_SHARE_IN_BAND)} of the rows at nominal coverage"
-            style = {"color": self._ink, "alpha": 0.12, "label": label}
+            style: dict[str, Any] = {"color": self._ink, "alpha": 0.12, "label": label}
             self.band_ = self._draw_span(*self.band, fill_kwargs, vertical=vertical, **style)
         return self._finish(*labels)
 

@@ -179,7 +179,7 @@ class PredictionBandDisplay(Display):
         self._draw_atoms(places, groups, atom_kwargs)
         rows = order[choose_rows(len(order), max_rows)]
         self.scatter_ = self._draw_rows(x[rows], self.y_true[rows], len(x), "Observed", scatter_kwargs)
-        style = {"color": self._ink, "linewidth": 1.2, "label": "Prediction"}
+        style: dict[str, Any] = {"color": self._ink, "linewidth": 1.2, "label": "Prediction"}
         self.line_ = self._draw_line(places, line, line_kwargs, **style)
         self._draw_title(self.name if name is None else name)
         self.ax_.margins(x=0.02)
@@ -197,9 +197,14 @@ class PredictionBandDisplay(Display):
                 step = np.diff(line)[[0, -1], np.newaxis] * [[-1.0], [1.0]]
                 first, last = np.clip(mean[[0, -1]] + step, bounds.min(), bounds.max())
                 mean = np.vstack([first, mean, last])
-            default = {"color": BLUE, "alpha": min(0.22 + 0.12 * depth, 0.6), "linewidth": 0.8, "zorder": 1.0}
+            default: dict[str, Any] = {
+                "color": BLUE,
+                "alpha": min(0.22 + 0.12 * depth, 0.6),
+                "linewidth": 0.8,
+                "zorder": 1.0,
+            }
             default |= {"label": f"{percent(self.coverage[column])} prediction interval", "gid": None}
-            self.bands_.append(self._draw_fill(places, *mean.T, style, **default))
+            self.bands_.append(self._draw_fill(places, mean[:, 0], mean[:, 1], style, **default))
 
     def _draw_atoms(self, places: FloatArray, groups: list[IntArray], style: Style) -> None:
         self.atoms_ = None
