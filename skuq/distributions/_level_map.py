@@ -18,10 +18,10 @@ the integral over each piece is a difference of two values of I(g) / s, where
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -181,6 +181,12 @@ class LevelMap:
             entry = self._latest[what] = (key, compute())
         return entry[1]
 
+    def integrals(
+        self, name: str, function: Callable[[FloatArray, FloatArray], FloatArray]
+    ) -> LevelIntegrals:
+        """Return the integrals of a function of R and 1 - R over the normal scores. They are cached."""
+        return self._kept(name, None, lambda: LevelIntegrals.of(self.pieces, function))
+
     @property
     def levels(self) -> FloatArray:
         """Levels of the knots, including 0 and 1, shape (k,)."""
@@ -301,6 +307,85 @@ class LevelMap:
     def __repr__(self) -> str:
         return f"LevelMap({self.pieces.knots.size + 2} knots)"
 
+
+_LAST = 8.2
+"""Beyond this absolute normal score, a recalibrated level is treated as 0 or 1."""
+
+_CELLS = 2**14
+_GAUSS = 0.5 + np.array([-0.5, 0.5]) / math.sqrt(3.0)
+"""Nodes of the Gauss rule of a cell."""
+
+_NARROW, _STRAIGHT, _UNEVEN = 1e-7, 0.01, 1 / 8
+"""Over a piece of at most these widths, k is constant, and y is a linear function of s. If the ratio of the
+widths of both pieces of a panel is smaller than the last value, y is a linear function of s in each piece."""
+
+
+@dataclass(frozen=True)
+class LevelIntegrals:
+    """Integrals of k(s) and of s k(s) over normal scores s, where k is a function of R.
+
+    The scores are even, from ``start`` in steps of ``step``. R has many knots, so that a quadrature over y
+    would need many nodes. These integrals contain the knots. If y is a quadratic function of s between three
+    nodes, the integral of k over y is a combination of the differences of these integrals.
+    """
+
+    start: float
+    step: float
+    powers: tuple[FloatArray, FloatArray]
+
+    @classmethod
+    def of(cls, pieces: Pieces, function: Callable[[FloatArray, FloatArray], FloatArray]) -> LevelIntegrals:
+        start, stop = pieces.inverse(np.array([-_LAST, _LAST])).tolist()
+        grid = np.linspace(start, stop, _CELLS + 1)
+        edges = np.union1d(grid, pieces.knots[(start < pieces.knots) & (pieces.knots < stop)])
+        width = np.diff(edges)
+        s = edges[:-1, np.newaxis] + width[:, np.newaxis] * _GAUSS
+        mapped = pieces(s)
+        k = width[:, np.newaxis] / 2 * function(ndtr(mapped), ndtr(-mapped))
+        at = np.searchsorted(edges, grid)
+        parts = (np.append(0.0, np.cumsum(values.sum(axis=1)))[at] for values in (k, s * k))
+        return cls(start, (stop - start) / _CELLS, (next(parts), next(parts)))
+
+    def over(self, s: Nodes, *outcomes: Nodes) -> list[FloatArray]:
+        """Return the integral of k over each outcome, for panels with three nodes."""
+        held = [np.clip(node, self.start, self.start + _CELLS * self.step) for node in s]
+        zeroth, first = zip(*map(self._at, held), strict=True)
+        gap = held[1] - held[0], held[2] - held[1]
+        narrow = [each <= _NARROW for each in gap]
+        level = self._slope(held[1]) if narrow[0].any() or narrow[1].any() else zeroth[1]
+        steps = [zeroth[1] - zeroth[0], zeroth[2] - zeroth[1]]
+        mean = [
+            np.where(thin, level, step / np.where(thin, 1.0, width))
+            for thin, step, width in zip(narrow, steps, gap, strict=True)
+        ]
+        even = np.minimum(*gap) >= np.maximum(_UNEVEN * np.maximum(*gap), _STRAIGHT)
+        safe = [np.where(even, each, 1.0) for each in gap]
+        bend = 2 * (first[2] - first[0]) - (held[0] + held[1]) * steps[0] - (held[1] + held[2]) * steps[1]
+        bend = np.where(even, bend, 0.0) / (safe[0] + safe[1])
+        totals = []
+        for low, middle, high in outcomes:
+            rise = middle - low, high - middle
+            curved = bend * (rise[1] / safe[1] - rise[0] / safe[0])
+            totals.append(mean[0] * rise[0] + mean[1] * rise[1] + curved)
+        return totals
+
+    def _cell(self, s: FloatArray) -> IntArray:
+        return np.minimum(((s - self.start) / self.step).astype(np.intp), _CELLS - 1)
+
+    def _slope(self, s: FloatArray) -> FloatArray:
+        cell = self._cell(s)
+        return (self.powers[0][cell + 1] - self.powers[0][cell]) / self.step
+
+    def _at(self, s: FloatArray) -> tuple[FloatArray, FloatArray]:
+        place = (s - self.start) / self.step
+        cell = np.minimum(place.astype(np.intp), _CELLS - 1)
+        place -= cell
+        low, high = (power[cell] * (1 - place) + power[cell + 1] * place for power in self.powers)
+        return low, high
+
+
+Nodes: TypeAlias = Sequence[FloatArray]
+"""The first, middle and last nodes of panels. The three arrays have the same shape."""
 
 _SQRT_2PI = math.sqrt(2 * math.pi)
 

@@ -31,6 +31,7 @@ from skuq.distributions._members import (
 )
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_mixture import NormalMixture
+from skuq.distributions._value_quadrature import LANDMARKS
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -189,6 +190,13 @@ class Mixture(Distribution):
     def _sf(self, y: FloatArray) -> FloatArray:
         return np.minimum(self._average([part._sf(y) for part in self.components]), 1.0)
 
+    def _cdf_table(self, x: FloatArray) -> FloatArray:
+        total = np.zeros(x.shape)
+        for part, weight in zip(self.components, self._w().T, strict=True):
+            if weight.any():
+                total += weight[:, np.newaxis] * part._cdf_table(x)
+        return np.minimum(total, 1.0, out=total)
+
     @cached_property
     def _quantiles(self) -> QuantileCache:
         return QuantileCache()
@@ -273,8 +281,8 @@ class Mixture(Distribution):
     def _integrates_values(self) -> bool:
         return True
 
-    def _landmarks(self) -> FloatArray:
-        return np.concatenate([part._landmarks() for part in self.components], axis=1)
+    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
+        return np.concatenate([part._landmarks(scores) for part in self.components], axis=1)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         n = len(self)

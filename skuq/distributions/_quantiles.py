@@ -15,6 +15,7 @@ from skuq.distributions._level_quadrature import snap_levels
 from skuq.distributions._members import SATURATED, read_members
 from skuq.distributions._normal import Normal, noise_scale, read_epistemic_scale
 from skuq.distributions._piecewise_cdf import linear_integrals, mean_square_of_line
+from skuq.distributions._value_quadrature import LANDMARKS
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -214,6 +215,33 @@ class Quantiles(Distribution):
 
     def _level_breaks(self) -> FloatArray:
         return self.levels
+
+    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
+        p, (lower, upper) = self.levels, self._tails
+        below, above = log_ndtr(scores) - np.log(p[0]), log_ndtr(-scores) - np.log1p(-p[-1])
+        parts = [
+            self.values[:, [0]] + lower[:, np.newaxis] * below[below < 0],
+            self.values,
+            self.values[:, [-1]] - upper[:, np.newaxis] * above[above < 0],
+        ]
+        if p.size < scores.size:
+            inner = scores[(below >= 0) & (above >= 0)]
+            parts.append(np.stack([self._from_normal_score(score) for score in inner], axis=1))
+        return np.concatenate(parts, axis=1)
+
+    def _cdf_table(self, x: FloatArray) -> FloatArray:
+        p, v, (lower, upper) = self.levels, self.values, self._tails
+        # The rows are placed one after the other, so that one call interpolates in all rows.
+        first, width = v[:, [0]], v[:, [-1]] - v[:, [0]]
+        unit, row = np.where(width > 0, width, 1.0), 2.0 * np.arange(len(v))[:, np.newaxis]
+        place = np.clip((x - first) / unit, 0.0, 1.0)
+        knots = (row + (v - first) / unit).ravel()
+        cdf = np.interp((row + place).ravel(), knots, np.tile(p, len(v))).reshape(x.shape)
+        at, column = np.nonzero(x < first)
+        cdf[at, column] = p[0] * _decay(x[at, column] - v[at, 0], lower[at])
+        at, column = np.nonzero(x >= v[:, [-1]])
+        cdf[at, column] = 1 - (1 - p[-1]) * _decay(v[at, -1] - x[at, column], upper[at])
+        return cdf
 
     @property
     def _light_tails(self) -> bool:
