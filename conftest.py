@@ -14,6 +14,7 @@ pytest_plugins = ["tests.processor_time"]
 
 # Doctests that need an optional package which is not there cannot even be collected.
 collect_ignore = [] if find_spec("gpytorch") else ["skuq/regressors/_sparse_gaussian_process.py"]
+collect_ignore += [] if find_spec("optuna") else ["skuq/model_selection/_auto_uncertainty.py"]
 collect_ignore += [
     f"skuq/integrations/{name}" for name in ("dask", "flaml", "mlflow", "tpot") if find_spec(name) is None
 ]

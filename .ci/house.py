@@ -2,10 +2,13 @@
 
 ``python .ci/house.py`` prints one line for each number. A code line has code: comments, docstrings and empty
 lines are not counted. Calls are counted after one equal call, so imports and caches are not counted.
+``--functions "Ridge()).fit"`` prints the functions that the calls with this text in their name enter, and
+``--helpers`` prints the helpers with one caller and the small modules.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import io
 import re
@@ -61,12 +64,12 @@ def code_lines(source: str) -> set[int]:
     return lines
 
 
-def helpers_with_one_caller(sources: dict[Path, str]) -> int:
-    """Return the number of small functions whose name is defined once and used once."""
+def helpers_with_one_caller(sources: dict[Path, str]) -> list[str]:
+    """Return the places and names of small functions whose name is defined once and used once."""
     defined: Counter[str] = Counter()
     used: Counter[str] = Counter()
-    small = set()
-    for source in sources.values():
+    small: dict[str, str] = {}
+    for path, source in sources.items():
         lines = code_lines(source)
         for node in ast.walk(ast.parse(source)):
             match node:
@@ -74,10 +77,10 @@ def helpers_with_one_caller(sources: dict[Path, str]) -> int:
                     defined[name] += 1
                     body = range(node.body[0].lineno, (node.end_lineno or 0) + 1)
                     if len(lines & set(body)) <= SMALL_FUNCTION and not name.startswith("__"):
-                        small.add(name)
+                        small[name] = f"{path.relative_to(PACKAGE)}:{node.lineno} {name}"
                 case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name, ctx=ast.Load()):
                     used[name] += 1
-    return sum(defined[name] == 1 and used[name] == 1 for name in small)
+    return [place for name, place in small.items() if defined[name] == 1 and used[name] == 1]
 
 
 def public_names() -> int:
@@ -93,7 +96,7 @@ class Entered:
     """The modules, functions and calls of skuq in one call."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
-        self.functions: set[tuple[str, int]] = set()
+        self.functions: set[tuple[str, int, str]] = set()
         self.calls = 0
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -109,10 +112,10 @@ class Entered:
         if event == "call" and code.co_filename.startswith(str(PACKAGE)):
             self.calls += 1
             if code.co_name not in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>", "<lambda>"):
-                self.functions.add((code.co_filename, code.co_firstlineno))
+                self.functions.add((code.co_filename, code.co_firstlineno, code.co_qualname))
 
     def __str__(self) -> str:
-        modules = {file for file, _ in self.functions}
+        modules = {file for file, *_ in self.functions}
         return f"{len(modules)} modules, {len(self.functions)} functions, {self.calls} calls"
 
 
@@ -155,13 +158,30 @@ def calls() -> dict[str, Callable[[], Any]]:
 
 def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--functions", metavar="TEXT", help="print the functions of the calls with this text")
+    parser.add_argument("--helpers", action="store_true", help="print helpers with one caller, small modules")
+    options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
+    if options.functions:
+        for name, call in calls().items():
+            if options.functions in name:
+                entered = Entered(call)
+                print(f"{name}: {entered}")
+                for file, line, function in sorted(entered.functions):
+                    print(f"  {Path(file).relative_to(PACKAGE)}:{line} {function}")
+        return
     sources = {path: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
     lines = {path: len(code_lines(source)) for path, source in sources.items()}
     own = [path for path in sources if path.name != "__init__.py"]
+    small = [str(path.relative_to(PACKAGE)) for path in own if lines[path] <= SMALL_MODULE]
+    helpers = helpers_with_one_caller(sources)
+    if options.helpers:
+        print(*helpers, *small, sep="\n")
+        return
     print(f"{sum(lines.values())} code lines, {len(sources)} modules")
-    print(f"{sum(lines[path] <= SMALL_MODULE for path in own)} modules of at most {SMALL_MODULE} code lines")
-    print(f"{helpers_with_one_caller(sources)} helpers with one caller and at most {SMALL_FUNCTION} lines")
+    print(f"{len(small)} modules of at most {SMALL_MODULE} code lines")
+    print(f"{len(helpers)} helpers with one caller and at most {SMALL_FUNCTION} lines")
     print(f"{public_names()} public names")
     for topic, pattern in TOPICS.items():
         about = {

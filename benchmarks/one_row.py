@@ -19,8 +19,8 @@ import numpy as np
 from measuring import arguments, seconds, times_in_turns
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
+from threadpoolctl import threadpool_limits
 
-from skuq._compat import one_thread
 from skuq.conformal import ConformalRegressor
 from skuq.regressors import BootstrapRegressor, MixtureRegressor, UncertaintyRegressor
 
@@ -104,7 +104,7 @@ def main() -> None:
             continue
         model, base = case.model.fit(X_train, y_train), case.base.fit(X_train, y_train)
         size = len(pickle.dumps(model)) / 1e3
-        with one_thread():
+        with threadpool_limits(limits=1):
             for call, prepare in calls(model).items():
                 text = ""
                 for n in ROWS:

@@ -45,7 +45,7 @@ _HOMES = {
     "get_scorer": "skuq.metrics",
     "predict_dist": "skuq.prediction",
     "register": "skuq.prediction",
-    "show_versions": "skuq.report._versions",
+    "show_versions": "skuq._compat",
     "supports_dist": "skuq.prediction",
 }
 _PACKAGES = (
@@ -89,10 +89,10 @@ if _typing.TYPE_CHECKING:
     from skuq import report as report
     from skuq import simulation as simulation
     from skuq import survival as survival
+    from skuq._compat import show_versions
     from skuq.metrics import get_scorer
     from skuq.prediction import predict_dist, register, supports_dist
     from skuq.regressors import RecalibratedRegressor, UncertaintyRegressor
-    from skuq.report._versions import show_versions
 else:
 
     def __getattr__(name: str) -> object:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri
+from scipy.special import ndtri
 
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_array, as_float_array, check_no_nan, check_rows, check_unmasked
@@ -140,15 +140,6 @@ def check_times(values: FloatArray, name: str) -> FloatArray:
         row = int(np.argmin(values))
         raise ValueError(f"`{name}` must hold non-negative times, got {values[row]:g} at row {row}.")
     return values
-
-
-def log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return the logarithm of the standard normal probability between two scores."""
-    mirror = low > 0  # Probabilities near 0 are more precise than probabilities near 1.
-    below, above = (log_ndtr(np.where(mirror, -a, b)) for a, b in ((high, low), (low, high)))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mass = above + np.log1p(-np.exp(below - above))
-    return np.where(np.isneginf(above), -np.inf, mass)
 
 
 # -------------------------------------------------------------------------------------------- estimation

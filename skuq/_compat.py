@@ -10,14 +10,15 @@ import platform
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.metadata import PackageNotFoundError, version
 from inspect import signature
 from types import FrameType
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from joblib import effective_n_jobs, parallel_config
 from joblib import hash as content_hash
+from joblib.externals.loky import ProcessPoolExecutor
 from joblib.parallel import SequentialBackend, get_active_backend
 from sklearn.ensemble._forest import ForestRegressor
 from sklearn.utils import _safe_indexing, get_tags
@@ -25,11 +26,9 @@ from sklearn.utils.metadata_routing import _routing_enabled as routing_enabled
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import _BaseComposition as BaseComposition
 from sklearn.utils.metaestimators import available_if as untyped_available_if
-from sklearn.utils.parallel import Parallel
-from sklearn.utils.parallel import delayed as sklearn_delayed
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params as slice_fit_params
 from sklearn.utils.validation import _num_samples as count_rows
-from threadpoolctl import threadpool_limits
 
 from skuq.exceptions import InconsistentVersionWarning
 
@@ -137,16 +136,16 @@ __all__ = [
     "BaseScorer",
     "CallbackSupportMixin",
     "ForestRegressor",
+    "ProcessPoolExecutor",
     "accepts_sample_weight",
     "available_if",
     "content_hash",
     "count_rows",
-    "delayed",
     "effective_n_jobs",
+    "estimator_kind",
     "is_classifying",
     "is_pairwise",
     "is_regressing",
-    "one_thread",
     "routing_enabled",
     "run_parallel",
     "safe_indexing",
@@ -187,14 +186,14 @@ def is_pairwise(estimator: Any) -> bool:
 
 
 def is_classifying(estimator: Any) -> bool:
-    return _estimator_type(estimator) == "classifier"
+    return estimator_kind(estimator) == "classifier"
 
 
 def is_regressing(estimator: Any) -> bool:
-    return _estimator_type(estimator) == "regressor"
+    return estimator_kind(estimator) == "regressor"
 
 
-def _estimator_type(estimator: Any) -> str | None:
+def estimator_kind(estimator: Any) -> str | None:
     try:
         return get_tags(estimator).estimator_type  # type: ignore[no-any-return]
     except Exception:  # Estimators of other packages may have no tags or broken tags.
@@ -213,64 +212,38 @@ def splitter_needs_groups(splitter: Any) -> bool:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Run compiled code in the block on one thread, so that parallel fits do not slow each other down."""
-    with threadpool_limits(limits=1):
-        yield
-
-
-@contextmanager
 def sequential_in_cluster_task() -> Iterator[None]:
     """Run parallel work in the block sequentially inside a task of a dask cluster.
 
     The dask backend of joblib uses all cores of the cluster for every ``n_jobs``, also inside tasks. Each
     fold and each tree would then be a separate task, and the fit would take seven times as long.
     """
-    if _in_dask_task() and _ignores_n_jobs():
-        with parallel_config("sequential"):
-            yield
-    else:
+    sequential = False
+    # Inside a task, `distributed` is already imported. Outside of tasks, its slow import is avoided.
+    if "distributed" in sys.modules:
+        from distributed import get_worker
+
+        with suppress(ValueError):  # dask raises this error outside of tasks.
+            get_worker()
+            sequential = get_active_backend()[0].effective_n_jobs(1) != 1
+    with parallel_config("sequential") if sequential else nullcontext():
         yield
 
 
-def _ignores_n_jobs() -> bool:
-    return bool(get_active_backend()[0].effective_n_jobs(1) != 1)
-
-
-def _in_dask_task() -> bool:
-    # Inside a task, `distributed` is already imported. Outside of tasks, its slow import is avoided.
-    if "distributed" not in sys.modules:
-        return False
-    from distributed import get_worker
-
-    try:
-        get_worker()
-    except ValueError:  # dask raises this error outside of tasks.
-        return False
-    return True
-
-
-Task: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
-"""A function, its positional arguments and its keyword arguments."""
-
-
-def delayed(function: Callable[..., Any]) -> Callable[..., Task]:
-
-    def task(*args: Any, **kwargs: Any) -> Task:
-        return function, args, kwargs
-
-    return task
-
-
-def _run_task(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _run_task(task: Callable[[], Any]) -> Any:
     with sequential_in_cluster_task():
-        return function(*args, **kwargs)
+        return task()
 
 
 def run_parallel(
-    tasks: Iterable[Task], *, n_jobs: int | None, one_by_one: bool = False, verbose: int = 0, **options: Any
+    tasks: Iterable[Callable[[], Any]],
+    *,
+    n_jobs: int | None,
+    one_by_one: bool = False,
+    verbose: int = 0,
+    **options: Any,
 ) -> Iterable[Any]:
-    """Return the results of tasks from `delayed`, in the order of the tasks.
+    """Return the results of the tasks, which are functions without arguments, in the order of the tasks.
 
     With ``verbose=1``, joblib prints about ten lines. Its own level 1 prints only at the end of a few tasks.
     """
@@ -283,7 +256,25 @@ def run_parallel(
         returned = "generator" if gradual else "list"
         parallel = Parallel(n_jobs=n_jobs, return_as=returned, verbose=10 * verbose, **options)
     if one_job:
-        here = (_run_task(*task) for task in tasks)
+        here = (_run_task(task) for task in tasks)
         return here if gradual else list(here)
-    results: Iterable[Any] = parallel(sklearn_delayed(_run_task)(*task) for task in tasks)
+    results: Iterable[Any] = parallel(delayed(_run_task)(task) for task in tasks)
     return results
+
+
+OPTIONAL = ("pyarrow", "torch", "skorch", "gpytorch", "optuna", "dask", "rich")
+
+
+def show_versions() -> None:
+    """Print the versions of skuq, Python and related packages, for a bug report.
+
+    Examples
+    --------
+    >>> import skuq
+    >>> skuq.show_versions()
+    skuq: 0.1.0
+    Python: ...
+    """
+    versions = installed_versions((*PACKAGES, *OPTIONAL))
+    versions |= {"platform": platform.platform(), "executable": sys.executable}
+    print(*(f"{name}: {version}" for name, version in versions.items()), sep="\n")

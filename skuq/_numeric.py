@@ -9,13 +9,14 @@ rounding errors.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.special import betaincinv
+from scipy.special import betaincinv, log_ndtr, ndtr
 
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 
@@ -31,6 +32,9 @@ numbers differ by more.
 
 LEVEL_ROUNDING = 2.0**-51
 """Rounding error of 1 - p. It is four units in the last place of numbers slightly below 1."""
+
+_TINY = float(np.finfo(np.float64).tiny)
+"""Smallest tail probability with a finite normal score."""
 
 LEVEL_SHARE = 1e-6
 """Largest tolerance, as a share of a level, so that very small levels remain different."""
@@ -84,6 +88,28 @@ def distinct(values: FloatArray) -> tuple[FloatArray, IntArray]:
 
 def level_rounding(p: FloatArray) -> FloatArray:
     return np.asarray(np.minimum(LEVEL_ROUNDING, LEVEL_SHARE * p))
+
+
+def log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return the logarithm of the standard normal probability between two scores."""
+    mirror = low > 0  # Probabilities near 0 are more precise than probabilities near 1.
+    below, above = (log_ndtr(np.where(mirror, -a, b)) for a, b in ((high, low), (low, high)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mass = above + np.log(-np.expm1(below - above))
+    return np.where(np.isneginf(above), -np.inf, mass)
+
+
+def row_blocks(n: int, columns: int, most: int) -> Iterator[slice]:
+    """Yield blocks of n rows. The matrix of a block with these columns has at most ``most`` entries."""
+    size = max(1, most // max(columns, 1))
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def smaller_tail(score: FloatArray) -> FloatArray:
+    """Return Phi(-|score|). The result is positive for all finite scores."""
+    tail = ndtr(-np.abs(score))
+    return np.where(np.isinf(score), tail, np.maximum(tail, _TINY))
 
 
 def to_integers(values: FloatArray) -> FloatArray:
@@ -338,7 +364,7 @@ def standard_deviation(values: FloatArray, weight: FloatArray | None = None) -> 
     unit = unit_of(values)
     scaled = values / unit
     gap = scaled - scaled[0 if weight is None else np.argmax(weight)]
-    return unit * root_mean_square(gap - mean_of(gap, weight), weight)
+    return unit * float(np.sqrt(mean_of(np.square(gap - mean_of(gap, weight)), weight)))
 
 
 def root_mean_square(values: FloatArray, weight: FloatArray | None = None) -> float:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from skuq._numeric import row_blocks
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_float_array, check_no_nan, check_non_negative, check_unmasked
 
@@ -61,9 +62,7 @@ def mass_sets(proba: np.ndarray, coverages: FloatArray) -> BoolArray:
     targets = np.atleast_1d(coverages) - mass_tolerance(proba)
     n, n_classes = proba.shape
     sets = np.empty((len(targets), n, n_classes), dtype=bool)
-    step = max(_VALUES_PER_BLOCK // n_classes, _LEAST_ROWS_PER_BLOCK)
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
+    for rows in row_blocks(n, n_classes, max(_VALUES_PER_BLOCK, _LEAST_ROWS_PER_BLOCK * n_classes)):
         _fill(proba[rows], targets, sets[:, rows])
     return np.moveaxis(sets, 0, -1) if np.ndim(coverages) else sets[0]
 

@@ -7,20 +7,28 @@ remedy.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from inspect import signature
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from sklearn.utils import check_consistent_length
 from sklearn.utils import check_random_state as sklearn_check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skuq._compat import warn_user
 from skuq._typing import ArrayLike, FloatArray
+from skuq.exceptions import SmallSampleWarning
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Smallest and largest accepted sum of weights."""
+
+LEAST_SIZE, MOST_SIZE = 1e-100, 1e100
+"""Smallest and largest accepted size of the targets of a fit. Their weighted squares are floats."""
 
 MOST_REPETITIONS = 2.0**53
 """Maximum number of repetitions that weights may represent."""
@@ -30,6 +38,12 @@ MOST_EMPTY_BINS = 1000
 
 DEFAULT_COVERAGE = 0.9
 """Default nominal coverage."""
+
+FEWEST_ROWS = 12
+"""Smallest number of rows without a warning. From this number on, 90 % intervals contain 87 to 95 % of the
+targets, averaged over training sets."""
+
+_reported: ContextVar[bool] = ContextVar("few rows are reported by an outer fit", default=False)
 
 EFFECTIVE_ROWS = "effective_rows"
 """Key of the effective numbers of rows in the scores for a `Tilt`."""
@@ -184,6 +198,17 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
     return check_finite(array, name)
 
 
+def check_size(y: FloatArray, name: str) -> FloatArray:
+    """Raise an error if sums of squares of the values may overflow or underflow."""
+    size = float(np.abs(y).max(initial=0.0))
+    if size and not LEAST_SIZE <= size <= MOST_SIZE:
+        raise ValueError(
+            f"`{name}` must have a largest absolute value from {LEAST_SIZE:g} to {MOST_SIZE:g}, or be 0 in "
+            f"all rows, got {size:g}. Squares of other values overflow or underflow. Use another unit."
+        )
+    return y
+
+
 def as_labels(values: Any, name: str) -> np.ndarray:
     """Return class labels as an array. Raise an error for missing values and for mixed types."""
     check_unmasked(values, name)
@@ -252,6 +277,32 @@ def check_repetitions(total: float, rows: int) -> float:
             f"got {total:g}. With a larger sum, ranks are not exact. Divide the weights by a constant."
         )
     return total
+
+
+@contextmanager
+def few_rows_reported() -> Iterator[None]:
+    """Suppress the warning in inner fits, because the outer fit issues its own warning."""
+    token = _reported.set(True)
+    try:
+        yield
+    finally:
+        _reported.reset(token)
+
+
+def repeated_rows(sample_weight: FloatArray | None, n: int) -> float:
+    if sample_weight is None:
+        return float(n)
+    return max(float(sample_weight.sum()), float((sample_weight > 0).sum()))
+
+
+def warn_of_few_rows(n: float, unit: str = "rows") -> None:
+    """Issue one `SmallSampleWarning` if there are too few rows, or groups of rows, for calibration."""
+    if n < FEWEST_ROWS and not _reported.get():
+        warn_user(
+            f"intervals need at least {FEWEST_ROWS} {unit} for calibration, got {n:g}. The coverage of the "
+            f"intervals may be far from the nominal coverage. Use more {unit}.",
+            SmallSampleWarning,
+        )
 
 
 def check_probabilities(p: ArrayLike, name: str) -> FloatArray:
@@ -413,8 +464,11 @@ def _read_bound(values: ArrayLike, name: str, n: int) -> FloatArray:
     return np.array(np.broadcast_to(array, (n,)))
 
 
-def looks_like_counts(y: FloatArray) -> bool:
-    return bool(0 <= y.min() <= 1 < y.max() and (np.round(y) == y).all())
+def check_same_rows(X: Any, y: Any) -> None:
+    try:
+        check_consistent_length(X, y)
+    except ValueError as error:
+        raise ValueError(f"`X` and `y` must have the same number of rows. {error}") from error
 
 
 def check_same_length(lengths: Sequence[int], name: str) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
-from sklearn.neighbors import KNeighborsRegressor
+from sklearn.kernel_ridge import KernelRidge
 
 from skuq import UncertaintyRegressor, datasets
 
@@ -89,7 +89,7 @@ def test_the_page_states_the_size_of_the_installed_package():
 @pytest.mark.parametrize(
     ("model", "fits", "sentence"),
     [
-        (KNeighborsRegressor(), 5, "fits most models five times instead of once, each time without one fold"),
+        (KernelRidge(), 5, "fits most models five times instead of once, each time without one fold"),
         (RandomForestRegressor(random_state=0), 1, "A forest with 50 trees or more is fitted once"),
         (GradientBoostingRegressor(loss="quantile", n_estimators=5), 12, "a quantile loss twelve times"),
     ],

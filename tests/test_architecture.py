@@ -22,7 +22,7 @@ MAX_MODULE_LINES = 700
 MAX_FUNCTION_LINES = 100
 
 BASE = {"exceptions", "_typing", "_compat", "_numeric"}
-CHECKED = BASE | {"_validation", "_prediction_sets", "_few_rows", "_periods", "_censoring"}
+CHECKED = BASE | {"_validation", "_prediction_sets", "_censoring"}
 ALL_BUT_NEURAL = CHECKED | {
     "distributions",
     "prediction",
@@ -51,8 +51,6 @@ ALLOWED = {
     "_compat": {"exceptions"},
     "_numeric": {"_typing"},
     "_validation": BASE,
-    "_few_rows": BASE,
-    "_periods": set(),
     "_censoring": BASE | {"_validation"},
     "_prediction_sets": BASE | {"_validation"},
     "distributions": CHECKED,
@@ -94,7 +92,7 @@ BY_NAME = {
 CALIBRATING = {"recalibration", "conformal", "regressors", "neural"}
 
 # The places of the command line, which are the only ones that may print.
-PRINTING = {"skuq.report._cli", "skuq.report._versions", "skuq.__main__"}
+PRINTING = {"skuq.report._cli", "skuq._compat", "skuq.__main__"}
 # Packages without public names; all others with a leading underscore are modules.
 PRIVATE_PACKAGES = {"_fitting"}
 
@@ -108,7 +106,7 @@ OPTIONAL = {
     "skorch": ("neural",),
     "gpytorch": ("regressors._sparse_gaussian_process",),
     "linear_operator": ("regressors._sparse_gaussian_process",),
-    "matplotlib": ("displays", "report", "multivariate", "survival"),
+    "matplotlib": ("displays", "report", "multivariate", "survival", "model_selection._auto_uncertainty"),
     "jinja2": ("report",),
     "pyarrow": ("report._cli_tables",),
     "rich": None,
@@ -118,7 +116,7 @@ OPTIONAL = {
     "tpot": ("integrations",),
     "ConfigSpace": ("integrations",),
     "mlflow": ("integrations",),
-    "optuna": ("model_selection._auto_space",),
+    "optuna": ("model_selection._auto_search",),
     "lightgbm": ("regressors._default_estimators", "survival._censored_boosting"),
     "catboost": ("model_selection._auto_space",),
     "ngboost": ("model_selection._auto_space",),
@@ -478,7 +476,7 @@ BREACHES = [
     (
         "model_selection/a.py",
         "def f():\n    import optuna",
-        "optuna may be imported only in model_selection._auto_space",
+        "optuna may be imported only in model_selection._auto_search",
     ),
     (
         "regressors/_default_estimators.py",

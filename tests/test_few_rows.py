@@ -6,7 +6,7 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from skuq._few_rows import FEWEST_ROWS, few_rows_reported, repeated_rows, warn_of_few_rows
+from skuq._validation import FEWEST_ROWS, few_rows_reported, repeated_rows, warn_of_few_rows
 from skuq.exceptions import SmallSampleWarning
 
 

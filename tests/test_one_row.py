@@ -3,6 +3,7 @@
 import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier
 
 import numpy as np
@@ -200,7 +201,7 @@ def test_words_still_become_numbers():
 
 def test_jobs_give_their_results_in_order(capsys):
     def run(**options):
-        return list(_compat.run_parallel(map(_compat.delayed(abs), [-1, 2]), **options))
+        return list(_compat.run_parallel([partial(abs, -1), partial(abs, 2)], **options))
 
     for n_jobs in (None, 1):
         for one_by_one in (False, True):
@@ -209,6 +210,6 @@ def test_jobs_give_their_results_in_order(capsys):
     with pytest.raises(ValueError, match="n_jobs == 0"):
         run(n_jobs=0)
     # lines before the last task ends
-    tasks = map(_compat.delayed(abs), [-1] * 5)
+    tasks = [partial(abs, -1)] * 5
     assert list(_compat.run_parallel(tasks, n_jobs=1, verbose=1)) == [1] * 5
     assert "Done   4 tasks" in capsys.readouterr().err

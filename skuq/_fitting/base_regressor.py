@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Tags, check_consistent_length, get_tags
+from sklearn.utils import Tags, get_tags
 
 from skuq._censoring import refuse_censoring
 from skuq._compat import CallbackSupportMixin, versioned, with_callbacks
@@ -22,12 +22,11 @@ from skuq._fitting.cross_fit import (
     resolve_cv,
     warn_of_mismatch,
 )
-from skuq._fitting.metadata import router_for
 from skuq._fitting.seeds import Progress
 from skuq._fitting.support import Support, read_support
-from skuq._fitting.training_data import TrainingData, check_y, read_training
+from skuq._fitting.training_data import TrainingData, check_y, read_training, router_for
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import DEFAULT_COVERAGE, check_new, check_sample_weight
+from skuq._validation import DEFAULT_COVERAGE, check_new, check_same_rows, check_sample_weight
 from skuq.distributions import Distribution
 
 EstimatorT = TypeVar("EstimatorT")
@@ -301,7 +300,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         """Return the checked targets and weights of rows that are passed to `partial_fit`."""
         self._check_new(X)
         target = check_y(y, self)
-        check_consistent_length(X, target)
+        check_same_rows(X, target)
         support = self._support()
         if support is not None:
             support.check(target, self.support)

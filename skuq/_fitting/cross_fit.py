@@ -15,15 +15,17 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import KFold, check_cv
+from sklearn.utils.validation import has_fit_parameter
 
+from skuq._censoring import given_censoring, read_bounds
 from skuq._compat import (
     count_rows,
-    delayed,
     is_pairwise,
     run_parallel,
     safe_indexing,
@@ -33,14 +35,14 @@ from skuq._compat import (
     splitter_needs_groups,
     warn_user,
 )
-from skuq._few_rows import few_rows_reported
 from skuq._fitting.fit_wrapped import fit_wrapped
+from skuq._fitting.training_data import TrainingData
 from skuq._numeric import standard_deviation
 from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq._validation import check_integer, check_number, check_random_state
+from skuq._validation import check_integer, check_number, check_random_state, few_rows_reported
 from skuq.distributions import Distribution, JointDistribution, concat
 from skuq.exceptions import FoldMismatchWarning
-from skuq.prediction._register import note_fold, place_of, single_output
+from skuq.prediction._register import note_fold, single_output
 from skuq.prediction._resolve import learns_in_context, predict_dist, predicts_columns
 
 
@@ -271,9 +273,11 @@ def cross_fit(
             (one, _predict(one, X, split, predict)) for one, split in zip(fitted, splits, strict=True)
         )
     else:
+        n = len(splits)
+        places = [f"{name} {fold + 1} of {n}" for fold in range(n)] if n > 1 else [""]
         tasks = (
-            delayed(_fit_fold)(clone(estimator), X, y, split, params, predict, place, keep)
-            for split, place in zip(splits, _places(name, len(splits)), strict=True)
+            partial(_fit_fold, clone(estimator), X, y, split, params, predict, place, keep)
+            for split, place in zip(splits, places, strict=True)
         )
         results = run_parallel(tasks, n_jobs=n_jobs, one_by_one=on_fold is not None, verbose=verbose)
     estimators, predictions = [], []
@@ -337,10 +341,6 @@ def _as_rows(rows: Any, n: int, name: str) -> IntArray:
             f"`{name}` must give row numbers from 0 to {n - 1}, got {index.min()} to {index.max()}."
         )
     return index.astype(np.intp)
-
-
-def _places(name: str, n: int) -> list[str]:
-    return [place_of(name, fold, n) for fold in range(n)] if n > 1 else [""]
 
 
 def _fit_fold(
@@ -468,16 +468,12 @@ def _distances(
 ) -> tuple[Mismatch, float]:
     count = trained.sum(axis=0)
     difference, residual = np.where(trained, folds - refit, 0.0), np.where(trained, folds - y, 0.0)
-    unit = max(np.abs(difference).max(), np.abs(residual).max())
-    if unit == 0:
-        return Mismatch(0.0, 0.0), 0.0
-    difference, residual = difference / unit, residual / unit
     to_refit = (difference**2).sum(axis=0) / count
     # The mean squared difference between two models is twice their sample variance.
     spread = np.where(trained, difference - difference.sum(axis=0) / count, 0.0)
     among = 2 * (spread**2).sum(axis=0) / (count - 1)
     size = (residual**2).sum(axis=0) / count
-    to_refit, among, size = (float(unit * np.sqrt(square.mean())) for square in (to_refit, among, size))
+    to_refit, among, size = (float(np.sqrt(square.mean())) for square in (to_refit, among, size))
     return Mismatch(to_refit, among), size
 
 
@@ -492,3 +488,40 @@ def warn_of_mismatch(mismatch: Mismatch | None, consequence: str) -> None:
         f"{consequence}. A common cause is early stopping.",
         FoldMismatchWarning,
     )
+
+
+def check_recalibrator(recalibrator: Any, *, auto: bool = False) -> None:
+    if recalibrator is None or (auto and isinstance(recalibrator, str) and recalibrator == "auto"):
+        return
+    known = all(hasattr(recalibrator, name) for name in ("fit", "transform", "predict"))
+    if isinstance(recalibrator, type) or not known:
+        others = "'auto' or None" if auto else "or None"
+        raise TypeError(
+            f"`recalibrator` must be a recalibrator, such as IsotonicRecalibrator(), {others}, got "
+            f"{recalibrator!r}."
+        )
+
+
+def fit_recalibrator(recalibrator: Any, dist: Distribution, data: TrainingData, rows: IntArray) -> Any:
+    fitted = clone(recalibrator)
+    if hasattr(fitted, "partial_fit"):  # The last rows must be the latest.
+        order = np.argsort(rows, kind="stable")
+        dist, rows = dist[order], rows[order]
+    params = _censoring_of(recalibrator, data, rows)
+    if data.sample_weight is not None:
+        params["sample_weight"] = data.sample_weight[rows]
+    return fitted.fit(dist, data.y[rows], **params)
+
+
+def _censoring_of(recalibrator: Any, data: TrainingData, rows: IntArray) -> dict[str, Any]:
+    """Return the censoring of the rows. Raise an error if the recalibrator does not accept censoring."""
+    given = given_censoring(data.params) if data.params else {}
+    if not given or read_bounds(data.y, **given) is None:  # Every target is observed.
+        return {}
+    for name in given:
+        if not has_fit_parameter(recalibrator, name):
+            raise ValueError(
+                f"`{name}` is given, but {type(recalibrator).__name__} does not take it. The recalibrator "
+                "would treat censored targets as observed. Use recalibrator=IsotonicRecalibrator()."
+            )
+    return {name: np.asarray(values)[rows] for name, values in given.items()}

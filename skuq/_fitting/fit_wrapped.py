@@ -34,7 +34,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeRegressor
 
 from skuq._compat import count_rows, sequential_in_cluster_task
-from skuq._numeric import power_of_two, standard_deviation, unit_of
+from skuq._numeric import standard_deviation
 from skuq._typing import FloatArray
 from skuq.prediction._register import has_note, is_search, iter_wrapped, last_step, name_of
 from skuq.prediction._resolve import supports_dist
@@ -84,7 +84,9 @@ def note_missing_encoder(error: Exception, estimator: Any, X: Any) -> None:
         return
     shown = ", ".join(map(repr, words[:_MOST_NAMES])) + (", ..." if len(words) > _MOST_NAMES else "")
     holds = f"{_WORDS}, in column {shown}, but {name_of(estimator)} requires numbers."
-    if _encodes(estimator):
+    params = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    names = [type(value).__name__ for value in params.values()]
+    if any("Encoder" in name or "Vectorizer" in name for name in names):
         error.add_note(f"{holds} Use an encoder for each column with text.")
         return
     error.add_note(
@@ -119,12 +121,6 @@ def _lacks_file(error: BaseException) -> bool:
     if "download" in str(error).lower() or isinstance(error, OSError):
         return True
     return error.__cause__ is not None and _lacks_file(error.__cause__)
-
-
-def _encodes(estimator: Any) -> bool:
-    params = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    names = [type(value).__name__ for value in params.values()]
-    return any("Encoder" in name or "Vectorizer" in name for name in names)
 
 
 def _columns_of_words(X: Any) -> list[Any]:
@@ -169,9 +165,14 @@ def in_target_units(estimator: Any, y: FloatArray) -> Any:
     The innermost estimator of Pipelines and searches decides whether the target must have a size near 1.
     ``y`` is the target of all rows, so that all folds have the same unit.
     """
-    inner = _inner(estimator)
-    exponent, center = _exponent_of(y, offset=isinstance(inner, MLPRegressor)), 0.0
-    if _is_single_precision(inner):
+    inner = estimator
+    while isinstance(inner, Pipeline) or is_search(inner):
+        inner = last_step(inner) if isinstance(inner, Pipeline) else inner.estimator
+    exponent, center = 0, 0.0
+    if y.max() > y.min():
+        size = float(np.abs(y).max()) if isinstance(inner, MLPRegressor) else standard_deviation(y)
+        exponent = int(np.frexp(size)[1]) - 1
+    if any(cls.__module__.split(".")[0] in _SINGLE_PRECISION for cls in type(inner).__mro__):
         mean = float(np.mean(y))
         center = mean if abs(mean) > np.ldexp(_LARGEST_OFFSET, exponent) else 0.0
         lowest, highest = _EXPONENTS_OF_SINGLES
@@ -194,27 +195,6 @@ def _to_unit(y: FloatArray, exponent: int, center: float) -> FloatArray:
 
 def _from_unit(y: FloatArray, exponent: int, center: float) -> FloatArray:
     return np.ldexp(y, exponent) + center
-
-
-def _is_single_precision(estimator: Any) -> bool:
-    return any(cls.__module__.split(".")[0] in _SINGLE_PRECISION for cls in type(estimator).__mro__)
-
-
-def _exponent_of(y: FloatArray, *, offset: bool) -> int:
-    """Return the binary exponent of the std of y.
-
-    With ``offset``, use the largest absolute value in place of the std.
-    """
-    if y.max() == y.min():
-        return 0
-    unit = unit_of(y) if offset else power_of_two(standard_deviation(y))
-    return int(np.frexp(unit)[1]) - 1
-
-
-def _inner(estimator: Any) -> Any:
-    while isinstance(estimator, Pipeline) or is_search(estimator):
-        estimator = last_step(estimator) if isinstance(estimator, Pipeline) else estimator.estimator
-    return estimator
 
 
 def _has_absolute_tolerance(estimator: Any, n: int, exponent: int) -> bool:
@@ -248,9 +228,12 @@ def fit_wrapped(estimator: Any, X: Any, y: Any, **params: Any) -> Any:
     """Fit and return the estimator, or a constant model if the estimator does not support a constant y."""
     try:
         with sequential_in_cluster_task():
-            _fit(estimator, X, y, params)
+            if wraps_skorch(estimator):
+                _fit_skorch(estimator, X, y, params)
+            else:
+                estimator.fit(X, y, **params)
     except Exception as error:
-        about_constant = _is_about_constant(error)
+        about_constant = type(error).__name__ == "CatBoostError" and "targets are equal" in str(error)
         if about_constant and is_constant(y) and not supports_dist(estimator):
             return DummyRegressor().fit(X, y)
         note_missing_encoder(error, estimator, X)
@@ -260,15 +243,8 @@ def fit_wrapped(estimator: Any, X: Any, y: Any, **params: Any) -> Any:
     return estimator
 
 
-def _is_about_constant(error: Exception) -> bool:
-    return type(error).__name__ == "CatBoostError" and "targets are equal" in str(error)
-
-
-def _fit(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> None:
+def _fit_skorch(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> None:
     """Fit the estimator. The warning of torch about the shape of y becomes an error."""
-    if not wraps_skorch(estimator):
-        estimator.fit(X, y, **params)
-        return
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=_TORCH_WARNS)
         try:

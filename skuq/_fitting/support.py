@@ -9,16 +9,13 @@ import numpy as np
 
 from skuq._compat import warn_user
 from skuq._numeric import to_integers
-from skuq._typing import FloatArray, IntArray
+from skuq._typing import FloatArray
 from skuq._validation import check_number
 from skuq.distributions import Distribution
 from skuq.exceptions import SupportWarning
 
 _MOST_BELOW = 0.01
 """Largest mean probability of negative counts without a warning."""
-
-_MOST_ROWS = 200
-"""Maximum number of training rows that are predicted for the warning."""
 
 
 class Support(NamedTuple):
@@ -92,10 +89,6 @@ def _read_bound(bound: Any, sign: int) -> float:
     if isinstance(bound, numbers.Real) and not np.isfinite(float(bound)):
         raise ValueError(f"`support` must be finite, got {bound!r}. Use None for no bound.")
     return check_number(bound, "support")
-
-
-def rows_for_warning(n: int) -> IntArray:
-    return np.unique(np.linspace(0, n - 1, min(n, _MOST_ROWS)).astype(np.intp))
 
 
 def warn_of_negative_counts(dist: Distribution) -> None:

@@ -150,7 +150,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         validate_data(self, X, skip_check_array=True)
         table = _table(X)
         columns = [table.iloc[:, j] for j in range(table.shape[1])]
-        self.kinds_ = _kinds(table)
+        numbers = as_numbers(table)
+        if numbers is None:
+            self.kinds_ = [_kind(column) for column in columns]
+        else:
+            n_values = (~np.isnan(numbers)).sum(axis=0)
+            self.kinds_ = ["number" if n else "empty" for n in n_values]
         if set(self.kinds_) == {"empty"}:
             self.kinds_ = ["number"] * len(columns)
         dates = [
@@ -234,12 +239,6 @@ def _texts(column: pd.Series) -> pd.Series:
 def _text(value: Any) -> str:
     is_integral = isinstance(value, float | np.floating) and value.is_integer()
     return str(int(value) if is_integral else value)
-
-
-def _kinds(table: pd.DataFrame) -> list[str]:
-    if (numbers := as_numbers(table)) is not None:
-        return ["number" if has_value else "empty" for has_value in (~np.isnan(numbers)).sum(axis=0)]
-    return [_kind(table.iloc[:, j]) for j in range(table.shape[1])]
 
 
 def _kind(column: pd.Series) -> str:

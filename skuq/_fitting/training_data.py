@@ -1,4 +1,4 @@
-"""Checked arguments of ``fit``, divided by recipient, and class labels.
+"""Checked arguments of ``fit``, divided by recipient: the regressor, its splitter and the wrapped estimator.
 
 X is not converted, because the wrapped estimator validates it. X may be a data frame or a sparse matrix.
 """
@@ -11,29 +11,42 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import KFold
 from sklearn.multioutput import MultiOutputRegressor, RegressorChain
-from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d, indexable
+from sklearn.pipeline import Pipeline
+from sklearn.utils import assert_all_finite, column_or_1d, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import has_fit_parameter, validate_data
 
-from skuq._compat import is_classifying, is_regressing, safe_indexing, slice_fit_params, warn_user
-from skuq._few_rows import repeated_rows, warn_of_few_rows
+from skuq._compat import (
+    estimator_kind,
+    routing_enabled,
+    safe_indexing,
+    slice_fit_params,
+    splitter_ignores_groups,
+    warn_user,
+)
 from skuq._fitting.fit_wrapped import wraps_skorch
-from skuq._fitting.metadata import split_metadata
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import (
     as_array,
     as_float_array,
     as_labels,
     check_finite,
+    check_same_rows,
     check_sample_weight,
+    check_size,
     check_unmasked,
     check_X,
+    repeated_rows,
+    warn_of_few_rows,
 )
 from skuq.prediction import supports_dist
-from skuq.prediction._register import is_search, iter_wrapped, one_column_each
+from skuq.prediction._register import child_of, is_search, iter_wrapped, one_column_each
 
 
 def check_labels(y: Any, owner: Any) -> np.ndarray:
@@ -182,7 +195,7 @@ def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
     except ValueError as error:
         kind = "NaN" if np.isnan(target).any() else "infinity or a value too large for dtype('float64')"
         raise ValueError(f"Input y contains {kind}. {error} Remove such rows.") from error
-    return np.ascontiguousarray(target)
+    return np.ascontiguousarray(check_size(target, "y"))
 
 
 def has_several_columns(y: Any) -> bool:
@@ -222,10 +235,7 @@ def check_rows(
     """Check X and the weights. Return X, the weights, and all arguments of ``fit`` except X and y."""
     validate_data(owner, X, skip_check_array=True)
     (X,) = indexable(X)  # This function converts X only if its rows cannot be selected.
-    try:
-        check_consistent_length(X, target)
-    except ValueError as error:
-        raise ValueError(f"`X` and `y` must have the same number of rows. {error}") from error
+    check_same_rows(X, target)
     n = len(target)
     check_two_rows(owner, n)
     weight = check_sample_weight(sample_weight, n)
@@ -238,14 +248,28 @@ def check_two_rows(owner: Any, n: int) -> None:
 
 
 def check_wrapped(estimator: Any) -> None:
+    """Raise an error if skuq cannot wrap the estimator, or if a search in it has no refit."""
     if isinstance(estimator, type):
         raise TypeError(f"`estimator` must be an instance, got the class {estimator.__name__}.")
-    name = type(estimator).__name__
-    if is_classifying(estimator):
+    name, kind = type(estimator).__name__, estimator_kind(estimator)
+    if kind == "classifier":
         raise ValueError(f"`estimator` must be a regressor, got the classifier {name}.")
-    _check_inside(estimator)
+    finished = False
+    for inner in iter_wrapped(estimator):
+        # A frozen multi-output model may predict one column, so it is not checked.
+        finished |= isinstance(inner, FrozenEstimator)
+        if is_search(inner) and not hasattr(inner, "best_estimator_") and not inner.refit:
+            raise ValueError(
+                f"`estimator` must have a fitted model for predictions, got a {type(inner).__name__} with "
+                f"refit={inner.refit!r}. Set `refit` to True or to the name of a metric."
+            )
+        if isinstance(inner, MultiOutputRegressor | RegressorChain) and not finished:
+            raise ValueError(
+                f"`estimator` must be a regressor of one target, got a {type(inner).__name__}. "
+                f"{one_column_each()}"
+            )
     # Some regressors have `predict` only after `fit`, such as StackingRegressor.
-    if not (is_regressing(estimator) or hasattr(estimator, "predict") or supports_dist(estimator)):
+    if not (kind == "regressor" or hasattr(estimator, "predict") or supports_dist(estimator)):
         raise TypeError(
             f"`estimator` must be a regressor with `fit` and `predict`, got {name}. To use a transformer, "
             "put it in a Pipeline before a regressor."
@@ -269,19 +293,95 @@ def check_clonable(estimator: Any) -> None:
                 )
 
 
-def _check_inside(estimator: Any) -> None:
-    """Raise an error if the estimator contains a search without a refit or a model that cannot be wrapped."""
-    finished = False
-    for inner in iter_wrapped(estimator):
-        # A frozen multi-output model may predict one column, so it is not checked.
-        finished |= isinstance(inner, FrozenEstimator)
-        if is_search(inner) and not hasattr(inner, "best_estimator_") and not inner.refit:
-            raise ValueError(
-                f"`estimator` must have a fitted model for predictions, got a {type(inner).__name__} with "
-                f"refit={inner.refit!r}. Set `refit` to True or to the name of a metric."
-            )
-        if isinstance(inner, MultiOutputRegressor | RegressorChain) and not finished:
-            name = type(inner).__name__
-            raise ValueError(
-                f"`estimator` must be a regressor of one target, got a {name}. {one_column_each()}"
-            )
+def weight_keyword(estimator: Any) -> str | None:
+    if isinstance(estimator, FrozenEstimator) or has_fit_parameter(estimator, "sample_weight"):
+        return "sample_weight"
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        inner = weight_keyword(last)
+        return None if inner is None else f"{name}__{inner}"
+    # The ``fit`` of a meta-estimator may accept every keyword, so its child is checked.
+    child = child_of(estimator)
+    return None if child is None else weight_keyword(child)
+
+
+def splitter_of(estimator: Any) -> Any:
+    cv = getattr(estimator, "cv", None)
+    return cv if hasattr(cv, "split") else KFold()
+
+
+def router_for(owner: Any, **children: Any) -> MetadataRouter:
+    own = BaseEstimator.get_metadata_routing(owner)
+    if own.fit.requests.get("sample_weight", True) is None:
+        own.fit.requests.pop("sample_weight")
+    router = MetadataRouter(owner=type(owner).__name__).add_self_request(own)
+    fits = MethodMapping().add(caller="fit", callee="fit").add(caller="fit_transform", callee="fit")
+    router.add(**children, method_mapping=fits)
+    if hasattr(owner, "cv"):
+        splits = MethodMapping().add(caller="fit", callee="split").add(caller="fit_transform", callee="split")
+        router.add(splitter=splitter_of(owner), method_mapping=splits)
+    return router
+
+
+def split_metadata(
+    owner: Any, caller: str, weight: FloatArray | None, fit_params: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], Any]:
+    """Split the arguments of ``fit`` except X and y by recipient.
+
+    The results are the arguments of the wrapped estimator's ``fit`` without weights, its weights as keyword
+    arguments, and the groups for the splitter.
+    """
+    if routing_enabled() and hasattr(owner, "estimator"):
+        given = dict(fit_params) if weight is None else {**fit_params, "sample_weight": weight}
+        routed = process_routing(owner, caller, **given)
+        params = dict(routed.estimator.fit)
+        weight_params = {"sample_weight": params.pop("sample_weight")} if "sample_weight" in params else {}
+        return params, weight_params, routed_groups(routed) if hasattr(owner, "cv") else None
+    params = dict(fit_params)
+    groups = params.pop("groups", None)
+    if groups is not None and (not hasattr(owner, "cv") or splitter_ignores_groups(splitter_of(owner))):
+        advice = (
+            "pass cv=GroupKFold(5)"
+            if hasattr(owner, "cv")
+            else "pass the estimator to RecalibratedRegressor(..., cv=GroupKFold(5))"
+        )
+        raise ValueError(
+            f"`groups` is given, but {type(owner).__name__} with these parameters does not use groups. "
+            f"Remedy: {advice}, or leave `groups` out."
+        )
+    if params and not hasattr(owner, "estimator"):
+        raise TypeError(f"{type(owner).__name__}.fit does not accept the parameters {sorted(params)}.")
+    return params, weight_params_for(owner.estimator, weight) if weight is not None else {}, groups
+
+
+def routed_groups(routed: Any) -> Any:
+    split = dict(routed.splitter.split)
+    groups = split.pop("groups", None)
+    if split:
+        raise ValueError(
+            f"`cv` must not request metadata except `groups`, got a request for {sorted(split)}."
+        )
+    return groups
+
+
+def weight_params_for(estimator: Any, weight: FloatArray) -> dict[str, FloatArray]:
+    keyword = weight_keyword(estimator)
+    if keyword is None:
+        raise ValueError(
+            f"`sample_weight` is given, but `fit` of {type(estimator).__name__} does not accept weights. "
+            "Leave `sample_weight` out, use an estimator that accepts weights, or use BootstrapRegressor, "
+            "which draws rows in proportion to the weights."
+        )
+    return {keyword: weight}
+
+
+def weights_for(estimator: Any, weight: FloatArray | None, name: str) -> dict[str, Any]:
+    if weight is None:
+        return {}
+    keyword = weight_keyword(estimator)
+    if keyword is None:
+        raise ValueError(
+            f"`sample_weight` is given, but `fit` of the `{name}` {type(estimator).__name__} does not accept "
+            "weights. Leave `sample_weight` out, or use an estimator that accepts weights."
+        )
+    return {"sample_weight" if routing_enabled() else keyword: weight}

@@ -32,7 +32,7 @@ from skuq._validation import check_number, check_option, check_unused
 from skuq.conformal._calibration_set import CalibrationSet, PredictedRows, concat_rows
 from skuq.conformal._groups import GroupsAndShift, WeightedRows
 from skuq.conformal._scores import ConformalScore
-from skuq.recalibration._expert_weights import ExpertWeights
+from skuq.recalibration._online import ExpertWeights
 
 ADAPTATIONS = ("aci", "dtaci", "tracking")
 

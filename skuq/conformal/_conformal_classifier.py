@@ -11,14 +11,13 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import Tags, check_consistent_length, get_tags, indexable
+from sklearn.utils import Tags, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skuq._compat import count_rows, is_classifying, is_regressing, versioned
 from skuq._fitting.cross_fit import Split, stratified_split
-from skuq._fitting.metadata import router_for, split_metadata
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
-from skuq._fitting.training_data import TrainingData, check_clonable, check_labels
+from skuq._fitting.training_data import TrainingData, check_clonable, check_labels, router_for, split_metadata
 from skuq._typing import ArrayLike, BoolArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -27,6 +26,7 @@ from skuq._validation import (
     check_new,
     check_option,
     check_random_state,
+    check_same_rows,
     check_sample_weight,
     check_unused,
     check_X,
@@ -319,7 +319,7 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         validate_data(self, X, skip_check_array=True)
         (X,) = indexable(X)
         _check_group_by(self.group_by, X)
-        check_consistent_length(X, labels)
+        check_same_rows(X, labels)
         n = len(labels)
         if n < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 samples, got {n} sample.")

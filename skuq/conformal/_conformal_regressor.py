@@ -7,7 +7,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.model_selection import ShuffleSplit
-from sklearn.utils import check_consistent_length
 
 from skuq._fitting.cross_fit import Split
 from skuq._fitting.fit_wrapped import in_target_units
@@ -19,6 +18,7 @@ from skuq._validation import (
     check_integer,
     check_option,
     check_random_state,
+    check_same_rows,
     check_single_coverage,
     check_unused,
     effective_rows,
@@ -451,7 +451,7 @@ class ConformalRegressor(BaseConformalRegressor):
         self._check_new(X)
         check_unused(self, ("density_ratio", "basis"), "with `predict_p`", "Ranks have no weights.")
         target = check_y(y, self)
-        check_consistent_length(X, target)
+        check_same_rows(X, target)
         level = check_single_coverage(coverage, "coverage")
         return self._conformal.p_values(X, target, level, check_random_state(random_state))
 

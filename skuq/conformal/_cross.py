@@ -12,11 +12,12 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from skuq._compat import count_rows, delayed, run_parallel, safe_indexing
+from skuq._compat import count_rows, run_parallel, safe_indexing
 from skuq._fitting.cross_fit import CrossFit, Split, point_predict, predict_member
 from skuq._fitting.training_data import TrainingData
 from skuq._numeric import RANK_TOLERANCE, WeightedRanks, score_level
@@ -613,7 +614,7 @@ class CrossConformal:
         if self.n_jobs in (None, 1):  # joblib would take longer than the predictions of a thousand models.
             parts: Iterable[FloatArray] = itertools.starmap(predict_member, tasks)
         else:
-            calls = (delayed(predict_member)(*task) for task in tasks)
+            calls = (partial(predict_member, *task) for task in tasks)
             parts = run_parallel(calls, n_jobs=self.n_jobs, one_by_one=True, prefer="threads")
         for row, part in zip(predictions, parts, strict=True):
             row[:] = part

@@ -1,7 +1,13 @@
 """Real and synthetic data sets of the papers."""
 
-from skuq.datasets._fetch import fetch_gal, fetch_uci
-from skuq.datasets._load import load_abalone, load_airfoil, load_auto_mpg, load_concrete
+from skuq.datasets._fetch import (
+    fetch_gal,
+    fetch_uci,
+    load_abalone,
+    load_airfoil,
+    load_auto_mpg,
+    load_concrete,
+)
 from skuq.datasets._make import make_chung, make_wibbeke
 
 __all__ = [

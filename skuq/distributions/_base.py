@@ -11,6 +11,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from scipy.special import ndtri
 
+from skuq._numeric import smaller_tail
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -28,7 +29,6 @@ from skuq.distributions._level_quadrature import (
     UnreachableLevel,
     inverse_samples,
     level_crps,
-    smaller_tail,
     warn_of_unreachable_level,
 )
 from skuq.distributions._row_container import RowContainer

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri, ndtri_exp
 
-from skuq._numeric import level_rounding
+from skuq._numeric import level_rounding, log_mass
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_increasing, check_option
 from skuq.distributions._base import Distribution
@@ -174,7 +174,7 @@ class Binned(Distribution):
             score = level_map(np.where(below < above, ndtri(below), -ndtri(above)))
             ends = np.full((len(score), 1), np.inf)
             edges = np.concatenate([-ends, score, ends], axis=1) if self.tails else score
-            mapped = _log_mass(edges[:, :-1], edges[:, 1:])
+            mapped = log_mass(edges[:, :-1], edges[:, 1:])
             # A bin whose predicted probability underflows keeps its logarithm.
             np.copyto(weights[rows], mapped, where=np.isfinite(mapped))
         return Binned(self.edges, weights, self.tails)
@@ -437,15 +437,6 @@ class Binned(Distribution):
         low, high = self._knots[first][:, np.newaxis], self._knots[stop][:, np.newaxis]
         places = np.searchsorted(self._knots, low + (high - low) * share)
         return np.concatenate([ranks, np.minimum(places, last)], axis=1)
-
-
-def _log_mass(low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return the logarithm of the standard normal probability between two scores."""
-    flip = low > 0
-    low, high = np.where(flip, -high, low), np.where(flip, -low, high)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        total = log_ndtr(high)
-        return np.asarray(total + np.log(-np.expm1(log_ndtr(low) - total)))
 
 
 def _first_power(z: FloatArray, mass: FloatArray, scale: float) -> FloatArray:

@@ -26,7 +26,6 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.polynomial import Polynomial
 from numpy.polynomial.legendre import leggauss
-from scipy.special import ndtr
 
 from skuq._compat import warn_user
 from skuq._numeric import has_rank, level_rounding, rows_needed
@@ -34,17 +33,8 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions._value_quadrature import UNIFORM
 from skuq.exceptions import SmallSampleWarning
 
-_TINY = float(np.finfo(np.float64).tiny)
-"""Smallest tail probability with a finite normal score."""
-
 _QUANTILES_AT_ONCE = 2048
 """Distributions of few rows are sampled with at most this number of quantiles per call."""
-
-
-def smaller_tail(score: FloatArray) -> FloatArray:
-    """Return Phi(-|score|). The result is positive for all finite scores."""
-    tail = ndtr(-np.abs(score))
-    return np.where(np.isinf(score), tail, np.maximum(tail, _TINY))
 
 
 def snap_levels(p: FloatArray, stored: FloatArray) -> FloatArray:

@@ -15,11 +15,11 @@ from functools import cached_property
 import numpy as np
 from scipy.special import betaincinv, betaln, gammaln, ndtri, stdtr, stdtrit
 
+from skuq._numeric import smaller_tail
 from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import check_non_negative, check_positive
 from skuq.distributions._base import Distribution
 from skuq.distributions._level_map import LevelMap
-from skuq.distributions._level_quadrature import smaller_tail
 from skuq.distributions._normal import (
     LOG_SQRT_2PI,
     noise_scale,
@@ -313,8 +313,13 @@ def prior_share(n: float) -> float:
     return PRIOR_ROWS / (PRIOR_ROWS + n)
 
 
+def student_scores(scores: FloatArray, df: float) -> FloatArray:
+    """Return the quantiles of the standard Student t distribution at the levels of normal scores."""
+    return np.asarray(np.copysign(stdtrit(df, smaller_tail(scores)), scores))
+
+
 def predictive_scores(scores: FloatArray, n: float) -> FloatArray:
-    return np.asarray(np.copysign(stdtrit(predictive_df(n), smaller_tail(scores)), scores))
+    return student_scores(scores, predictive_df(n))
 
 
 def shrunk_level_map(level_map: LevelMap, n: float) -> LevelMap:

@@ -27,8 +27,9 @@ from skuq._validation import (
 )
 from skuq.distributions import Distribution
 from skuq.distributions._convert import is_array
-from skuq.evaluation._resampling import Rows, RowsOfClasses, bootstrap_weights, draw_targets, repeated_rows
+from skuq.evaluation._resampling import Rows, RowsOfClasses, bootstrap_weights
 from skuq.evaluation._significance import interval_of_draws, standard_error
+from skuq.evaluation._simulated import drawn_targets
 from skuq.metrics._crps_parts import DEFAULT_LEVELS, crps_levels
 from skuq.metrics._inputs import finite_mean
 from skuq.metrics._kernels import level_grid
@@ -114,20 +115,8 @@ class Problem:
 
     def redrawn(self, n_draws: int, rng: np.random.RandomState) -> Iterator[tuple[Sections, Any]]:
         """Yield blocks of targets that are drawn from the forecasts, shape (r, n)."""
-        weight = self.weight
-        if weight is not None and not np.array_equal(weight, np.round(weight)):
-            for pick in repeated_rows(self.rows, n_draws, rng):
-                y = draw_targets(self.forecast[pick], rng)
-                yield self.sections.take(np.asarray(pick)), y[np.newaxis] / self.unit
-            return
-        pick = next(repeated_rows(self.rows, 1, rng))
-        forecast, sections = self.forecast, self.sections
-        if pick is not None:
-            forecast, sections = forecast[pick], sections.take(pick)
-        size = max(BLOCK // sections.n, 1)
-        for start in range(0, n_draws, size):
-            draws = [draw_targets(forecast, rng) for _ in range(min(size, n_draws - start))]
-            yield sections, np.stack(draws) / self.unit
+        for pick, _, y in drawn_targets(self.rows, self.forecast, n_draws, rng, BLOCK):
+            yield self.sections if pick is None else self.sections.take(pick), y / self.unit
 
 
 def make_problem(

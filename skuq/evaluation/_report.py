@@ -41,12 +41,10 @@ from skuq.evaluation._resampling import (
     RowsOfClasses,
     argument_name,
     bootstrap,
-    draw_targets,
-    fast_generator,
-    repeated_rows,
     seed_of,
 )
 from skuq.evaluation._significance import interval_of_draws
+from skuq.evaluation._simulated import simulated
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics._class_scores import check_class_forecast, kind_of
 from skuq.metrics._crps_parts import DEFAULT_LEVELS, crps_sections
@@ -184,7 +182,7 @@ class Entry:
     value: float
     error: str = ""
     draws: FloatArray = field(default_factory=lambda: np.empty(0))
-    null: list[float] = field(default_factory=list)
+    null: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def interval(self, confidence: float, rng: np.random.RandomState) -> tuple[float, float]:
         if not self.draws.size:
@@ -193,12 +191,11 @@ class Entry:
         return interval_of_draws(self.draws, self.value, acceleration, confidence, "bca")
 
     def calibrated(self, n: float, confidence: float) -> tuple[float, float, float]:
-        options, simulated = self.evaluation.options, np.array(self.null)
         formula = self.spec.calibrated
-        if not simulated.size or not np.isfinite(simulated).all():
-            return np.nan if formula is None else formula(n, **options), np.nan, np.nan
-        low, high = np.quantile(simulated, [(1 - confidence) / 2, (1 + confidence) / 2])
-        return float(simulated.mean()), float(low), float(high)
+        if not self.null.size or not np.isfinite(self.null).all():
+            return np.nan if formula is None else formula(n, **self.evaluation.options), np.nan, np.nan
+        low, high = np.quantile(self.null, [(1 - confidence) / 2, (1 + confidence) / 2])
+        return float(self.null.mean()), float(low), float(high)
 
 
 def uncertainty_report(
@@ -510,7 +507,7 @@ def _by_uncertainty(rows: Rows, forecast: Any, chosen: Sequence[MetricSpec]) -> 
 
     They stay unsorted if no metric bins the standard deviations.
     """
-    in_bins = any(spec.needs == "moments" and spec.fast.of_weights is not None for spec in chosen)
+    in_bins = any(spec.needs == "moments" for spec in chosen)
     if in_bins and isinstance(forecast, Distribution):
         try:
             std = forecast.std()
@@ -540,42 +537,22 @@ def _simulate(
     rng: np.random.RandomState,
     progress: ReportProgress,
 ) -> None:
-    """Compute all metrics for targets that are drawn from the forecasts, or for uniform PIT values."""
-    generator = fast_generator(rng)
-    of_targets, of_levels = [], []
-    for entry in entries:
-        if entry.error or entry.spec.crps_part is not None:
-            continue
-        if (
-            entry.spec.fast.of_uniform is not None
-            and isinstance(forecast, Distribution)
-            and forecast.has_density
-        ):
-            of_levels.append((entry, entry.spec.fast.of_uniform))
-        else:
-            of_targets.append(entry)
-    for pick in repeated_rows(rows, n_draws, rng):
-        if of_targets:
-            dist = forecast if pick is None else forecast[pick]
-            y = draw_targets(dist, rng)
-            for entry in of_targets:
-                entry.null.append(entry.evaluation.of_rows(y, dist, None, pick))
-        if of_levels:
-            levels = sorted_uniform(len(forecast) if pick is None else pick.size, generator)
-            for entry, of_uniform in of_levels:
-                entry.null.append(of_uniform(levels, **entry.evaluation.options))
-        progress.add(1)
+    """Compute all metrics for targets that are drawn from the forecasts."""
+    defined = [entry for entry in entries if not entry.error and entry.spec.crps_part is None]
+    null = simulated([entry.evaluation for entry in defined], rows, forecast, n_draws, rng, progress.add)
+    for entry, values in zip(defined, null, strict=True):
+        entry.null = values
 
 
 def _simulate_parts(entries: list[Entry], parts: CRPSParts, n_draws: int, rng: np.random.RandomState) -> None:
     """Compute the parts of the CRPS for targets drawn from the forecasts."""
-    simulated: dict[str, FloatArray] = {}
+    drawn: dict[str, FloatArray] = {}
     for entry in entries:
         if entry.spec.crps_part is not None and not entry.error:
             key = repr(entry.evaluation.options)
-            if key not in simulated:
-                simulated[key] = parts.simulate(entry.evaluation.options, n_draws, rng)
-            entry.null = simulated[key][:, COLUMNS.index(entry.spec.crps_part)].tolist()
+            if key not in drawn:
+                drawn[key] = parts.simulate(entry.evaluation.options, n_draws, rng)
+            entry.null = drawn[key][:, COLUMNS.index(entry.spec.crps_part)]
 
 
 def _for_forecast(spec: MetricSpec, forecast: Any) -> MetricSpec:
@@ -588,11 +565,6 @@ def takes(spec: MetricSpec, forecast: Any) -> bool:
     if spec.of_classes:
         return bool(spec.needs == "set" or forecast.dtype != np.bool_)
     return isinstance(forecast, Distribution) or spec.needs == "interval"
-
-
-def sorted_uniform(n: int, generator: np.random.Generator) -> FloatArray:
-    sums = np.cumsum(generator.standard_exponential(n + 1))
-    return np.asarray(sums[:-1] / sums[-1])
 
 
 def _table_row(entry: Entry, n: float, confidence: float, rng: np.random.RandomState) -> dict[str, Any]:

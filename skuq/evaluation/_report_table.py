@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from skuq._few_rows import FEWEST_ROWS
 from skuq._numeric import ROUNDING, weighted_mean
+from skuq._validation import FEWEST_ROWS
 from skuq.distributions import Distribution
 from skuq.evaluation._resampling import Rows
 from skuq.metrics._class_scores import ClassForecast, claimed_mass, is_in_set, sets_of

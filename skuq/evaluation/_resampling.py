@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -29,9 +28,17 @@ from skuq._validation import (
 )
 from skuq.distributions import Distribution, as_distribution, concat
 from skuq.distributions._convert import as_forecast, check_not_one_row, is_array
-from skuq.metrics._class_scores import check_class_forecast, check_labels, draw_codes
+from skuq.metrics._class_scores import check_class_forecast, check_labels
 from skuq.metrics._scorer import MetricScorer, check_options, require_spec
-from skuq.metrics._spec import MetricFunction, MetricSpec, OrderedWeights, WeightFunction, find_spec
+from skuq.metrics._spec import (
+    MeansOf,
+    MetricFunction,
+    MetricSpec,
+    WeightFunction,
+    find_spec,
+    one_by_one,
+    value_at,
+)
 
 BLOCK = 2**21
 """A matrix of weights has at most this number of entries (16 MB)."""
@@ -46,9 +53,6 @@ comparison, 1000 resamples cause a relative error of 4 %.
 MOST_BLOCKS, FEWER_BLOCKS = 200, 50
 """Numbers of blocks of rows for the acceleration. Each block is left out once. The second number is used for
 more than `MOST_UNITS` rows."""
-
-MOST_SIMULATED = 1e8
-"""A simulation has at most this number of targets, because it needs several arrays of this length."""
 
 
 class Rows:
@@ -122,37 +126,45 @@ def argument_name(y_pred: Any, name: str) -> str:
 class Evaluation:
     """Metric of one forecast for any weights of its rows."""
 
+    metric: Any  # a record, or a function of the user
+
     def __init__(
         self, metric: MetricSpec | MetricFunction, options: Mapping[str, Any], rows: Rows, forecast: Any
     ) -> None:
         self.metric, self.rows, self.forecast = metric, rows, forecast
         self.options = dict(options) if rows.keep is None else picked_options(options, rows.keep, rows.given)
 
+    def computation(self, pick: IntArray | None = None) -> Any:
+        """Return how the metric is computed for all rows or for the given rows."""
+        options = self.options if pick is None else picked_options(self.options, pick, len(self.rows))
+        if all(options[name] is value for name, value in self.options.items()):
+            return self._computation
+        return self.metric.computation(options)
+
+    @cached_property
+    def _computation(self) -> Any:
+        return self.metric.computation(self.options)
+
+    @cached_property
+    def of(self) -> WeightFunction:
+        """Return the metric as a function of weights of shape (..., n)."""
+        if isinstance(self.metric, MetricSpec):
+            of: WeightFunction = self._computation(self.rows.y, self.forecast)
+            return of
+        return one_by_one(self._of_users_metric)
+
     @cached_property
     def columns(self) -> Any:
-        """Return the values per row, shape (n, c).
-
-        Return None if the metric is not a function of the means of such values.
-        """
-        if not isinstance(self.metric, MetricSpec) or self.metric.fast.rows is None:
+        """Return the columns of a metric of means over rows, or None."""
+        if not isinstance(self.of, MeansOf) or (self.of.spread and self.of.spread.kind != "total"):
             return None
-        values = self.metric.fast.rows(self.rows.y, self.forecast, **self.options)
-        if values is None or is_sparse(values):
-            return values
-        columns = np.column_stack(values) if isinstance(values, tuple) else values[:, np.newaxis]
-        return columns if np.isfinite(columns).all() else None
+        columns = self.of.columns
+        return columns if is_sparse(columns) or np.isfinite(columns).all() else None
 
-    @cached_property
-    def of_weight(self) -> WeightFunction:
-        if isinstance(self.metric, MetricSpec) and self.metric.fast.of_weights is not None:
-            return self.metric.fast.of_weights(self.rows.y, self.forecast, **self.options)
-        return lambda weight: self.of_rows(self.rows.y, self.forecast, weight)
-
-    def of_means(self, means: FloatArray) -> FloatArray:
-        if means.shape[-1] == 1:
-            means = means[..., 0]
-        combine = self.metric.fast.combine if isinstance(self.metric, MetricSpec) else None
-        return means if combine is None else np.asarray(combine(means, **self.options))
+    def of_means(self, means: FloatArray, total: FloatArray) -> FloatArray:
+        """Return the metric from means, shape (b, c), and from the total weights of the rows."""
+        of: Any = self.of
+        return np.asarray(of.combine(means) if of.spread is None else of.combine(means, total))
 
     @cached_property
     def cells(self) -> FloatArray | None:
@@ -172,19 +184,20 @@ class Evaluation:
         columns, size = self.columns, np.ones(len(self.rows))
         if group is not None:
             columns, size = group_sums(columns, group), np.bincount(group).astype(np.float64)
-        return lambda weights: self.of_means(weights @ columns / (weights @ size)[:, np.newaxis])
+
+        def of_weights(weights: FloatArray) -> FloatArray:
+            total = weights @ size
+            return self.of_means(weights @ columns / total[:, np.newaxis], total)
+
+        return of_weights
 
     def value(self) -> float:
-        return self.of_rows(self.rows.y, self.forecast, self.rows.weight)
+        if isinstance(self.metric, MetricSpec):
+            return value_at(self.of, self.rows.weight, len(self.rows))
+        return self._of_users_metric(self.rows.weight)
 
-    def of_rows(
-        self, y: FloatArray, forecast: Any, weight: FloatArray | None, pick: IntArray | None = None
-    ) -> float:
-        compute = self.metric.compute if isinstance(self.metric, MetricSpec) else self.metric
-        options = self.options if pick is None else picked_options(self.options, pick, len(self.rows))
-        if isinstance(self.rows, RowsOfClasses):
-            options = {**options, "labels": np.arange(self.rows.labels.size)}
-        return float(compute(y, forecast, sample_weight=weight, **options))
+    def _of_users_metric(self, weight: FloatArray | None) -> float:
+        return float(self.metric(self.rows.y, self.forecast, sample_weight=weight, **self.options))
 
     def acceleration(self, rng: np.random.RandomState) -> float:
         """Return the acceleration constant of the BCa interval.
@@ -198,17 +211,17 @@ class Evaluation:
             if self.rows.total <= 1:
                 return 0.0
             means = (weight @ self.columns - self.columns) / (self.rows.total - 1)
-            return _skewness_of_influence(self.of_means(means), weight)
+            return _skewness_of_influence(self.of_means(means, weight), weight)
         blocks = min(MOST_BLOCKS if n <= MOST_UNITS else FEWER_BLOCKS, n)
         if blocks < 2:
             return 0.0
         block = rng.permutation(n) % blocks
         if self.columns is None:
-            values = np.array([self.of_weight(np.where(block == b, 0.0, weight)) for b in range(blocks)])
+            values = np.array([self.of(np.where(block == b, 0.0, weight)) for b in range(blocks)])
         else:
             rest = weight @ self.columns - group_sums(self.columns, block, weight).toarray()
             total = weight.sum() - np.bincount(block, weight)
-            values = self.of_means(rest / total[:, np.newaxis])
+            values = self.of_means(rest / total[:, np.newaxis], total)
         return _skewness_of_influence(values, np.ones(blocks))
 
 
@@ -350,7 +363,8 @@ def bootstrap(
                 generator.multinomial(draws, cells, size=size)
                 for size in block_sizes(n_resamples, cells.size)
             )
-            values.append(np.concatenate([evaluation.of_means(count / draws) for count in counts]))
+            total = np.full(n_resamples, float(draws))
+            values.append(evaluation.of_means(np.concatenate(list(counts)) / draws, total))
     if not drawn and on_resamples is not None:
         on_resamples(n_resamples)
     return values
@@ -367,47 +381,23 @@ def values_of_weights(
     A weight belongs to a row or to a group of rows.
     """
     values: list[list[Any]] = [[] for _ in evaluations]
-    by_means = []
-    in_order: list[tuple[WeightFunction, list[Any]]] = []
-    by_rows = []
-    for evaluation, found in zip(evaluations, values, strict=True):
-        if evaluation.columns is not None:
-            by_means.append((evaluation.of_drawn(group), found))
-        elif isinstance(evaluation.of_weight, OrderedWeights):
-            order, of_ordered = evaluation.of_weight.order, evaluation.of_weight.of_ordered
-            row_weights = RowWeights(order if group is None else group[order])
-            by_rows.append((row_weights, [(of_ordered, found)]))
-        else:
-            in_order.append((evaluation.of_weight, found))
-    if in_order:
-        by_rows.append((RowWeights(group), in_order))
+    found = list(zip(evaluations, values, strict=True))
+    by_means = [(each.of_drawn(group), kept) for each, kept in found if each.columns is not None]
+    by_weights = [(each.of, kept) for each, kept in found if each.columns is None]
     for weights in chunks:
-        for of_drawn, found in by_means:
-            found.append(of_drawn(weights))
-        for weight in weights:
-            for row_weights, metrics in by_rows:
-                each = row_weights.of(weight)
-                for of_weight, found in metrics:
-                    found.append([of_weight(each)])
+        for of_drawn, kept in by_means:
+            kept.append(of_drawn(weights))
+        if group is None:
+            for of, kept in by_weights:
+                kept.append(of(weights))
+        else:
+            for i in range(len(weights) if by_weights else 0):
+                of_rows = np.take(weights[i : i + 1], group, axis=1)
+                for of, kept in by_weights:
+                    kept.append(of(of_rows))
         if on_chunk is not None:
             on_chunk(weights.shape[0])
-    return [np.concatenate(found) for found in values]
-
-
-class RowWeights:
-    """Conversion of weights of groups to weights of rows.
-
-    The array ``index`` contains the group of each row. It is None if weights belong to rows.
-    """
-
-    def __init__(self, index: IntArray | None) -> None:
-        # All weights use one array, because the allocation of a large array takes longer than its assignment.
-        self._index, self._weights = index, None if index is None else np.empty(index.size)
-
-    def of(self, weight: FloatArray) -> FloatArray:
-        if self._index is None:
-            return weight
-        return np.take(weight, self._index, out=self._weights, mode="clip")
+    return [np.concatenate(each) for each in values]
 
 
 def swap_weights(rows: Rows, n_resamples: int, rng: np.random.RandomState) -> Iterator[FloatArray]:
@@ -450,25 +440,3 @@ def concatenate(first: Any, second: Any) -> Any:
     if isinstance(first, Distribution) and isinstance(second, Distribution):
         return concat([first, second])
     return np.concatenate([np.asarray(first), np.asarray(second)])
-
-
-def draw_targets(forecast: Any, rng: np.random.RandomState) -> Any:
-    return forecast.sample(1, rng)[:, 0] if isinstance(forecast, Distribution) else draw_codes(forecast, rng)
-
-
-def repeated_rows(rows: Rows, n_draws: int, rng: np.random.RandomState) -> Iterator[IntArray | None]:
-    """Yield the row of each repetition for each draw of the targets. Yield None if every row occurs once."""
-    weight = rows.weight
-    if weight is not None and n_draws and rows.total > MOST_SIMULATED:
-        raise ValueError(
-            f"`sample_weight` must have a sum of at most {MOST_SIMULATED:g}, got {rows.total:g}. The weights "
-            "count repetitions, and each draw has one target per repetition. Pass n_draws=0, or divide the "
-            "weights by a constant."
-        )
-    if weight is None or not n_draws:
-        yield from itertools.repeat(None, n_draws)
-    elif np.array_equal(weight, np.round(weight)):
-        yield from itertools.repeat(np.repeat(np.arange(len(rows)), weight.astype(int)), n_draws)
-    else:
-        for _ in range(n_draws):
-            yield rng.choice(len(rows), size=round(rows.total), p=weight / weight.sum())

@@ -6,6 +6,7 @@ import numbers
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from skuq._compat import (
     BaseScorer,
     accepts_sample_weight,
     count_rows,
-    delayed,
     is_classifying,
     run_parallel,
     safe_indexing,
@@ -247,8 +247,15 @@ def shift_curve(
     folds = list(zip(fitted["estimator"], fitted["indices"]["test"], strict=True))
     seeds = rng.randint(2**31 - 1, size=len(folds))
     tasks = (
-        delayed(_score_fold)(
-            model, safe_indexing(X, rows), safe_indexing(y, rows), shift, strengths, scorers, int(seed)
+        partial(
+            _score_fold,
+            model,
+            safe_indexing(X, rows),
+            safe_indexing(y, rows),
+            shift,
+            strengths,
+            scorers,
+            int(seed),
         )
         for (model, rows), seed in zip(folds, seeds, strict=True)
     )

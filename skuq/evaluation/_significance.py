@@ -13,7 +13,15 @@ from scipy.special import ndtr, ndtri
 from skuq._numeric import unit_of
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option, check_random_state, check_single_coverage
-from skuq.evaluation._resampling import Evaluation, Rows, bootstrap, concatenate, evaluations, swap_weights
+from skuq.evaluation._resampling import (
+    Evaluation,
+    Rows,
+    bootstrap,
+    concatenate,
+    evaluations,
+    picked_options,
+    swap_weights,
+)
 
 METHODS = ("bca", "percentile", "basic")
 ALTERNATIVES = ("two-sided", "less", "greater")
@@ -349,23 +357,12 @@ def _swapped_differences(a: Evaluation, b: Evaluation, swap: FloatArray) -> Floa
         moved = swap @ (b.columns - a.columns)
         means_a = (weight @ a.columns + moved) / weight.sum()
         means_b = (weight @ b.columns - moved) / weight.sum()
-        return np.asarray(a.of_means(means_a) - b.of_means(means_b))
-    both = concatenate(a.forecast, b.forecast)
-    if rows.weight is None:
-        of_a, of_b = np.arange(len(rows)), np.arange(len(rows), 2 * len(rows))
-        differences = []
-        for moved in swap:
-            pick, other = np.where(moved == 0, of_a, of_b), np.where(moved == 0, of_b, of_a)
-            differences.append(a.of_rows(rows.y, both[pick], None) - a.of_rows(rows.y, both[other], None))
-        return np.array(differences)
+        total = np.full(len(swap), weight.sum())
+        return np.asarray(a.of_means(means_a, total) - b.of_means(means_b, total))
     twice = np.tile(np.arange(len(rows)), 2)
-    return np.array(
-        [
-            a.of_rows(rows.y[twice], both, np.concatenate([weight - moved, moved]), twice)
-            - a.of_rows(rows.y[twice], both, np.concatenate([moved, weight - moved]), twice)
-            for moved in swap
-        ]
-    )
+    options = picked_options(a.options, twice, len(rows))
+    of_both = Evaluation(a.metric, options, rows.take(twice), concatenate(a.forecast, b.forecast)).of
+    return np.asarray(of_both(np.hstack([weight - swap, swap])) - of_both(np.hstack([swap, weight - swap])))
 
 
 def _count_extreme(draws: FloatArray, difference: float, alternative: str, scale: float) -> int:

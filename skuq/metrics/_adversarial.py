@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_integer, check_option, check_random_state, effective_rows
-from skuq.distributions import Distribution
-from skuq.metrics._average_calibration import calibration_error, root_calibration_error
+from skuq.metrics._average_calibration import calibration_error, curve_of_levels, root_calibration_error
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import level_grid
-from skuq.metrics._levels import KINDS, covered_weight, one_bin
-from skuq.metrics._spec import FastPath, WeightFunction, metric
+from skuq.metrics._levels import KINDS, level_rows
+from skuq.metrics._spec import Means, column_sums, metric, value_of
 
 MOST_ROWS = 10**9
 """There must be fewer rows than this, because numpy cannot draw more rows from the multivariate
 hypergeometric distribution."""
 
-ROWS_PER_COUNT = 50
-"""With at most this number of rows per count, numpy's method "count" is faster than "marginals"."""
+MOST_PICKED, PICKS_PER_COUNT = 20_000, 10
+"""Largest number of rows, and of rows of a group per count, for which numpy's method "count" is used. For
+more rows, "marginals" is faster."""
 
 GROUP_ERRORS = {"mace": calibration_error, "rmsce": root_calibration_error}
 
@@ -162,7 +162,10 @@ def adversarial_group_calibration_curve(
         random_state=random_state,
     )
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return AdversarialGroupCalibrationCurve(groups.fractions, worst_of_weights(groups, y, dist)(weight))
+    total = effective_rows(weight, y.size)
+    rows = level_rows(y, dist, groups.levels, groups.kind)
+    means = column_sums((rows,), weight) / total
+    return AdversarialGroupCalibrationCurve(groups.fractions, groups.worst(means, np.asarray(total)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,20 +179,68 @@ class Groups:
     replace: bool
     seed: int
 
-    def worst(self, inside: FloatArray, total: float) -> FloatArray:
-        """Return the error of the worst group in each resample, shape (fractions, resamples)."""
-        if total >= MOST_ROWS:
+    def worst(self, means: FloatArray, total: FloatArray) -> FloatArray:
+        """Return the error of the worst group in each resample, shape (..., fractions, resamples).
+
+        The shares of rows that are first covered at each level have shape (..., k + 1). The total weights of
+        the rows have shape (...).
+        """
+        if np.max(total) >= MOST_ROWS:
             raise ValueError(
                 f"`sample_weight` counts repetitions, and its sum must be below {MOST_ROWS:g}, got "
-                f"{total:g}. Groups are drawn from the repeated rows. Divide the weights by a constant."
+                f"{np.max(total):g}. Groups are drawn from the repeated rows. Divide the weights by a "
+                "constant."
             )
-        rng = np.random.default_rng(self.seed)
-        counts = level_counts(inside, total)
-        n = counts.sum()
+        # Round the running sums instead of the counts, so that the counts add up to the rounded total. The
+        # inner rounding removes the error of a sum that is halfway between two integers.
+        inside = np.cumsum(means.reshape(-1, means.shape[-1]), axis=1) * np.reshape(total, (-1, 1))
+        running = np.rint(np.round(inside, 6)).astype(np.int64)
+        n = running[:, -1]
         # A group has at most n rows, also if `n` was rounded down.
-        sizes = np.minimum(np.maximum(np.rint(self.fractions * n), self.min_size), n).astype(np.int64)
-        draws = [draw_counts(counts, int(size), self.shape, self.replace, rng) for size in sizes]
-        return np.array([group_errors(drawn, self.levels, self.error).max(axis=1) for drawn in draws])
+        sizes = np.minimum(np.maximum(np.rint(np.outer(n, self.fractions)), self.min_size), n[:, np.newaxis])
+        sizes = sizes.astype(np.int64)
+        if n.size > 1 and not self.replace and (n == n[0]).all() and self._picks_rows(sizes[0], n[0]).all():
+            found = self._of_same_groups(running, sizes[0])
+        else:
+            found = np.array([self._of_counts(*each) for each in zip(running, sizes, strict=True)])
+        return found.reshape(*np.shape(total), self.fractions.size, self.shape[0])
+
+    def mean_worst(self, means: FloatArray, total: FloatArray) -> FloatArray:
+        return np.asarray(self.worst(means, total)[..., 0, :].mean(axis=-1))
+
+    def _picks_rows(self, sizes: Any, n: int) -> Any:
+        """Return whether numpy picks the rows of a group one by one, which is faster for small groups."""
+        picks = np.minimum(sizes, n - sizes)
+        return (n <= MOST_PICKED) & (picks <= PICKS_PER_COUNT * (self.levels.size + 1))
+
+    def _of_counts(self, running: IntArray, sizes: IntArray) -> list[FloatArray]:
+        """Return the errors from the number of rows that are covered at each level or at a lower level."""
+        counts, rng, errors = np.diff(running, prepend=0), np.random.default_rng(self.seed), []
+        for size in sizes:
+            # Both methods are exact. The time of "marginals" is proportional to the number of counts.
+            method = "count" if self._picks_rows(size, running[-1]) else "marginals"
+            drawn = draw_counts(counts, int(size), math.prod(self.shape), method, self.replace, rng)
+            errors.append(self._worst(np.cumsum(drawn, axis=-1)[:, :-1] / size))
+        return errors
+
+    def _of_same_groups(self, running: IntArray, sizes: IntArray) -> FloatArray:
+        """Return the errors if all lines have the same number of rows, so that the groups are the same.
+
+        The groups are drawn once, as places of the rows in the order of their levels.
+        """
+        n, rng = running[0, -1], np.random.default_rng(self.seed)
+        errors = np.empty((len(running), sizes.size, self.shape[0]))
+        for j, size in enumerate(sizes):
+            drawn = draw_counts(np.ones(n, dtype=np.int64), size, math.prod(self.shape), "count", False, rng)
+            below = np.zeros((len(drawn), n + 1), dtype=np.int32)
+            np.cumsum(drawn, axis=1, dtype=np.int32, out=below[:, 1:])
+            for i, inside in enumerate(running[:, :-1]):
+                errors[i, j] = self._worst(below[:, inside] / size)
+        return errors
+
+    def _worst(self, observed: FloatArray) -> FloatArray:
+        """Return the largest error in each resample from the observed shares of its groups."""
+        return np.asarray(GROUP_ERRORS[self.error](self.levels, observed).reshape(self.shape).max(axis=1))
 
 
 def check_groups(
@@ -215,35 +266,11 @@ def check_groups(
     return Groups(shares, grid, kind, error, shape, smallest, bool(replace), seed)
 
 
-def check_agce(*, fraction: float = 0.1, **options: Any) -> Groups:
+def worst_group_error(*, fraction: float, **options: Any) -> Means:
     _check_fractions(fraction, "fraction")
-    return check_groups(fractions=[fraction], **options)
-
-
-def worst_of_weights(
-    groups: Groups, y: FloatArray, dist: Distribution
-) -> Callable[[FloatArray | None], FloatArray]:
-    covered = covered_weight(y, dist, groups.levels, groups.kind)
-
-    def of_weights(weight: FloatArray | None) -> FloatArray:
-        effective_rows(weight, y.size)
-        bins = one_bin(y.size, weight)
-        return groups.worst(covered(bins)[0], float(bins.totals()[0]))
-
-    return of_weights
-
-
-def agce_of_weights(
-    y: FloatArray, dist: Distribution, *, fraction: float = 0.1, **options: Any
-) -> WeightFunction:
-    worst = worst_of_weights(check_agce(fraction=fraction, **options), y, dist)
-    return lambda weight: float(worst(weight).mean())
-
-
-def agce_of_uniform(entry: FloatArray, *, fraction: float = 0.1, **options: Any) -> float:
-    groups = check_agce(fraction=fraction, **options)
-    inside = np.searchsorted(entry, groups.levels, side="right").astype(np.float64)
-    return float(groups.worst(inside, float(entry.size)).mean())
+    groups = check_groups(fractions=[fraction], **options)
+    curve = curve_of_levels(groups.levels, groups.kind)
+    return replace(curve, combine=groups.mean_worst, spread="total")
 
 
 def _check_fractions(fractions: ArrayLike, name: str = "fractions") -> FloatArray:
@@ -256,44 +283,26 @@ def _check_fractions(fractions: ArrayLike, name: str = "fractions") -> FloatArra
     return shares
 
 
-def level_counts(inside: FloatArray, total: float) -> IntArray:
-    # Round the running sums instead of the counts, so that the counts add up to the rounded total.
-    running = np.rint(np.append(inside, total))
-    return np.asarray(np.diff(running, prepend=0.0), dtype=np.int64)
-
-
 def draw_counts(
-    counts: IntArray, size: int, shape: tuple[int, int], replace: bool, rng: np.random.Generator
+    counts: IntArray, size: int, n_groups: int, method: Any, replace: bool, rng: np.random.Generator
 ) -> IntArray:
-    """Draw random groups of rows. Return their counts at each level, shape (resamples, groups, k + 1)."""
+    """Draw random groups of rows. Return their counts at each level, shape (groups, k + 1)."""
     if replace:
-        return np.asarray(rng.multinomial(size, counts / counts.sum(), size=shape))
-    # Both methods are exact. The time of "count" is proportional to the number of rows, and the time of
-    # "marginals" to the number of counts.
-    method: Any = "count" if counts.sum() <= ROWS_PER_COUNT * counts.size else "marginals"
-    flat = rng.multivariate_hypergeometric(counts, size, size=shape[0] * shape[1], method=method)
-    return np.asarray(flat.reshape(*shape, counts.size))
-
-
-def group_errors(counts: IntArray, levels: FloatArray, error: str) -> FloatArray:
-    inside = np.cumsum(counts, axis=-1)  # The last entry is the total.
-    return GROUP_ERRORS[error](levels, inside[..., :-1] / inside[..., -1:])
+        return np.asarray(rng.multinomial(size, counts / counts.sum(), size=n_groups))
+    return np.asarray(rng.multivariate_hypergeometric(counts, size, size=n_groups, method=method))
 
 
 @metric(
     "agce",
     title="Adversarial group calibration error",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, 1.0),
     needs="distribution",
-    proper=False,
     small_sample=True,
     source="Chung et al. 2021, appendix A.3; Zhao et al. 2020",
     meaning="in the worst random group, the predicted probabilities are off by {value}",
-    fast=FastPath(of_weights=agce_of_weights, of_uniform=agce_of_uniform),
-    check=check_agce,
+    kernel=worst_group_error,
 )
 def adversarial_group_calibration_error(
     y_true: ArrayLike,
@@ -387,7 +396,7 @@ def adversarial_group_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    groups = check_agce(
+    kernel = worst_group_error(
         fraction=fraction,
         levels=levels,
         kind=kind,
@@ -399,4 +408,5 @@ def adversarial_group_calibration_error(
         random_state=random_state,
     )
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return float(worst_of_weights(groups, y, dist)(weight).mean())
+    effective_rows(weight, y.size)
+    return value_of(kernel, y, dist, weight)

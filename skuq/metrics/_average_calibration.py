@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,18 +12,10 @@ import numpy as np
 from skuq._censoring import Bounds, require_events
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
-from skuq.distributions import Distribution
-from skuq.metrics._inputs import check_right_censored
+from skuq.metrics._inputs import check_forecast, check_right_censored
 from skuq.metrics._kernels import level_grid
-from skuq.metrics._levels import (
-    KINDS,
-    censored_proportions,
-    level_rows,
-    observed_proportions,
-    observed_uniform,
-    proportions_of_means,
-)
-from skuq.metrics._spec import FastPath, metric
+from skuq.metrics._levels import KINDS, censored_proportions, level_rows
+from skuq.metrics._spec import Means, metric, value_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,75 +118,42 @@ def regression_calibration_curve(
     >>> curve.observed
     array([0.  , 0.25, 0.75])
     """
-    check_option(kind, "kind", KINDS)
+    curve = curve_of_levels(levels, kind)
     grid = level_grid(levels, closed=True)
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
     if mask is None:
-        return CalibrationCurve(grid, observed_proportions(y, dist, grid, kind, weight))
+        return CalibrationCurve(grid, curve(y, dist)(np.ones(y.size) if weight is None else weight))
     require_events(mask)
     bounds = Bounds.from_event(y, mask)
     return CalibrationCurve(grid, censored_proportions(dist, bounds, grid, kind)(weight))
 
 
-@functools.cache
-def curve_rows(default_levels: int, default_kind: str) -> Callable[..., Any]:
-    """Return the function ``rows`` for all metrics of calibration curves with these defaults."""
-
-    def rows(
-        y: FloatArray,
-        dist: Distribution,
-        *,
-        levels: int | ArrayLike = default_levels,
-        kind: str = default_kind,
-        **_: Any,
-    ) -> Any:
-        return level_rows(y, dist, np.unique(level_grid(levels, closed=True)), kind)
-
-    return rows
-
-
-def of_curve(
-    error: Callable[..., FloatArray],
-    default_levels: int,
-    default_kind: str = "quantile",
-    check_error: Callable[..., object] | None = None,
-) -> dict[str, Any]:
-    """Return the record fields of a metric that depends only on the calibration curve."""
-
-    def split(options: dict[str, Any]) -> tuple[FloatArray, dict[str, Any]]:
-        rest = {"levels": default_levels, **options}
-        rest.pop("kind", None)
-        return level_grid(rest.pop("levels"), closed=True), rest
-
-    def combine(means: FloatArray, **options: Any) -> FloatArray:
-        grid, rest = split(options)
-        return error(grid, proportions_of_means(means, grid), **rest)
-
-    def of_uniform(entry: FloatArray, **options: Any) -> float:
-        grid, rest = split(options)
-        return float(error(grid, observed_uniform(entry, grid), **rest))
-
-    def check(**options: Any) -> None:
-        check_option(options.get("kind", default_kind), "kind", KINDS)
-        grid, rest = split(options)
-        if check_error is not None:
-            check_error(grid.size, **rest)
-
-    fast = FastPath(rows=curve_rows(default_levels, default_kind), combine=combine, of_uniform=of_uniform)
-    return {"fast": fast, "check": check}
+def curve_of_levels(
+    levels: int | ArrayLike,
+    kind: str,
+    error: Callable[[FloatArray, FloatArray], FloatArray] = lambda levels, observed: observed,
+) -> Means:
+    """Return the computation of an error of the levels and the observed shares of the calibration curve."""
+    check_option(kind, "kind", KINDS)
+    grid = level_grid(levels, closed=True)
+    ordered, place = np.unique(grid, return_inverse=True)
+    return Means(
+        partial(level_rows, levels=ordered, kind=kind),
+        lambda means: error(grid, np.cumsum(means, axis=-1)[..., place]),
+        cells=np.diff(ordered, prepend=0.0, append=1.0),
+    )
 
 
 def calibration_error(levels: FloatArray, observed: FloatArray) -> FloatArray:
     return np.asarray(np.abs(levels - observed).mean(axis=-1))
 
 
-def mean_curve_error(
-    y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None, levels: int | ArrayLike, kind: str
-) -> float:
-    curve = regression_calibration_curve(
-        y_true, y_pred, sample_weight=sample_weight, levels=levels, kind=kind
-    )
-    return float(calibration_error(curve.levels, curve.observed))
+def absolute_error(levels: int | ArrayLike, kind: str = "interval") -> Means:
+    return curve_of_levels(levels, kind, calibration_error)
+
+
+def root_squared_error(levels: int | ArrayLike, kind: str) -> Means:
+    return curve_of_levels(levels, kind, root_calibration_error)
 
 
 def root_calibration_error(levels: FloatArray, observed: FloatArray) -> FloatArray:
@@ -210,15 +169,13 @@ def calibrated_mace(n: float, *, levels: int | ArrayLike = 99, kind: str = "quan
 @metric(
     "mace",
     title="MACE",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, 1.0),
     needs="distribution",
-    proper=False,
     small_sample=True,
     source="Chung et al. 2021, section 3 (ECE)",
-    **of_curve(calibration_error, 99),
+    kernel=absolute_error,
     calibrated=calibrated_mace,
     meaning="the predicted probabilities are off by {value} on average",
 )
@@ -296,21 +253,19 @@ def mean_absolute_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    return mean_curve_error(y_true, y_pred, sample_weight, levels, kind)
+    return value_of(absolute_error(levels, kind), *check_forecast(y_true, y_pred, sample_weight))
 
 
 @metric(
     "rmsce",
     title="RMSCE",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, 1.0),
     needs="distribution",
-    proper=False,
     small_sample=True,
     source="Zelikman et al. 2020; Wibbeke et al. 2025, eq. 13; Chung et al. 2021",
-    **of_curve(root_calibration_error, 99),
+    kernel=root_squared_error,
     meaning="the root mean square error of the predicted probabilities is {value}",
 )
 def root_mean_squared_calibration_error(
@@ -389,7 +344,4 @@ def root_mean_squared_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    curve = regression_calibration_curve(
-        y_true, y_pred, sample_weight=sample_weight, levels=levels, kind=kind
-    )
-    return float(root_calibration_error(curve.levels, curve.observed))
+    return value_of(root_squared_error(levels, kind), *check_forecast(y_true, y_pred, sample_weight))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from skuq._numeric import ROUNDING, weighted, weighted_sum
-from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq._numeric import ROUNDING, weighted
+from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_n_bins
 from skuq.metrics._kernels import BLOCK, BinIndex, count_below
 
@@ -22,91 +19,102 @@ SAME = 1e-9
 """Two keys count as equal if their relative difference is smaller than this, because the difference may be a
 rounding error."""
 
-_STEP = 1 << 10
-"""A cumulative weight is stored after each block of this number of rows."""
-
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Bin of each row.
+    """Bins of rows. Rows on the edge of two bins of equal weight are divided between the bins.
 
-    The attribute `parts` describes rows that are divided between bins. An item (rows, bin, fraction) means
-    that this fraction of each of these rows belongs to this bin.
+    The rows form 2 k - 1 segments for k bins: the rows inside each bin and, between two bins, the rows on
+    their edge. The fractions `below` and `above` of the rows on an edge belong to the bins below and above
+    this edge. If several edges have the same rows, `source` is the first segment with these rows, for each
+    segment. If no row is divided, `below` is empty and the segments are the bins. The segments contain the
+    rows from `starts` to `stops`, unless `row_segment` contains the segment of each row.
     """
 
-    n_bins: int
-    row_bin: BinIndex
-    parts: list[tuple[Any, int, float]]
     edges: FloatArray
-    weight: FloatArray | None
+    weight: FloatArray
+    starts: IntArray
+    stops: IntArray
+    source: IntArray
+    below: FloatArray
+    above: FloatArray
+    row_segment: BinIndex | None = None
 
     @property
-    def shared(self) -> list[tuple[Any, int, float]]:
-        return [part for part in self.parts if part[2] < 1]
+    def n_bins(self) -> int:
+        return self.edges.size - 1
 
     def totals(self) -> FloatArray:
-        total = np.zeros(self.n_bins + 1)
-        for rows in self._blocks():
-            total += np.bincount(self.row_bin[rows], self._weight_of(rows), self.n_bins + 1)
-        for rows, place, fraction in self.parts:
-            weight = self._weight_of(rows)
-            total[place] += fraction * (_count(rows) if weight is None else weight.sum())
-        # The last entry is the weight of the rows in `parts`, which the loop has already counted.
-        return total[:-1]
+        return np.asarray(self.sums()[0])
 
-    def sums(self, columns: Callable[[Any], tuple[FloatArray, ...]]) -> FloatArray:
-        """Return the weighted sum of each column in each bin, shape (c, n_bins)."""
-        total = np.array([np.zeros(self.n_bins + 1) for _ in columns(slice(0, 1))])
-        for rows in self._blocks():
-            weight = self._weight_of(rows)
-            for row, values in enumerate(columns(rows)):
-                total[row] += np.bincount(self.row_bin[rows], weighted(values, weight), self.n_bins + 1)
-        for part, place, fraction in self.parts:
-            for rows in _pieces(part):
-                weight = self._weight_of(rows)
-                for row, values in enumerate(columns(rows)):
-                    total[row, place] += fraction * weighted_sum(values, weight)
-        return total[:, :-1]
+    def sums(self, *columns: FloatArray) -> FloatArray:
+        """Return the weight and the weighted sum of each column in each bin, shape (1 + c, n_bins)."""
+        n, k = self.weight.size, self.source.size
+        if self.row_segment is None:
+            values = np.zeros((1 + len(columns), n + 1))  # A segment may begin after the last row.
+            values[0, :-1] = self.weight
+            with np.errstate(invalid="ignore"):
+                for row, column in zip(values[1:], columns, strict=True):
+                    np.multiply(column, self.weight, out=row[:-1])
+            sums = np.add.reduceat(values, self.starts, axis=1)
+            if np.isnan(
+                sums
+            ).any():  # Rows with weight 0 have no influence, even if their values are infinite.
+                values[:, :-1] = np.where(self.weight > 0, values[:, :-1], 0.0)
+                sums = np.add.reduceat(values, self.starts, axis=1)
+            return self._joined(np.where(self.starts < self.stops, sums, 0.0))
+        sums = np.zeros((1 + len(columns), k))
+        for start in range(0, n, BLOCK):  # A block of rows fits into the processor's cache.
+            rows = slice(start, start + BLOCK)
+            segment, weight = self.row_segment[rows].astype(np.intp), self.weight[rows]
+            sums[0] += np.bincount(segment, weight, k)
+            for i, column in enumerate(columns, 1):
+                sums[i] += np.bincount(segment, weighted(column[rows], weight), k)
+        return self._joined(sums[:, self.source])
 
     def histogram(self, place: BinIndex, k: int) -> FloatArray:
-        size = (self.n_bins + 1) * k
-        total = np.zeros(size)
-        for rows in self._blocks():
-            cell = self.row_bin[rows].astype(np.intp) * k + place[rows]
-            total += np.bincount(cell, self._weight_of(rows), size)
-        table: FloatArray = total.reshape(-1, k)[:-1]
-        for part, row_bin, fraction in self.parts:
-            for rows in _pieces(part):
-                table[row_bin] += fraction * np.bincount(place[rows], self._weight_of(rows), k)
-        return table
+        """Return the weight of the rows of each bin at each of k places, shape (n_bins, k)."""
+        if self.row_segment is None:
+            segments = [slice(*ends) for ends in zip(self.starts, self.stops, strict=True)]
+            counts: FloatArray = np.array(
+                [np.bincount(place[rows], self.weight[rows], k) for rows in segments], dtype=np.float64
+            )
+            return self._joined(counts.T).T
+        cell = self.row_segment.astype(np.intp) * k + place
+        table = np.bincount(cell, self.weight, self.source.size * k).reshape(-1, k)
+        return self._joined(np.asarray(table[self.source].T, dtype=np.float64)).T
 
-    def matrix(self, n: int) -> Any:
+    def _joined(self, sums: FloatArray) -> FloatArray:
+        """Return sums of bins, shape (..., n_bins), from sums of segments."""
+        if not self.below.size:
+            return sums
+        inside, edge = sums[..., ::2].copy(), sums[..., 1::2]
+        with np.errstate(invalid="ignore"):  # The sum of the rows on an edge may be infinite.
+            inside[..., :-1] += np.where(self.below > 0, self.below * edge, 0.0)
+            inside[..., 1:] += np.where(self.above > 0, self.above * edge, 0.0)
+        return np.asarray(inside)
+
+    def shared(self) -> list[tuple[IntArray, int, float]]:
+        """Return rows on edges, their bin, and the fraction of each of these rows in this bin."""
+        found = []
+        for i, fractions in enumerate(zip(self.below, self.above, strict=True)):
+            on_edge = self._rows(2 * i + 1)
+            found += [(on_edge, i + above, fraction) for above, fraction in enumerate(fractions)]
+        return [part for part in found if part[2] > 0 and part[0].size]
+
+    def matrix(self) -> Any:
         """Return the weight of each row in each bin as a sparse array of shape (n_bins, n)."""
-        inside = np.flatnonzero(self.row_bin < self.n_bins)
-        held = [(np.arange(n)[rows], place, fraction) for rows, place, fraction in self.parts]
-        row = np.concatenate([inside, *(rows for rows, _, _ in held)])
-        size = [rows.size for rows, _, _ in held]
-        place = np.concatenate([self.row_bin[inside], np.repeat([place for _, place, _ in held], size)])
-        weight = np.concatenate([np.ones(inside.size), np.repeat([part for _, _, part in held], size)])
-        if self.weight is not None:
-            weight *= self.weight[row]
-        return sparse.csr_array((weight, (place.astype(np.intp), row)), shape=(self.n_bins, n))
+        step = 2 if self.below.size else 1
+        parts = [*self.shared(), *((self._rows(step * i), i, 1.0) for i in range(self.n_bins))]
+        row, sizes = np.concatenate([part[0] for part in parts]), [part[0].size for part in parts]
+        place, fraction = (np.repeat([part[j] for part in parts], sizes) for j in (1, 2))
+        shape = self.n_bins, self.weight.size
+        return sparse.csr_array((fraction * self.weight[row], (place, row)), shape=shape)
 
-    def _blocks(self) -> list[slice]:
-        return _pieces(slice(0, self.row_bin.size))
-
-    def _weight_of(self, rows: Any) -> FloatArray | None:
-        return None if self.weight is None else self.weight[rows]
-
-
-def _count(rows: slice | IntArray) -> int:
-    return rows.stop - rows.start if isinstance(rows, slice) else rows.size
-
-
-def _pieces(rows: Any) -> list[Any]:
-    if not isinstance(rows, slice):
-        return [rows]
-    return [slice(first, min(first + BLOCK, rows.stop)) for first in range(rows.start, rows.stop, BLOCK)]
+    def _rows(self, segment: int) -> IntArray:
+        if self.row_segment is None:
+            return np.arange(self.starts[segment], self.stops[segment])
+        return np.flatnonzero(self.row_segment == self.source[segment])
 
 
 class Binning:
@@ -114,141 +122,77 @@ class Binning:
 
     def __init__(self, key: FloatArray, n_bins: int, strategy: str) -> None:
         self.key, self.n_bins, self.strategy = key, check_n_bins(n_bins, key.size), strategy
-        self.rising = bool((key[1:] >= key[:-1]).all())
-
-    @cached_property
-    def _order(self) -> Any:
-        return slice(0, self.key.size) if self.rising else np.argsort(self.key)
-
-    @cached_property
-    def _ordered(self) -> FloatArray:
-        return np.asarray(self.key[self._order])
+        self.order: Any = slice(None) if (key[1:] >= key[:-1]).all() else None
+        if strategy == "quantile":
+            if self.order is None:
+                self.order = np.argsort(key)
+                self.key = key = key[self.order]
+            # Each group of rows with equal keys ends before one of these rows.
+            self.group_ends = np.append(np.flatnonzero(np.diff(key) > SAME * np.abs(key[1:])) + 1, key.size)
 
     def bins(self, weight: FloatArray | None) -> Bins:
-        low, high = self._range(weight)
-        if self.n_bins == 1 or high - low <= SAME * max(abs(low), abs(high)):
-            everything = [(slice(0, self.key.size), 0, 1.0)]
-            return Bins(1, np.empty(0, dtype=np.uint8), everything, np.array([low, high]), weight)
+        key, n_bins = self.key, self.n_bins
+        weight = np.ones(key.size) if weight is None else weight
+        if self.order is None:
+            counted = key if weight.min() > 0 else key[weight > 0]
+            low, high = counted.min(), counted.max()
+        else:
+            reached = np.cumsum(weight[self.order])
+            low = key[np.searchsorted(reached, 0.0, "right")]
+            high = key[np.searchsorted(reached, reached[-1])]
+        if n_bins == 1 or high - low <= SAME * max(abs(low), abs(high)):
+            return undivided(weight, np.array([low, high]))
         if self.strategy == "quantile":
-            return self._of_equal_weight(weight)
-        edges = np.linspace(low, high, self.n_bins + 1)
+            return self._of_equal_weight(weight, reached)
+        edges = np.linspace(low, high, n_bins + 1)
         # A key on an edge belongs to the upper bin. The margin keeps the key in this bin even if rounding
         # makes the key smaller.
         thresholds = edges[1:-1] - ROUNDING * max(abs(low), abs(high))
-        if not self.rising:
-            return Bins(self.n_bins, count_below(thresholds, self.key), [], edges, weight)
-        cuts = [0, *np.searchsorted(self.key, thresholds).tolist(), self.key.size]
-        return self._of_slices([(slice(*cut), i, 1.0) for i, cut in enumerate(pairwise(cuts))], edges, weight)
+        if self.order is None:
+            return undivided(weight, edges, row_bin=count_below(thresholds, key))
+        return undivided(weight, edges, np.searchsorted(key, thresholds))
 
-    def _range(self, weight: FloatArray | None) -> tuple[float, float]:
-        if self.rising:
-            first, last = 0, self.key.size - 1
-            if weight is not None:
-                first += _first(lambda rows: weight[rows] > 0, weight.size)
-                last -= _first(lambda rows: weight[::-1][rows] > 0, weight.size)
-            return float(self.key[first]), float(self.key[last])
-        key = self.key if weight is None or weight.min() > 0 else self.key[weight > 0]
-        return float(key.min()), float(key.max())
-
-    def _of_equal_weight(self, weight: FloatArray | None) -> Bins:
-        """Return bins of equal total weight.
+    def _of_equal_weight(self, weight: FloatArray, reached: FloatArray) -> Bins:
+        """Return bins of equal weight. `reached` contains the cumulative weights of the ordered rows.
 
         Rows with equal keys are divided between bins in the same proportions.
         """
-        key, n_bins = self._ordered, self.n_bins
-        ends = None if weight is None else CumulativeWeight(weight[self._order])
-        total = float(key.size) if ends is None else ends.before(key.size)
-        # Rows before `done` already have a bin. Rows from `done` to the next edge belong to bin `place`, the
-        # current bin.
-        edges = total * (np.arange(n_bins + 1) / n_bins)
-        parts: list[tuple[slice, int, float]] = []
-        key_edges, done, place = [key[0]], 0, 0
-        for i, edge in enumerate(edges[1:-1]):
-            # Without weights, row r covers [r, r + 1), so the integer part of the edge is the row.
-            row = int(edge) if ends is None else ends.row_at(float(edge))
-            first, stop = _group_around(key, min(row, key.size - 1))
-            key_edges.append(key[first])
-            # If an earlier edge lies in this group of equal keys, the rows of the group already have bins.
-            if first < done:
-                continue
-            parts.append((slice(done, first), place, 1.0))
-            begin, end = (first, stop) if ends is None else (ends.before(first), ends.before(stop))
-            place, done = i + 1, first
-            # If the edge lies inside a group of equal keys, the rows of the group are divided between the
-            # bins.
-            if begin < edge < end:
-                done = stop
-                # The rows after the group belong to the last bin that contains a part of the group.
-                place = int(np.searchsorted(edges, end, side="left")) - 1
-                for each in range(i, place + 1):
-                    piece = min(end, edges[each + 1]) - max(begin, edges[each])
-                    parts.append((slice(first, stop), each, float(piece / (end - begin))))
-        parts.append((slice(done, key.size), place, 1.0))
-        return self._of_slices(parts, np.array([*key_edges, key[-1]]), weight)
-
-    def _of_slices(
-        self, parts: list[tuple[slice, int, float]], edges: FloatArray, weight: FloatArray | None
-    ) -> Bins:
-        parts = [part for part in parts if _count(part[0])]
-        if self.rising:
-            return Bins(self.n_bins, np.empty(0, dtype=np.uint8), parts, edges, weight)
-        kind: Any = np.uint8 if self.n_bins < 255 else np.intp
-        row_bin: BinIndex = np.full(self.key.size, self.n_bins, dtype=kind)
-        for rows, place, fraction in parts:
-            if fraction == 1:
-                row_bin[self._order[rows]] = place
-        shared = [(self._order[rows], place, fraction) for rows, place, fraction in parts if fraction < 1]
-        return Bins(self.n_bins, row_bin, shared, edges, weight)
+        edge = reached[-1] * (np.arange(1, self.n_bins) / self.n_bins)
+        row = np.minimum(np.searchsorted(reached, edge, "right"), self.key.size - 1)
+        group = np.searchsorted(self.group_ends, row, "right")
+        first, stop = np.where(group > 0, self.group_ends[group - 1], 0), self.group_ends[group]
+        begin, end = np.where(first > 0, reached[first - 1], 0.0), reached[stop - 1]
+        # The part of a group below an earlier edge in the same group already has a bin.
+        below = np.where(np.diff(group, prepend=-1) > 0, edge - begin, 0.0) / (end - begin)
+        above = (np.minimum(end, np.append(edge[1:], reached[-1])) - edge) / (end - begin)
+        edges = self.key[np.concatenate([[0], first, [-1]])]
+        cuts = np.column_stack([first, stop]).ravel()
+        starts, stops = np.append(0, cuts), np.append(cuts, self.key.size)
+        segment = np.arange(starts.size)
+        source = segment.copy()
+        source[1::2] = np.maximum.accumulate(np.where(np.diff(group, prepend=-1) > 0, segment[1::2], 0))
+        if isinstance(self.order, slice):
+            return Bins(edges, weight, starts, stops, source, below, above)
+        kind: Any = np.uint8 if segment.size < 256 else np.intp
+        row_segment: BinIndex = np.empty(self.key.size, dtype=kind)
+        sizes = np.where(source == segment, np.maximum(stops - starts, 0), 0)
+        row_segment[self.order] = np.repeat(segment.astype(kind), sizes)
+        return Bins(edges, weight, starts, stops, source, below, above, row_segment)
 
 
 def make_bins(key: FloatArray, n_bins: int, strategy: str, weight: FloatArray | None) -> Bins:
     return Binning(key, n_bins, strategy).bins(weight)
 
 
-class CumulativeWeight:
-    """Cumulative weights of rows. They are computed only at the requested rows."""
-
-    def __init__(self, weight: FloatArray) -> None:
-        self._weight = weight
-        blocks = np.add.reduceat(weight, np.arange(0, weight.size, _STEP))
-        self._blocks = np.concatenate([[0.0], np.cumsum(blocks)])
-
-    def before(self, row: int) -> float:
-        block = row // _STEP
-        inside = self._weight[block * _STEP : row]
-        return float(self._blocks[block] + (np.cumsum(inside)[-1] if inside.size else 0.0))
-
-    def row_at(self, edge: float) -> int:
-        block = int(np.searchsorted(self._blocks, edge, side="right")) - 1
-        ends = self._blocks[block] + np.cumsum(self._weight[block * _STEP : (block + 1) * _STEP])
-        return block * _STEP + int(np.searchsorted(ends, edge, side="right"))
+def undivided(weight: FloatArray, edges: FloatArray, cuts: Any = (), row_bin: BinIndex | None = None) -> Bins:
+    """Return bins of whole rows, from the rows at which bins begin or from the bin of each row."""
+    none = np.empty(0)
+    starts, stops = np.append(0, cuts).astype(np.intp), np.append(cuts, weight.size).astype(np.intp)
+    return Bins(edges, weight, starts, stops, np.arange(edges.size - 1), none, none, row_bin)
 
 
-def _first(holds: Callable[[slice], BoolArray], n: int) -> int:
-    start, size = 0, 64
-    while start < n:
-        found = holds(slice(start, min(start + size, n)))
-        if found.any():
-            return start + int(np.argmax(found))
-        start, size = start + size, 4 * size
-    return n
-
-
-def _group_around(ordered: FloatArray, row: int) -> tuple[int, int]:
-
-    def differ(rows: slice) -> BoolArray:
-        after = ordered[row + 1 :][rows]
-        return np.asarray(after - ordered[row:-1][rows] > SAME * np.abs(after))
-
-    def differ_before(rows: slice) -> BoolArray:
-        after = ordered[row:0:-1][rows]
-        return np.asarray(after - ordered[:row][::-1][rows] > SAME * np.abs(after))
-
-    return row - _first(differ_before, row), row + 1 + _first(differ, ordered.size - row - 1)
-
-
-def bin_means(bins: Bins, columns: Callable[[Any], tuple[FloatArray, ...]]) -> tuple[FloatArray, FloatArray]:
+def bin_means(bins: Bins, *columns: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the weights of the non-empty bins, shape (b,), and the mean of each column, shape (c, b)."""
-    total = bins.totals()
+    total, *sums = bins.sums(*columns)
     occupied = total > 0
-    return total[occupied], bins.sums(columns)[:, occupied] / total[occupied]
+    return total[occupied], np.array(sums)[:, occupied] / total[occupied]

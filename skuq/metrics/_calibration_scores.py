@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,49 +17,28 @@ from skuq._validation import (
     check_rows,
 )
 from skuq.distributions import Distribution
-from skuq.metrics._average_calibration import (
-    calibration_error,
-    mean_curve_error,
-    of_curve,
-    regression_calibration_curve,
-)
+from skuq.metrics._average_calibration import absolute_error, curve_of_levels
 from skuq.metrics._inputs import check_forecast
-from skuq.metrics._kernels import BLOCK, level_grid
-from skuq.metrics._levels import KINDS, Entry, covered_weight, entries, observed_uniform, one_bin
-from skuq.metrics._spec import FastPath, Merging, OrderedWeights, WeightFunction, metric
+from skuq.metrics._kernels import level_grid
+from skuq.metrics._levels import KINDS, Entry, entries
+from skuq.metrics._spec import Computation, Means, WeightFunction, metric, one_by_one, value_of
 
 _NO_RAMP = 1e-9
 """A ramp that is shorter than this counts as a jump, because rounding errors would dominate its slope."""
 
 
-def check_area(*, kind: str = "quantile", levels: int | ArrayLike | None = None) -> FloatArray | None:
+def area(kind: str, levels: int | ArrayLike | None) -> Computation:
     check_option(kind, "kind", KINDS)
-    return None if levels is None else _increasing_grid(levels)
+    if levels is not None:
+        if check_increasing(level_grid(levels, closed=True), "levels").size < 2:
+            raise ValueError("`levels` must contain at least two levels, got one.")
+        return curve_of_levels(levels, kind, area_of_lines)
 
+    def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
+        parts = entries(y, dist, kind)
+        return area_of_steps(parts[0].start) if dist.has_density else one_by_one(area_of_ramps(parts))
 
-def area_of_weights(
-    y: FloatArray, dist: Distribution, *, kind: str = "quantile", levels: int | ArrayLike | None = None
-) -> WeightFunction:
-    grid = check_area(kind=kind, levels=levels)
-    if grid is not None:
-        covered = covered_weight(y, dist, grid, kind)
-
-        def of_lines(weight: FloatArray | None) -> float:
-            bins = one_bin(y.size, weight)
-            return area_of_lines(grid, covered(bins)[0] / bins.totals()[0])
-
-        return of_lines
-    parts = entries(y, dist, kind)
-    return area_of_steps(parts[0].start) if dist.has_density else area_of_ramps(parts)
-
-
-def area_of_uniform(
-    entry: FloatArray, *, kind: str = "quantile", levels: int | ArrayLike | None = None
-) -> float:
-    if levels is None:
-        return _area_below_steps(entry, np.asarray(1 / entry.size), np.arange(entry.size) / entry.size)
-    grid = _increasing_grid(levels)
-    return area_of_lines(grid, observed_uniform(entry, grid))
+    return computation
 
 
 def area_of_steps(entry: FloatArray) -> WeightFunction:
@@ -66,29 +46,18 @@ def area_of_steps(entry: FloatArray) -> WeightFunction:
     order = np.argsort(entry)
     rising = entry[order]
 
-    def of_ordered(weight: FloatArray | None) -> float:
-        if weight is None:
-            return area_of_uniform(rising)
-        area, before, total = 0.0, 0.0, weight.sum()
-        for start in range(0, rising.size, BLOCK):  # A block of rows fits into the processor's cache.
-            rows = slice(start, start + BLOCK)
-            step = weight[rows] / total
-            with_it = before + np.cumsum(step)
-            area += _area_below_steps(rising[rows], step, with_it - step)
-            before = with_it[-1]
-        return area
+    def of_weight(weight: FloatArray) -> float:
+        step = weight[order] / weight.sum()
+        # The integral of |rising - t| between both heights of a step is a difference of t |t| / 2.
+        gap = rising - np.cumsum(step)
+        area = -float(gap @ np.abs(gap))
+        gap += step
+        return (area + float(gap @ np.abs(gap))) / 2
 
-    return OrderedWeights(order, of_ordered)
+    return one_by_one(of_weight)
 
 
-def _area_below_steps(rising: FloatArray, step: FloatArray, before: FloatArray) -> float:
-    gap = rising - before
-    area = float(gap @ np.abs(gap))
-    gap -= step
-    return (area - float(gap @ np.abs(gap))) / 2
-
-
-def area_of_ramps(parts: list[Entry]) -> WeightFunction:
+def area_of_ramps(parts: list[Entry]) -> Callable[[FloatArray], float]:
     """Return the area for covered shares that rise linearly, as a function of weights."""
     starts, stops, share = (np.concatenate(numbers) for numbers in zip(*parts, strict=True))
     ramp = stops - starts > _NO_RAMP
@@ -96,54 +65,41 @@ def area_of_ramps(parts: list[Entry]) -> WeightFunction:
     start, stop = np.searchsorted(levels, starts), np.searchsorted(levels, stops)
     ends = np.concatenate([start[ramp], stop[ramp]])
 
-    def of_weights(weight: FloatArray | None) -> float:
-        part = share if weight is None else share * np.tile(weight, len(parts))
+    def of_weight(weight: FloatArray) -> float:
+        part = share * np.tile(weight, len(parts))
         part = part / part.sum()
         slope = part[ramp] / (stops - starts)[ramp]
         turns = np.bincount(ends, np.concatenate([slope, -slope]), levels.size)
         jumps = np.bincount(start[~ramp], part[~ramp], levels.size)
         rises = np.concatenate([[0.0], np.cumsum(turns)[:-1] * np.diff(levels)])
         above = np.cumsum(rises + jumps)
-        return area_of_lines(np.repeat(levels, 2), np.column_stack([above - jumps, above]).ravel())
+        return float(area_of_lines(np.repeat(levels, 2), np.column_stack([above - jumps, above]).ravel()))
 
-    return of_weights
-
-
-def _increasing_grid(levels: int | ArrayLike) -> FloatArray:
-    grid = check_increasing(level_grid(levels, closed=True), "levels")
-    if grid.size < 2:
-        raise ValueError("`levels` must contain at least two levels, got one.")
-    return grid
+    return of_weight
 
 
-def area_of_lines(levels: FloatArray, observed: FloatArray) -> float:
+def area_of_lines(levels: FloatArray, observed: FloatArray) -> FloatArray:
     gap, width = observed - levels, np.diff(levels)
-    left, right = gap[:-1], gap[1:]
+    left, right = gap[..., :-1], gap[..., 1:]
     size = np.abs(left) + np.abs(right)
     crossing = left * right < 0
     height = np.where(crossing, (left**2 + right**2) / np.where(size == 0, 1.0, size), size)
-    return float((height * width).sum() / 2)
+    return np.asarray((height * width).sum(axis=-1) / 2)
 
 
 @metric(
     "miscal_area",
     title="Miscalibration area",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, 1.0),
     needs="distribution",
-    proper=False,
     small_sample=True,
     source="Tran et al. 2020; Chung et al. 2021",
     meaning="the distance of the calibration curve from the diagonal is {value} on average",
-    fast=FastPath(of_weights=area_of_weights, of_uniform=area_of_uniform),
-    merging=Merging(
-        needs=("calibration",),
-        value=lambda curve, **_: area_of_lines(curve.levels, curve.observed),
-        exact=lambda *, levels, **_: levels is not None,
-    ),
-    check=check_area,
+    kernel=area,
+    of_pit=area_of_steps,
+    blocks="levels",
 )
 def miscalibration_area(
     y_true: ArrayLike,
@@ -221,46 +177,33 @@ def miscalibration_area(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return area_of_weights(y, dist, kind=kind, levels=levels)(weight)
+    return value_of(area(kind, levels), *check_forecast(y_true, y_pred, sample_weight))
 
 
 REDUCTIONS = ("sum", "mean")
 
 
-def check_score(n_levels: int, *, level_weights: ArrayLike | None = None, reduction: str = "sum") -> None:
-    """Raise an error for an unknown reduction, or for invalid weights of the levels."""
-    check_option(reduction, "reduction", REDUCTIONS)
-    if level_weights is not None:
-        _check_level_weights(level_weights, n_levels)
-
-
 def calibration_score(
-    levels: FloatArray,
-    observed: FloatArray,
-    *,
-    level_weights: ArrayLike | None = None,
-    reduction: str = "sum",
-) -> FloatArray:
-    """Return the sum or mean of w (p - p_hat)^2 over the last axis."""
-    square = np.square(levels - observed)
-    if level_weights is not None:
-        square = square * _check_level_weights(level_weights, levels.size)
-    return np.asarray(square.sum(axis=-1) if reduction == "sum" else square.mean(axis=-1))
+    levels: int | ArrayLike, kind: str, level_weights: ArrayLike | None, reduction: str
+) -> Means:
+    check_option(reduction, "reduction", REDUCTIONS)
+    k = level_grid(levels, closed=True).size
+    factor = np.ones(k) if level_weights is None else _check_level_weights(level_weights, k)
+    if reduction == "mean":
+        factor = factor / k
+    return curve_of_levels(levels, kind, lambda grid, observed: np.square(grid - observed) @ factor)
 
 
 @metric(
     "cals",
     title="CalS",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, np.inf),
     needs="distribution",
-    proper=False,
     small_sample=True,
     source="Kuleshov et al. 2018, eq. 9; Wibbeke et al. 2025, eq. 11-12",
-    **of_curve(calibration_score, 9, check_error=check_score),
+    kernel=calibration_score,
     meaning="the squared errors of the predicted probabilities add up to {value}",
 )
 def calibration_score_loss(
@@ -344,12 +287,8 @@ def calibration_score_loss(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    check_option(reduction, "reduction", REDUCTIONS)
-    curve = regression_calibration_curve(
-        y_true, y_pred, sample_weight=sample_weight, levels=levels, kind=kind
-    )
-    score = calibration_score(curve.levels, curve.observed, level_weights=level_weights, reduction=reduction)
-    return float(score)
+    kernel = calibration_score(levels, kind, level_weights, reduction)
+    return value_of(kernel, *check_forecast(y_true, y_pred, sample_weight))
 
 
 def _check_level_weights(level_weights: ArrayLike, k: int) -> FloatArray:
@@ -360,15 +299,13 @@ def _check_level_weights(level_weights: ArrayLike, k: int) -> FloatArray:
 @metric(
     "ecpe",
     title="ECPE",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, 1.0),
     needs="distribution",
-    proper=False,
     small_sample=True,
     source="Cui et al. 2020; Wibbeke et al. 2025, eq. 17",
-    **of_curve(calibration_error, 99, "interval"),
+    kernel=absolute_error,
     meaning="the coverage of central intervals is off by {value} on average",
 )
 def expected_coverage_probability_error(
@@ -442,4 +379,4 @@ def expected_coverage_probability_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    return mean_curve_error(y_true, y_pred, sample_weight, levels, "interval")
+    return value_of(absolute_error(levels), *check_forecast(y_true, y_pred, sample_weight))

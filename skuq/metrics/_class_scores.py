@@ -6,17 +6,15 @@ A code is the column of a class in the forecast. A label without a column has th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from skuq._numeric import weighted_mean
 from skuq._prediction_sets import check_proba, mass_sets
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_array, as_labels, check_sample_weight, check_single_coverage, check_unmasked
-from skuq.metrics._spec import FastPath, metric
+from skuq.metrics._spec import Means, metric, value_of
 
 ClassForecast = np.ndarray
 """Array of shape (n, K), which contains probabilities, or sets as booleans."""
@@ -24,8 +22,7 @@ ClassForecast = np.ndarray
 _KINDS = {"b": "truth values", "i": "numbers", "u": "numbers", "f": "numbers", "U": "texts", "S": "bytes"}
 
 
-@dataclass(frozen=True)
-class CheckedClasses:
+class CheckedClasses(NamedTuple):
     """Checked rows with positive weight. The array ``codes`` contains the codes of the targets."""
 
     codes: IntArray
@@ -195,14 +192,13 @@ def class_brier_rows(codes: IntArray, proba: ClassForecast) -> FloatArray:
 @metric(
     "class_log_loss",
     title="Log loss of the classes",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, np.inf),
     needs="proba",
     proper=True,
     source="Gneiting & Raftery 2007, example 3",
-    fast=FastPath(rows=class_log_rows),
+    kernel=lambda: Means(class_log_rows),
 )
 def class_log_loss(
     y_true: ArrayLike,
@@ -266,20 +262,19 @@ def class_log_loss(
     inf
     """
     given = check_classes(y_true, y_pred, labels, sample_weight, needs_proba=True)
-    return weighted_mean(class_log_rows(given.codes, given.forecast), given.weight)
+    return value_of(Means(class_log_rows), *given[:3])
 
 
 @metric(
     "class_brier",
     title="Brier score of the classes",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, 2.0),
     needs="proba",
     proper=True,
     source="Brier 1950, eq. 2; Gneiting & Raftery 2007, example 1",
-    fast=FastPath(rows=class_brier_rows),
+    kernel=lambda: Means(class_brier_rows),
 )
 def class_brier_loss(
     y_true: ArrayLike,
@@ -346,4 +341,4 @@ def class_brier_loss(
     0.065
     """
     given = check_classes(y_true, y_pred, labels, sample_weight, needs_proba=True)
-    return weighted_mean(class_brier_rows(given.codes, given.forecast), given.weight)
+    return value_of(Means(class_brier_rows), *given[:3])

@@ -158,15 +158,13 @@ def _check_classifier(classifier: Any, rng: np.random.RandomState) -> Any:
 @metric(
     "ert",
     title="Conditional coverage error",
-    units=0,
     direction="lower",
     optimum=0.0,
     needs="interval",
-    proper=False,
     small_sample=True,
     source="Braun et al. 2025 (excess risk of the target coverage, ERT)",
     meaning="the squared difference between coverage and nominal coverage at a row is {value} on average",
-    check=check_estimation,
+    kernel=check_estimation,
 )
 def conditional_coverage_error(
     y_true: ArrayLike,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._sections import BLOCK, QuantileSections
-from skuq.metrics._spec import FastPath, WeightFunction, metric
+from skuq.metrics._spec import Computation, WeightFunction, metric, one_by_one, value_of
 
 DEFAULT_LEVELS = 19
 
@@ -39,45 +40,26 @@ def _sections(dist: Distribution, grid: FloatArray, share: FloatArray, unit: flo
     return QuantileSections(forecast, grid, share)
 
 
-class _PartOfWeights:
-    """One part of the CRPS, as a function of the weights of the rows."""
+def part_of_crps(column: int, levels: int | ArrayLike) -> Computation:
+    """Return the computation of one part of the CRPS."""
+    grid, share = crps_levels(levels=levels)
 
-    def __init__(self, column: int, y: FloatArray, dist: Distribution, levels: int | ArrayLike) -> None:
-        self.column, self.unit, self.dist = column, unit_of(y), dist
-        self.y = y[np.newaxis] / self.unit
-        self.grid, self.share = crps_levels(levels=levels)
+    def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
+        unit = unit_of(y)
+        target = y[np.newaxis] / unit
         # A limited number of levels is computed at once, so the memory does not grow with all levels.
-        self.size = max(BLOCK // max(y.size, 1), 1)
-        self.kept = self._block(0) if self.size >= self.grid.size else None
+        size = max(BLOCK // max(y.size, 1), 1)
+        blocks = [slice(start, start + size) for start in range(0, grid.size, size)]
+        kept = [_sections(dist, grid, share, unit)] if len(blocks) == 1 else None
 
-    def _block(self, start: int) -> QuantileSections:
-        block = slice(start, start + self.size)
-        return _sections(self.dist, self.grid[block], self.share[block], self.unit)
+        def of_weight(weight: FloatArray) -> float:
+            sections = kept or (_sections(dist, grid[block], share[block], unit) for block in blocks)
+            parts = (each.parts(target, weight[np.newaxis])[0, :, column] @ each.share for each in sections)
+            return max(unit * float(sum(parts)), 0.0)  # Rounding may make a part of 0 negative.
 
-    def __call__(self, weight: FloatArray | None) -> float:
-        total, weights = 0.0, None if weight is None else weight[np.newaxis]
-        for start in range(0, self.grid.size, self.size):
-            sections = self._block(start) if self.kept is None else self.kept
-            total += float(sections.parts(self.y, weights)[0, :, self.column] @ sections.share)
-        return max(self.unit * total, 0.0)  # Rounding may make a part of 0 negative.
+        return one_by_one(of_weight)
 
-
-def miscalibration_of_weights(
-    y: FloatArray, dist: Distribution, *, levels: int | ArrayLike = DEFAULT_LEVELS
-) -> WeightFunction:
-    return _PartOfWeights(0, y, dist, levels)
-
-
-def discrimination_of_weights(
-    y: FloatArray, dist: Distribution, *, levels: int | ArrayLike = DEFAULT_LEVELS
-) -> WeightFunction:
-    return _PartOfWeights(1, y, dist, levels)
-
-
-def uncertainty_of_weights(
-    y: FloatArray, dist: Distribution, *, levels: int | ArrayLike = DEFAULT_LEVELS
-) -> WeightFunction:
-    return _PartOfWeights(2, y, dist, levels)
+    return computation
 
 
 @metric(
@@ -88,13 +70,11 @@ def uncertainty_of_weights(
     optimum=0.0,
     bounds=(0.0, np.inf),
     needs="distribution",
-    proper=False,
     small_sample=True,
     source=SOURCE,
     meaning="a recalibration to these rows would lower the CRPS by {value}",
     crps_part="miscalibration",
-    fast=FastPath(of_weights=miscalibration_of_weights),
-    check=crps_levels,
+    kernel=partial(part_of_crps, 0),
 )
 def crps_miscalibration_error(
     y_true: ArrayLike,
@@ -173,8 +153,7 @@ def crps_miscalibration_error(
     biased 0.097
     marginal 0.001
     """
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return miscalibration_of_weights(y, dist, levels=levels)(weight)
+    return value_of(part_of_crps(0, levels), *check_forecast(y_true, y_pred, sample_weight))
 
 
 @metric(
@@ -182,15 +161,12 @@ def crps_miscalibration_error(
     title="CRPS discrimination",
     units=1,
     direction="higher",
-    optimum=None,
     bounds=(0.0, np.inf),
     needs="distribution",
-    proper=False,
     source=SOURCE,
     meaning="a recalibration to these rows has a CRPS {value} below the best constant forecast",
     crps_part="discrimination",
-    fast=FastPath(of_weights=discrimination_of_weights),
-    check=crps_levels,
+    kernel=partial(part_of_crps, 1),
 )
 def crps_discrimination_score(
     y_true: ArrayLike,
@@ -260,24 +236,19 @@ def crps_discrimination_score(
     biased 0.269
     marginal 0.0
     """
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return discrimination_of_weights(y, dist, levels=levels)(weight)
+    return value_of(part_of_crps(1, levels), *check_forecast(y_true, y_pred, sample_weight))
 
 
 @metric(
     "crps_uncertainty",
     title="CRPS uncertainty",
     units=1,
-    direction=None,
-    optimum=None,
     bounds=(0.0, np.inf),
     needs="distribution",
-    proper=False,
     source=SOURCE,
     meaning="the best constant forecast has a CRPS of {value}",
     crps_part="uncertainty",
-    fast=FastPath(of_weights=uncertainty_of_weights),
-    check=crps_levels,
+    kernel=partial(part_of_crps, 2),
 )
 def crps_uncertainty(
     y_true: ArrayLike,
@@ -333,5 +304,4 @@ def crps_uncertainty(
     >>> round(crps_uncertainty([1.0, 2.0, 3.0, 6.0], dist, levels=100), 6)
     1.0
     """
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return uncertainty_of_weights(y, dist, levels=levels)(weight)
+    return value_of(part_of_crps(2, levels), *check_forecast(y_true, y_pred, sample_weight))

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from skuq._numeric import ROUNDING
 from skuq._prediction_sets import mass_tolerance
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer, check_n_bins, check_option, effective_rows
-from skuq.metrics._binning import STRATEGIES, Bins, bin_means, make_bins
+from skuq.metrics._binning import STRATEGIES, Bins, bin_means, make_bins, undivided
 from skuq.metrics._class_scores import ClassForecast, check_class, check_classes
 from skuq.metrics._kernels import BinIndex, count_below
-from skuq.metrics._spec import FastPath, Merging, WeightFunction, metric
+from skuq.metrics._spec import Binned, Computation, Means, WeightFunction, metric, one_by_one, value_of
 
 NORMS = ("l1", "squared", "debiased")
 
@@ -37,9 +37,9 @@ def _bins(
     if strategy == "quantile":
         return make_bins(confidence, n_bins, strategy, weight)
     check_n_bins(n_bins, confidence.size)
-    return Bins(
-        n_bins, _uniform_bin(confidence, tolerance, n_bins), [], np.linspace(0, 1, n_bins + 1), weight
-    )
+    weight = np.ones(confidence.size) if weight is None else weight
+    row_bin = _uniform_bin(confidence, tolerance, n_bins)
+    return undivided(weight, np.linspace(0, 1, n_bins + 1), row_bin=row_bin)
 
 
 def _uniform_bin(confidence: FloatArray, tolerance: float, n_bins: int) -> BinIndex:
@@ -59,64 +59,69 @@ def _binned_error(total: FloatArray, mean: FloatArray, share: FloatArray, norm: 
     return float(total @ gap / total.sum())
 
 
-def check_ece(
-    *, n_bins: int = 15, strategy: str = "uniform", norm: str = "l1", classwise: bool = False
-) -> None:
+def class_calibration(n_bins: int, strategy: str, norm: str, classwise: bool) -> Computation:
     check_integer(n_bins, "n_bins")
     check_option(strategy, "strategy", STRATEGIES)
     check_option(norm, "norm", NORMS)
     check_option(classwise, "classwise", (False, True))
+    if strategy == "uniform" and norm != "debiased":
+        rows = partial(class_bin_rows, n_bins=n_bins, classwise=classwise)
+        return Means(
+            rows, partial(error_of_bins, n_bins, norm), calibrated=partial(expected_error, n_bins, norm)
+        )
+
+    def computation(codes: IntArray, proba: ClassForecast) -> WeightFunction:
+        columns = range(proba.shape[1]) if classwise else [None]
+        pairs = [_confidence(codes, proba, column) for column in columns]
+        tolerance = _edge_tolerance(proba)
+
+        def of_weight(weight: FloatArray) -> float:
+            if norm == "debiased":
+                effective_rows(weight, len(codes))
+            errors = []
+            for confidence, hit in pairs:
+                bins = _bins(confidence, tolerance, n_bins, strategy, weight)
+                errors.append(_binned_error(*_means(confidence, hit, bins), norm))
+            return float(np.mean(errors))
+
+        return one_by_one(of_weight)
+
+    return computation
 
 
-def ece_of_weights(
-    codes: IntArray,
-    proba: ClassForecast,
-    *,
-    n_bins: int = 15,
-    strategy: str = "uniform",
-    norm: str = "l1",
-    classwise: bool = False,
-) -> WeightFunction:
-    check_ece(n_bins=n_bins, strategy=strategy, norm=norm, classwise=classwise)
-    columns = range(proba.shape[1]) if classwise else [None]
-    pairs = [_confidence(codes, proba, column) for column in columns]
-    tolerance = _edge_tolerance(proba)
+def error_of_bins(n_bins: int, norm: str, means: FloatArray) -> FloatArray:
+    total, confidence, hit = np.moveaxis(means.reshape(*means.shape[:-1], -1, 3, n_bins), -2, 0)
+    gap = np.abs(confidence - hit)
+    if norm == "squared":
+        gap = np.divide(np.square(gap), total, out=np.zeros_like(gap), where=total > 0)
+    return np.asarray(gap.sum(axis=-1).mean(axis=-1))
 
-    def error(weight: FloatArray | None) -> float:
-        if norm == "debiased":
-            effective_rows(weight, len(codes))
-        errors = []
-        for confidence, hit in pairs:
-            bins = _bins(confidence, tolerance, n_bins, strategy, weight)
-            errors.append(_binned_error(*_means(confidence, hit, bins), norm))
-        return float(np.mean(errors))
 
-    return error
+def expected_error(n_bins: int, norm: str, means: FloatArray, n: float) -> float:
+    """Return the expected error if the share of each bin is normal around its mean probability."""
+    errors = []
+    for total, mean, _share in _tables(means, n_bins):
+        variance = mean * (1 - mean) / (n * total)
+        errors.append(total @ (np.sqrt(2 / np.pi * variance) if norm == "l1" else variance))
+    return float(np.mean(errors))
 
 
 def _means(confidence: FloatArray, hit: FloatArray, bins: Bins) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return weights, mean probabilities and observed shares of the non-empty bins, each of shape (b,)."""
-    total, (mean, share) = bin_means(bins, lambda rows: (confidence[rows], hit[rows]))
+    total, (mean, share) = bin_means(bins, confidence, hit)
     return total, mean, share
 
 
 def class_bin_rows(
-    codes: IntArray, proba: ClassForecast, *, n_bins: int = 15, classwise: bool = False, **_: Any
-) -> Any:
-    """Return 1, the probability and the hit of each row as a sparse array, in the columns of its bin.
-
-    The shape is (n, 3 * n_bins), or (n, 3 * n_bins * K) if each class has its own bins.
-    """
-    n, blocks = len(codes), []
+    codes: IntArray, proba: ClassForecast, *, n_bins: int, classwise: bool
+) -> tuple[Binned, ...]:
+    """Return 1, the probability and the hit of each row in its bin, for each column of probabilities."""
+    parts = []
     for column in range(proba.shape[1]) if classwise else [None]:
         confidence, hit = _confidence(codes, proba, column)
-        place = _uniform_bin(confidence, _edge_tolerance(proba), n_bins).astype(np.intp)
-        index = place[:, np.newaxis] + n_bins * np.arange(3)
-        values = np.column_stack([np.ones(n), confidence, hit])
-        blocks.append(
-            sparse.csr_array((values.ravel(), index.ravel(), 3 * np.arange(n + 1)), shape=(n, 3 * n_bins))
-        )
-    return sparse.hstack(blocks, format="csr")
+        place = _uniform_bin(confidence, _edge_tolerance(proba), n_bins)
+        parts += [Binned(place, n_bins, values) for values in (None, confidence, hit)]
+    return tuple(parts)
 
 
 def _tables(sums: FloatArray, n_bins: int) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
@@ -127,19 +132,6 @@ def _tables(sums: FloatArray, n_bins: int) -> list[tuple[FloatArray, FloatArray,
         mean, share = (each[occupied] / total[occupied] for each in sums_of_bins)
         tables.append((total[occupied], mean, share))
     return tables
-
-
-def ece_of_means(means: FloatArray, *, n_bins: int, norm: str, **_: Any) -> float:
-    return float(np.mean([_binned_error(*table, norm) for table in _tables(means, n_bins)]))
-
-
-def calibrated_ece_of_means(means: FloatArray, *, n: float, n_bins: int, norm: str, **_: Any) -> float:
-    """Return the expected error if the share of each bin is normal around its mean probability."""
-    errors = []
-    for total, mean, _share in _tables(means, n_bins):
-        variance = mean * (1 - mean) / (n * total)
-        errors.append(total @ (np.sqrt(2 / np.pi * variance) if norm == "l1" else variance))
-    return float(np.mean(errors))
 
 
 def class_table_of_sums(sums: FloatArray, *, n_bins: int) -> pd.DataFrame:
@@ -166,24 +158,14 @@ def _reliability_table(
 @metric(
     "ece",
     title="Expected calibration error",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, 1.0),
     needs="proba",
-    proper=False,
     small_sample=True,
     source="Guo et al. 2017, eq. 3; Nixon et al. 2019; Kumar et al. 2019, definition 5.2",
     meaning="the probabilities are off by {value} on average",
-    fast=FastPath(of_weights=ece_of_weights),
-    merging=Merging(
-        needs=("means",),
-        value=ece_of_means,
-        rows=class_bin_rows,
-        requires={"strategy": ("uniform",), "norm": ("l1", "squared")},
-        calibrated=calibrated_ece_of_means,
-    ),
-    check=check_ece,
+    kernel=class_calibration,
 )
 def expected_calibration_error(
     y_true: ArrayLike,
@@ -294,10 +276,9 @@ def expected_calibration_error(
     0.0
     """
     given = check_classes(y_true, y_pred, labels, sample_weight, needs_proba=True)
-    of_weight = ece_of_weights(
-        given.codes, given.forecast, n_bins=n_bins, strategy=strategy, norm=norm, classwise=classwise
-    )
-    return of_weight(given.weight)
+    kernel = class_calibration(n_bins, strategy, norm, classwise)
+    check_n_bins(n_bins, len(given.codes))
+    return value_of(kernel, *given[:3])
 
 
 def class_reliability_table(

@@ -2,69 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from skuq._numeric import square_in, square_unit
+from skuq._numeric import square_unit
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
-from skuq.distributions import Distribution, Normal
+from skuq.distributions import Distribution
 from skuq.metrics._binning import STRATEGIES, Binning, bin_means
 from skuq.metrics._inputs import check_forecast, finite_mean, finite_std
-from skuq.metrics._spec import FastPath, Merging, WeightFunction, metric
+from skuq.metrics._spec import Computation, WeightFunction, metric, one_by_one, value_of
 
 ON = ("std", "variance")
 
 
-class RowGroups(NamedTuple):
-    """Groups of rows with similar standard deviations.
-
-    The groups have weights, root mean variances and root mean errors.
-    """
-
-    weight: FloatArray
-    std: FloatArray
-    error: FloatArray
-
-
-def merging_of_groups(of_weights: Callable[..., WeightFunction], *, exact: bool = False) -> Merging:
-
-    def value(groups: RowGroups, **options: Any) -> float:
-        dist = Normal(np.zeros_like(groups.std), groups.std)
-        return of_weights(groups.error, dist, **options)(groups.weight)
-
-    return Merging(needs=("groups",), value=value, exact=exact)
-
-
-def check_grouping(*, n_bins: int = 10, strategy: str = "quantile", on: str = "variance") -> None:
+def normalized_error(n_bins: int, strategy: str) -> Computation:
     check_integer(n_bins, "n_bins")
     check_option(strategy, "strategy", STRATEGIES)
-    check_option(on, "on", ON)
 
+    def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
+        mean, std = finite_mean(dist), finite_std(dist)
+        binning, squares = Binning(std, n_bins, strategy), Squares.of(std, y - mean)
 
-def ence_of_weights(
-    y: FloatArray, dist: Distribution, *, n_bins: int = 10, strategy: str = "quantile"
-) -> WeightFunction:
-    check_grouping(n_bins=n_bins, strategy=strategy)
-    mean, std = finite_mean(dist), finite_std(dist)
-    binning, squares = Binning(std, n_bins, strategy), Squares.of(std, y - mean)
+        def of_weight(weight: FloatArray) -> FloatArray:
+            rmv, *rmse = squares.roots(bin_means(binning.bins(weight), *squares.columns)[1])
+            gap = np.abs(rmse - rmv)
+            relative = np.where(gap == 0, 0.0, np.inf)
+            np.divide(gap, rmv, out=relative, where=rmv > 0)
+            return np.asarray(relative.mean(axis=-1)).reshape(y.shape[:-1])
 
-    def of_weights(weight: FloatArray | None) -> float:
-        _, means = bin_means(binning.bins(weight), squares.columns)
-        return normalized_calibration_error(*squares.roots(means))
+        return one_by_one(of_weight)
 
-    return of_weights
-
-
-def normalized_calibration_error(rmv: FloatArray, rmse: FloatArray) -> float:
-    gap = np.abs(rmv - rmse)
-    relative = np.full_like(gap, np.inf)
-    relative[gap == 0] = 0.0
-    np.divide(gap, rmv, out=relative, where=rmv > 0)
-    return float(relative.mean())
+    return computation
 
 
 def calibrated_ence(n: float, *, n_bins: int = 10, strategy: str = "quantile") -> float:
@@ -74,19 +46,17 @@ def calibrated_ence(n: float, *, n_bins: int = 10, strategy: str = "quantile") -
 @metric(
     "ence",
     title="ENCE",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, np.inf),
     needs="moments",
-    proper=False,
     small_sample=True,
     source="Levi et al. 2022; Wibbeke et al. 2025, eq. 14-16",
     meaning="errors are {percent} larger or smaller than predicted on average",
     calibrated=calibrated_ence,
-    fast=FastPath(of_weights=ence_of_weights),
-    merging=merging_of_groups(ence_of_weights),
-    check=check_grouping,
+    kernel=normalized_error,
+    of_many_targets=True,
+    blocks="std",
 )
 def expected_normalized_calibration_error(
     y_true: ArrayLike,
@@ -171,24 +141,32 @@ def expected_normalized_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return ence_of_weights(y, dist, n_bins=n_bins, strategy=strategy)(weight)
+    given = check_forecast(y_true, y_pred, sample_weight)
+    return value_of(normalized_error(n_bins, strategy), *given)
 
 
-def uce_of_weights(
-    y: FloatArray, dist: Distribution, *, n_bins: int = 10, strategy: str = "uniform", on: str = "variance"
-) -> WeightFunction:
-    check_grouping(n_bins=n_bins, strategy=strategy, on=on)
-    mean, std = finite_mean(dist), finite_std(dist)
-    squares = Squares.of(std, y - mean)
-    binning = Binning(squares.key(strategy, on), n_bins, strategy)
+def squared_error_gap(n_bins: int, strategy: str, on: str) -> Computation:
+    check_integer(n_bins, "n_bins")
+    check_option(strategy, "strategy", STRATEGIES)
+    check_option(on, "on", ON)
 
-    def of_weights(weight: FloatArray | None) -> float:
-        total, means = bin_means(binning.bins(weight), squares.columns)
-        (variance, square), unit = squares.in_one_unit(means)
-        return square_in(unit, float(total @ np.abs(square - variance) / total.sum()))
+    def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
+        mean, std = finite_mean(dist), finite_std(dist)
+        squares = Squares.of(std, y - mean)
+        binning = Binning(squares.key(strategy, on), n_bins, strategy)
 
-    return of_weights
+        unit = max(squares.units)
+        variance_factor, square_factor = np.square(np.array(squares.units) / unit)
+
+        def of_weight(weight: FloatArray) -> FloatArray:
+            total, (variance, *square) = bin_means(binning.bins(weight), *squares.columns)
+            gap = np.abs(square_factor * np.array(square) - variance_factor * variance) @ total / total.sum()
+            with np.errstate(over="ignore"):
+                return np.asarray(gap * unit * unit).reshape(y.shape[:-1])
+
+        return one_by_one(of_weight)
+
+    return computation
 
 
 @metric(
@@ -199,13 +177,12 @@ def uce_of_weights(
     optimum=0.0,
     bounds=(0.0, np.inf),
     needs="moments",
-    proper=False,
     small_sample=True,
     source="Laves et al. 2020; Wibbeke et al. 2025, eq. 18-20",
     meaning="mean squared errors differ from predicted variances by {value} on average",
-    fast=FastPath(of_weights=uce_of_weights),
-    merging=merging_of_groups(uce_of_weights),
-    check=check_grouping,
+    kernel=squared_error_gap,
+    of_many_targets=True,
+    blocks="std",
 )
 def uncertainty_calibration_error(
     y_true: ArrayLike,
@@ -290,13 +267,13 @@ def uncertainty_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return uce_of_weights(y, dist, n_bins=n_bins, strategy=strategy, on=on)(weight)
+    given = check_forecast(y_true, y_pred, sample_weight)
+    return value_of(squared_error_gap(n_bins, strategy, on), *given)
 
 
 @dataclass(frozen=True, eq=False)
 class Squares:
-    """Predicted standard deviations and errors of rows.
+    """Predicted standard deviations of rows, and errors of shape (..., n).
 
     Both are divided by a unit, so that their squares do not overflow.
     """
@@ -312,9 +289,10 @@ class Squares:
         error = error if units[1] == 1 else error / units[1]
         return cls(std, error, units)
 
-    def columns(self, rows: Any) -> tuple[FloatArray, FloatArray]:
+    @cached_property
+    def columns(self) -> tuple[FloatArray, ...]:
         with np.errstate(over="ignore"):
-            return np.square(self.std[rows]), np.square(self.error[rows])
+            return np.square(self.std), *np.atleast_2d(np.square(self.error))
 
     def key(self, strategy: str, on: str) -> FloatArray:
         return np.square(self.std) if self.bins_variance(strategy, on) else self.std
@@ -323,10 +301,8 @@ class Squares:
     def bins_variance(strategy: str, on: str) -> bool:
         return on == "variance" and strategy == "uniform"
 
-    def roots(self, means: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return self.units[0] * np.sqrt(means[0]), self.units[1] * np.sqrt(means[1])
-
-    def in_one_unit(self, means: FloatArray) -> tuple[FloatArray, float]:
-        unit = max(self.units)
-        factors = np.square(np.array(self.units) / unit)
-        return means * factors[:, np.newaxis], unit
+    def roots(self, means: FloatArray) -> FloatArray:
+        """Return the roots of means of `columns`, in the units of y."""
+        units = np.full((len(means), 1), self.units[1])
+        units[0] = self.units[0]
+        return np.asarray(units * np.sqrt(means))

@@ -12,7 +12,6 @@ from scipy import sparse
 from skuq._censoring import Bounds, read_bounds, read_event
 from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import (
-    DEFAULT_COVERAGE,
     as_float_array,
     check_finite,
     check_finite_moments,
@@ -93,10 +92,6 @@ def check_covered(
     return covered(y, lower, upper), features, weight
 
 
-def check_nominal(*, coverage: Any = DEFAULT_COVERAGE) -> float:
-    return check_single_coverage(coverage)
-
-
 def check_features(X: Any, n: int, *, allow_nan: bool) -> FloatArray:
     """Return the features of n rows as a finite array of shape (n, d).
 
@@ -130,12 +125,11 @@ def check_features(X: Any, n: int, *, allow_nan: bool) -> FloatArray:
 
 def check_forecast_alone(
     y_true: ArrayLike | None, y_pred: Any, sample_weight: ArrayLike | None
-) -> tuple[Any, FloatArray | None]:
+) -> tuple[FloatArray, Any, FloatArray | None]:
+    """Return the checked arguments. The metric does not depend on the targets, which are 0 if omitted."""
     forecast = as_forecast(y_pred, y_true=y_true)
-    if y_true is not None:
-        check_not_one_row(forecast, y_true)
-        check_target(y_true, n=len(forecast))
-    return forecast, check_sample_weight(sample_weight, len(forecast))
+    y = np.zeros(len(forecast)) if y_true is None else y_true
+    return _rows_that_count(y, forecast, sample_weight)
 
 
 def rows_with_weight(values: Any, weight: FloatArray | None) -> tuple[Any, FloatArray | None]:
@@ -167,12 +161,6 @@ def _finite_moment(dist: Distribution, moment: str) -> FloatArray:
 def interval_bounds(y: FloatArray, forecast: Forecast, coverage: Any) -> FloatArray:
     nominal = check_single_coverage(coverage)
     return intervals_around(y, forecast, nominal) if isinstance(forecast, Distribution) else forecast
-
-
-def interval_widths(forecast: Forecast, coverage: Any) -> FloatArray:
-    nominal = check_single_coverage(coverage)
-    bounds = forecast.interval(nominal) if isinstance(forecast, Distribution) else forecast
-    return bounds[:, 1] - bounds[:, 0]
 
 
 def intervals_around(y: FloatArray, dist: Distribution, coverage: float) -> FloatArray:

@@ -2,138 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from skuq._numeric import reaches, standard_deviation, weighted_mean
-from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import DEFAULT_COVERAGE, check_number, check_option, check_single_coverage, check_target
+from skuq._numeric import reaches, standard_deviation
+from skuq._typing import ArrayLike, FloatArray
+from skuq._validation import DEFAULT_COVERAGE, check_number, check_option, check_target
 from skuq.metrics._inputs import Forecast, check_forecast_or_bounds, interval_bounds
+from skuq.metrics._intervals import mean_width
 from skuq.metrics._kernels import covered
-from skuq.metrics._spec import FastPath, Merging, WeightFunction, metric
+from skuq.metrics._spec import Means, metric, value_of
 
 SCALES = ("range", "std")
 FORMULAS = ("khosravi", "mapie")
 
-_ENDS = 64
-"""The search for the range begins with this number of the smallest and of the largest targets."""
-
-
-def check_width(
-    *, coverage: Any = DEFAULT_COVERAGE, scale: str | float = "range", y_train: ArrayLike | None = None
-) -> None:
-    check_single_coverage(coverage)
-    width_unit(scale, np.zeros(1), y_train)
-
-
-def check_cwc(
-    *,
-    coverage: Any = DEFAULT_COVERAGE,
-    eta: float = 50.0,
-    scale: str | float = "range",
-    y_train: ArrayLike | None = None,
-    formula: str = "khosravi",
-) -> None:
-    check_width(coverage=coverage, scale=scale, y_train=y_train)
-    check_penalty(coverage, eta, formula)
-
-
-def nmpiw_of_weights(
-    y: FloatArray,
-    forecast: Forecast,
-    *,
-    coverage: float = DEFAULT_COVERAGE,
-    scale: str | float = "range",
-    y_train: ArrayLike | None = None,
-) -> WeightFunction:
-    lower, upper = interval_bounds(y, forecast, coverage).T
-    width, unit = upper - lower, width_unit(scale, y, y_train)
-    return lambda weight: relative_width(weighted_mean(width, weight), unit(weight))
-
 
 def width_and_hit_rows(
-    y: FloatArray, forecast: Forecast, *, coverage: float = DEFAULT_COVERAGE, **_: Any
+    y: FloatArray, forecast: Forecast, *, coverage: float
 ) -> tuple[FloatArray, FloatArray]:
     lower, upper = interval_bounds(y, forecast, coverage).T
     return upper - lower, covered(y, lower, upper)
 
 
-def nmpiw_of_means(
-    means: FloatArray,
-    targets: Any,
-    *,
-    scale: str | float = "range",
-    y_train: ArrayLike | None = None,
-    **_: Any,
-) -> float:
-    if isinstance(scale, str) and y_train is None:
-        return relative_width(float(means[0]), getattr(targets, scale))
-    return relative_width(float(means[0]), width_unit(scale, np.zeros(1), y_train)(None))
+def normalized_width(coverage: float, scale: str | float, y_train: ArrayLike | None) -> Means:
+    rows, unit = mean_width(coverage).rows, width_unit(scale, y_train)
+    if unit is None:
+        return Means(rows, relative_width, spread=scale)  # type: ignore[arg-type]
+    return Means(rows, lambda means: relative_width(means, unit))
 
 
-def width_unit(scale: str | float, y: FloatArray, y_train: ArrayLike | None) -> WeightFunction:
-    """Return a function of the weights that computes the unit of the widths."""
+def relative_width(means: FloatArray, unit: float | FloatArray) -> FloatArray:
+    width = means[..., 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where((width == 0) & (unit == 0), 0.0, width / unit)
+
+
+def width_unit(scale: str | float, y_train: ArrayLike | None) -> float | None:
+    """Return the unit of the widths, or None if it is computed from the targets."""
     if not isinstance(scale, str):
         if y_train is not None:
             raise ValueError(f"`y_train` must be omitted if `scale` is a number, got scale={scale!r}.")
-        number = check_number(scale, "scale", positive=True)
-        return lambda weight: number
+        return check_number(scale, "scale", positive=True)
     check_option(scale, "scale", SCALES)
-    target = y if y_train is None else check_target(y_train, "y_train")
-    spread = TargetRange(target) if scale == "range" else partial(standard_deviation, target)
     if y_train is None:
-        return spread
-    unit = spread(None)
-    return lambda weight: unit
-
-
-class TargetRange:
-    """Range of the targets with positive weight, as a function of the weights."""
-
-    def __init__(self, y: FloatArray) -> None:
-        self.y = y
-
-    @cached_property
-    def _ends(self) -> tuple[IntArray, IntArray]:
-        k = min(_ENDS, self.y.size)
-        low = np.argpartition(self.y, k - 1)[:k]
-        high = np.argpartition(self.y, -k)[-k:]
-        return low[np.argsort(self.y[low])], high[np.argsort(-self.y[high])]
-
-    def __call__(self, weight: FloatArray | None) -> float:
-        if weight is None or weight.min() > 0:
-            return float(self.y.max() - self.y.min())
-        low, high = (rows[weight[rows] > 0] for rows in self._ends)
-        # A bootstrap sample omits a given row with probability 1/e, so it nearly always contains some of
-        # these rows.
-        if low.size and high.size:
-            return float(self.y[high[0]] - self.y[low[0]])
-        return TargetRange(self.y[weight > 0])(None)
-
-
-def relative_width(width: float, unit: float) -> float:
-    if unit > 0:
-        return width / unit
-    return 0.0 if width == 0 else np.inf
+        return None
+    target = check_target(y_train, "y_train")
+    return float(np.ptp(target)) if scale == "range" else standard_deviation(target)
 
 
 @metric(
     "nmpiw",
     title="NMPIW",
-    units=0,
-    direction=None,
-    optimum=None,
     bounds=(0.0, np.inf),
     needs="interval",
-    proper=False,
     source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 2; Kompa et al. 2021",
     meaning="the mean interval width is {percent} of the spread of the targets",
-    fast=FastPath(of_weights=nmpiw_of_weights),
-    merging=Merging(needs=("means", "targets"), value=nmpiw_of_means, rows=width_and_hit_rows),
-    check=check_width,
+    kernel=normalized_width,
 )
 def normalized_mean_interval_width(
     y_true: ArrayLike,
@@ -205,73 +132,40 @@ def normalized_mean_interval_width(
     >>> normalized_mean_interval_width([0.0, 1.0], [[7.0, 7.0], [7.0, 7.0]])
     0.0
     """
-    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
-    return nmpiw_of_weights(y, forecast, coverage=coverage, scale=scale, y_train=y_train)(weight)
+    given = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    return value_of(normalized_width(coverage, scale, y_train), *given)
 
 
-def cwc_of_weights(
-    y: FloatArray,
-    forecast: Forecast,
-    *,
-    coverage: float = DEFAULT_COVERAGE,
-    eta: float = 50.0,
-    scale: str | float = "range",
-    y_train: ArrayLike | None = None,
-    formula: str = "khosravi",
-) -> WeightFunction:
-    penalty = check_penalty(coverage, eta, formula)
-    bounds = interval_bounds(y, forecast, coverage)
-    width = nmpiw_of_weights(y, bounds, coverage=coverage, scale=scale, y_train=y_train)
-    inside = covered(y, bounds[:, 0], bounds[:, 1])
-    return lambda weight: penalty(width(weight), weighted_mean(inside, weight))
-
-
-def cwc_of_means(
-    means: FloatArray,
-    targets: Any,
-    *,
-    coverage: float = DEFAULT_COVERAGE,
-    eta: float = 50.0,
-    formula: str = "khosravi",
-    **unit: Any,
-) -> float:
-    penalty = check_penalty(coverage, eta, formula)
-    return penalty(nmpiw_of_means(means, targets, **unit), float(means[1]))
-
-
-def check_penalty(coverage: float, eta: float, formula: str) -> Callable[[float, float], float]:
-    """Check the options. Return the criterion as a function of the relative width and the excess coverage."""
+def coverage_width(
+    coverage: float, eta: float, scale: str | float, y_train: ArrayLike | None, formula: str
+) -> Means:
     check_option(formula, "formula", FORMULAS)
-    strength, nominal = check_number(eta, "eta"), check_single_coverage(coverage)
-    if strength < 0 and formula == "khosravi":
+    if check_number(eta, "eta") < 0 and formula == "khosravi":
         raise ValueError(f"`eta` must be non-negative, got {eta!r}. A negative value rewards misses.")
-    return lambda width, observed: coverage_width(width, observed - nominal, strength, formula)
+    relative = normalized_width(coverage, scale, y_train)
 
+    def criterion(means: FloatArray, *spread: FloatArray) -> FloatArray:
+        width, excess = relative.combine(means, *spread), means[..., 1] - coverage
+        with np.errstate(over="ignore", invalid="ignore"):
+            if formula == "mapie":
+                factor = np.exp(-eta * excess**2)
+                return np.where(factor > 0, (width - 1) * factor, 0.0)
+            penalty = np.where(reaches(excess, 0.0), 0.0, np.exp(-eta * excess))
+            return np.where(width == 0, 0.0, width * (1 + penalty))
 
-def coverage_width(width: float, excess_coverage: float, eta: float, formula: str) -> float:
-    with np.errstate(over="ignore"):
-        if formula == "mapie":
-            factor = float(np.exp(-eta * excess_coverage**2))
-            return (width - 1) * factor if factor > 0 else 0.0
-        if reaches(excess_coverage, 0.0) or width == 0:
-            return width
-        return width * (1 + float(np.exp(-eta * excess_coverage)))
+    return replace(relative, rows=partial(width_and_hit_rows, coverage=coverage), combine=criterion)
 
 
 @metric(
     "cwc",
     title="CWC",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, np.inf),
     needs="interval",
-    proper=False,
     small_sample=True,
     source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 4",
-    fast=FastPath(of_weights=cwc_of_weights),
-    merging=Merging(needs=("means", "targets"), value=cwc_of_means, rows=width_and_hit_rows),
-    check=check_cwc,
+    kernel=coverage_width,
 )
 def coverage_width_loss(
     y_true: ArrayLike,
@@ -358,6 +252,5 @@ def coverage_width_loss(
     >>> interval_score_loss(y, calibrated) < interval_score_loss(y, certain)
     True
     """
-    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
-    options: dict[str, Any] = {"coverage": coverage, "scale": scale, "y_train": y_train}
-    return cwc_of_weights(y, forecast, eta=eta, formula=formula, **options)(weight)
+    given = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    return value_of(coverage_width(coverage, eta, scale, y_train, formula), *given)

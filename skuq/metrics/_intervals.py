@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from skuq._numeric import weighted_mean
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import DEFAULT_COVERAGE
+from skuq._validation import DEFAULT_COVERAGE, check_single_coverage
+from skuq.distributions import Distribution
 from skuq.metrics._inputs import (
     Forecast,
     check_forecast_alone,
     check_forecast_or_bounds,
-    check_nominal,
     interval_bounds,
-    interval_widths,
-    rows_with_weight,
 )
 from skuq.metrics._kernels import covered
-from skuq.metrics._spec import FastPath, metric
+from skuq.metrics._spec import Means, metric, value_of
 
 
-def coverage_rows(y: FloatArray, forecast: Forecast, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
+def coverage_rows(y: FloatArray, forecast: Forecast, *, coverage: float) -> FloatArray:
     lower, upper = interval_bounds(y, forecast, coverage).T
     return covered(y, lower, upper)
+
+
+def observed_coverage(coverage: float) -> Means:
+    return Means(partial(coverage_rows, coverage=check_single_coverage(coverage)))
 
 
 def nominal_coverage(n: float, *, coverage: float = DEFAULT_COVERAGE) -> float:
@@ -35,16 +38,12 @@ def nominal_coverage(n: float, *, coverage: float = DEFAULT_COVERAGE) -> float:
 @metric(
     "picp",
     title="PICP",
-    units=0,
-    direction=None,
     optimum="coverage",
     bounds=(0.0, 1.0),
     needs="interval",
-    proper=False,
     source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 1",
     calibrated=nominal_coverage,
-    fast=FastPath(rows=coverage_rows),
-    check=check_nominal,
+    kernel=observed_coverage,
 )
 def prediction_interval_coverage(
     y_true: ArrayLike,
@@ -99,12 +98,12 @@ def prediction_interval_coverage(
     >>> prediction_interval_coverage([0.5, 2.0], Normal([0.0, 0.0], [1.0, 1.0]), coverage=0.8)
     0.5
     """
-    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
-    return weighted_mean(coverage_rows(y, forecast, coverage=coverage), weight)
+    given = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    return value_of(observed_coverage(coverage), *given)
 
 
-def coverage_error_of_mean(mean: float | FloatArray, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
-    return np.abs(mean - coverage)
+def coverage_error(coverage: float) -> Means:
+    return replace(observed_coverage(coverage), combine=lambda means: np.abs(means[..., 0] - coverage))
 
 
 def calibrated_coverage_error(n: float, *, coverage: float = DEFAULT_COVERAGE) -> float:
@@ -114,18 +113,15 @@ def calibrated_coverage_error(n: float, *, coverage: float = DEFAULT_COVERAGE) -
 @metric(
     "interval_coverage_error",
     title="Coverage error",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, 1.0),
     needs="interval",
-    proper=False,
     small_sample=True,
     source="Wibbeke et al. 2025, eq. 1, as a distance from the nominal coverage",
     calibrated=calibrated_coverage_error,
     meaning="the coverage of the intervals is off by {value}",
-    fast=FastPath(rows=coverage_rows, combine=coverage_error_of_mean),
-    check=check_nominal,
+    kernel=coverage_error,
 )
 def interval_coverage_error(
     y_true: ArrayLike,
@@ -193,28 +189,28 @@ def interval_coverage_error(
     >>> round(interval_coverage_error(y, useless), 12)
     0.0
     """
-    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
-    inside = weighted_mean(coverage_rows(y, forecast, coverage=coverage), weight)
-    return float(coverage_error_of_mean(inside, coverage=coverage))
+    given = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    return value_of(coverage_error(coverage), *given)
 
 
-def width_rows(y: FloatArray | None, forecast: Forecast, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
-    return interval_widths(forecast, coverage)
+def width_rows(y: FloatArray | None, forecast: Forecast, *, coverage: float) -> FloatArray:
+    bounds = forecast.interval(coverage) if isinstance(forecast, Distribution) else forecast
+    return bounds[:, 1] - bounds[:, 0]
+
+
+def mean_width(coverage: float) -> Means:
+    return Means(partial(width_rows, coverage=check_single_coverage(coverage)))
 
 
 @metric(
     "mpiw",
     title="Mean interval width",
     units=1,
-    direction=None,
-    optimum=None,
     bounds=(0.0, np.inf),
     needs="interval",
-    proper=False,
     source="Khosravi et al. 2011; Wibbeke et al. 2025, eq. 3",
     meaning="the intervals are {value} wide on average",
-    fast=FastPath(rows=width_rows),
-    check=check_nominal,
+    kernel=mean_width,
 )
 def mean_interval_width(
     y_true: ArrayLike | None,
@@ -273,7 +269,4 @@ def mean_interval_width(
     >>> mean_interval_width([0.0, 0.0], [[7.0, 7.0], [7.0, 7.0]])
     0.0
     """
-    forecast, weight = check_forecast_alone(y_true, y_pred, sample_weight)
-    # The widths are computed before rows are selected, because an array is faster to index than a
-    # distribution.
-    return weighted_mean(*rows_with_weight(width_rows(None, forecast, coverage=coverage), weight))
+    return value_of(mean_width(coverage), *check_forecast_alone(y_true, y_pred, sample_weight))

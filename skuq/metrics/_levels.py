@@ -10,6 +10,7 @@ level.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from skuq.distributions import Distribution, Quantiles
 from skuq.distributions._pit import censored_pit_scores, pit_scores
 from skuq.metrics._binning import Bins
 from skuq.metrics._kernels import BinIndex, central_bounds, count_below, location_scale, standardized
+from skuq.metrics._spec import Binned
 
 KINDS = ("quantile", "interval")
 
@@ -101,27 +103,24 @@ def _pit_between(y: FloatArray, dist: Distribution, levels: FloatArray) -> Float
     return dist.cdf(y) if place is None else place
 
 
-def covered_weight(
+def counts_in_bins(
     y: FloatArray, dist: Distribution, levels: FloatArray, kind: str
 ) -> Callable[[Bins], FloatArray]:
-    """Return a function that computes the covered weight of each bin at each level, shape (bins, k)."""
+    """Return a function that computes the weight of each bin that is first covered at each level.
+
+    The shape is (bins, k + 1).
+    """
     if dist.has_density:
         first = first_covering_level(y, dist, levels, kind)
-        return lambda bins: np.cumsum(bins.histogram(first, levels.size + 1), axis=1)[:, :-1]
+        return partial(Bins.histogram, place=first, k=levels.size + 1)
     rows = level_rows(y, dist, levels, kind)
-    return lambda bins: np.cumsum((bins.matrix(y.size) @ rows).toarray(), axis=1)[:, :-1]
+    return lambda bins: (bins.matrix() @ rows).toarray()
 
 
 def level_rows(y: FloatArray, dist: Distribution, levels: FloatArray, kind: str) -> Any:
-    """Return a sparse array of shape (n, k + 1).
-
-    It contains the share of a row that is first covered at each level.
-    """
+    """Return the share of each row that is first covered at each level: k + 1 columns, binned or sparse."""
     if dist.has_density:
-        first = first_covering_level(y, dist, levels, kind).astype(np.int32)
-        return sparse.csr_array(
-            (np.ones(y.size), first, np.arange(y.size + 1)), shape=(y.size, levels.size + 1)
-        )
+        return Binned(first_covering_level(y, dist, levels, kind), levels.size + 1)
     return sum(_entry_rows(part, levels) for part in entries(y, dist, kind))
 
 
@@ -137,20 +136,6 @@ def _entry_rows(part: Entry, levels: FloatArray) -> Any:
     gain = each.reached(bounds[level + 1]) - each.reached(bounds[level])
     starts = np.concatenate([[0], np.cumsum(count)])
     return sparse.csr_array((gain, level, starts), shape=(n, levels.size + 1))
-
-
-def proportions_of_means(means: FloatArray, levels: FloatArray) -> FloatArray:
-    place = np.unique(levels, return_inverse=True)[1].ravel()
-    return np.asarray(np.cumsum(means, axis=-1)[..., place])
-
-
-def observed_proportions(
-    y: FloatArray, dist: Distribution, levels: FloatArray, kind: str, weight: FloatArray | None
-) -> FloatArray:
-    ordered, place = np.unique(levels, return_inverse=True)
-    bins = one_bin(y.size, weight)
-    share = covered_weight(y, dist, ordered, kind)(bins)[0] / bins.totals()[0]
-    return np.asarray(share[place.ravel()], dtype=np.float64)
 
 
 def censored_proportions(
@@ -176,11 +161,3 @@ def censored_proportions(
         return np.asarray(reached[place.ravel()] / total, dtype=np.float64)
 
     return of_weights
-
-
-def observed_uniform(entry: FloatArray, levels: FloatArray) -> FloatArray:
-    return np.searchsorted(entry, levels, side="right") / entry.size
-
-
-def one_bin(n: int, weight: Any) -> Bins:
-    return Bins(1, np.empty(0, dtype=np.uint8), [(slice(0, n), 0, 1.0)], np.zeros(2), weight)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skuq._numeric import weighted_mean
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -26,33 +26,30 @@ from skuq.metrics._class_scores import (
     is_in_set,
     sets_of,
 )
-from skuq.metrics._inputs import check_nominal, rows_with_weight
+from skuq.metrics._inputs import rows_with_weight
 from skuq.metrics._reliability import kept_rows, table_of_groups
-from skuq.metrics._spec import FastPath, metric
+from skuq.metrics._spec import Means, metric, value_of
 
 BY = ("class", "size")
 
 
-def set_coverage_rows(
-    codes: IntArray, forecast: ClassForecast, *, coverage: float = DEFAULT_COVERAGE
-) -> FloatArray:
+def set_coverage_rows(codes: IntArray, forecast: ClassForecast, *, coverage: float) -> FloatArray:
     return is_in_set(codes, sets_of(forecast, coverage))
+
+
+def observed_set_coverage(coverage: float) -> Means:
+    return Means(partial(set_coverage_rows, coverage=check_single_coverage(coverage)))
 
 
 @metric(
     "set_coverage",
     title="Set coverage",
-    units=0,
-    direction=None,
-    optimum=None,
     optimum_of_sets="coverage",
     bounds=(0.0, 1.0),
     needs="set",
-    proper=False,
     source="Kompa et al. 2021, section 3.2",
     meaning="{percent} of the labels are in their set",
-    fast=FastPath(rows=set_coverage_rows),
-    check=check_nominal,
+    kernel=observed_set_coverage,
 )
 def set_coverage_score(
     y_true: ArrayLike,
@@ -117,28 +114,25 @@ def set_coverage_score(
     0.5
     """
     given = check_classes(y_true, y_pred, labels, sample_weight)
-    return weighted_mean(set_coverage_rows(given.codes, given.forecast, coverage=coverage), given.weight)
+    return value_of(observed_set_coverage(coverage), *given[:3])
 
 
-def set_size_rows(
-    codes: IntArray | None, forecast: ClassForecast, *, coverage: float = DEFAULT_COVERAGE
-) -> FloatArray:
+def set_size_rows(codes: IntArray | None, forecast: ClassForecast, *, coverage: float) -> FloatArray:
     return np.asarray(sets_of(forecast, coverage).sum(axis=1), dtype=np.float64)
+
+
+def mean_size(coverage: float) -> Means:
+    return Means(partial(set_size_rows, coverage=check_single_coverage(coverage)))
 
 
 @metric(
     "set_size",
     title="Mean set size",
-    units=0,
-    direction=None,
-    optimum=None,
     bounds=(0.0, np.inf),
     needs="set",
-    proper=False,
     source="Kompa et al. 2021, section 3.2",
     meaning="the sets contain {value} classes on average",
-    fast=FastPath(rows=set_size_rows),
-    check=check_nominal,
+    kernel=mean_size,
 )
 def mean_set_size(
     y_true: ArrayLike | None,
@@ -196,7 +190,7 @@ def mean_set_size(
     if y_true is not None:
         check_class_target(y_true, len(forecast))
     weight = check_sample_weight(sample_weight, len(forecast))
-    return weighted_mean(*rows_with_weight(set_size_rows(None, forecast, coverage=coverage), weight))
+    return value_of(mean_size(coverage), None, *rows_with_weight(forecast, weight))
 
 
 def set_mass_rows(
@@ -208,38 +202,29 @@ def set_mass_rows(
     return is_in_set(codes, sets), mass, mass * (1 - mass)
 
 
-def set_excess_rows(
-    codes: IntArray, proba: ClassForecast, *, coverage: float = DEFAULT_COVERAGE, signed: bool = False
-) -> FloatArray:
+def set_excess_rows(codes: IntArray, proba: ClassForecast, *, coverage: float) -> FloatArray:
     inside, mass, _ = set_mass_rows(codes, proba, coverage=coverage)
     return inside - mass
 
 
-def check_set_error(*, coverage: Any = DEFAULT_COVERAGE, signed: bool = False) -> None:
-    check_single_coverage(coverage)
-    check_option(signed, "signed", (False, True))
-
-
-def set_error_of_mean(
-    mean: float | FloatArray, *, coverage: float = DEFAULT_COVERAGE, signed: bool = False
-) -> FloatArray:
-    return np.asarray(mean if check_option(signed, "signed", (False, True)) else np.abs(mean))
+def set_coverage_excess(coverage: float, signed: bool) -> Means:
+    rows = partial(set_excess_rows, coverage=check_single_coverage(coverage))
+    if check_option(signed, "signed", (False, True)):
+        return Means(rows)
+    return Means(rows, lambda means: np.abs(means[..., 0]))
 
 
 @metric(
     "set_coverage_error",
     title="Set coverage error",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(-1.0, 1.0),
     needs="proba",
-    proper=False,
     small_sample=True,
     source="Kompa et al. 2021, section 3.2; compared with the probability of the sets",
     meaning="the coverage of the sets differs from their predicted probability by {value}",
-    fast=FastPath(rows=set_excess_rows, combine=set_error_of_mean),
-    check=check_set_error,
+    kernel=set_coverage_excess,
 )
 def set_coverage_error(
     y_true: ArrayLike,
@@ -321,8 +306,7 @@ def set_coverage_error(
     -0.104
     """
     given = check_classes(y_true, y_pred, labels, sample_weight, needs_proba=True)
-    excess = weighted_mean(set_excess_rows(given.codes, given.forecast, coverage=coverage), given.weight)
-    return float(set_error_of_mean(excess, signed=signed))
+    return value_of(set_coverage_excess(coverage, signed), *given[:3])
 
 
 def conditional_set_coverage(

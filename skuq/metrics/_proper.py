@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from skuq._censoring import Bounds, log_mass
-from skuq._numeric import weighted_mean
+from skuq._censoring import Bounds
+from skuq._numeric import log_mass
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution, Empirical
 from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._pit import bound_scores
 from skuq.metrics._inputs import check_censored, check_forecast
-from skuq.metrics._spec import FastPath, metric
+from skuq.metrics._spec import Means, metric, value_of
 
 CRPS_ESTIMATORS = ("nrg", "fair")
 
@@ -24,8 +25,12 @@ def check_estimator(*, crps_estimator: str = "nrg") -> None:
 
 
 def crps_rows(y: FloatArray, dist: Distribution, *, crps_estimator: str = "nrg") -> FloatArray:
-    check_estimator(crps_estimator=crps_estimator)
     return fair_crps(y, dist) if crps_estimator == "fair" else dist.crps(y)
+
+
+def mean_crps(crps_estimator: str) -> Means:
+    check_option(crps_estimator, "crps_estimator", CRPS_ESTIMATORS)
+    return Means(partial(crps_rows, crps_estimator=crps_estimator))
 
 
 @metric(
@@ -39,8 +44,7 @@ def crps_rows(y: FloatArray, dist: Distribution, *, crps_estimator: str = "nrg")
     proper=True,
     source="Gneiting & Raftery 2007, eq. 20-21",
     meaning="as accurate as a point forecast with a mean absolute error of {value}",
-    fast=FastPath(rows=crps_rows),
-    check=check_estimator,
+    kernel=mean_crps,
 )
 def crps_loss(
     y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None = None, crps_estimator: str = "nrg"
@@ -100,8 +104,7 @@ def crps_loss(
     >>> round(crps_loss([1.0], members), 4), round(crps_loss([1.0], members, crps_estimator="fair"), 4)
     (0.7778, 0.3333)
     """
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return weighted_mean(crps_rows(y, dist, crps_estimator=crps_estimator), weight)
+    return value_of(mean_crps(crps_estimator), *check_forecast(y_true, y_pred, sample_weight))
 
 
 def fair_crps(y: FloatArray, dist: Distribution) -> FloatArray:
@@ -147,7 +150,7 @@ def censored_nll_rows(y: FloatArray, dist: Distribution, bounds: Bounds) -> Floa
     needs="density",
     proper=True,
     source="Gneiting & Raftery 2007, section 4.1; Wibbeke et al. 2025, eq. 10",
-    fast=FastPath(rows=nll_rows),
+    kernel=lambda: Means(nll_rows),
 )
 def nll_loss(
     y_true: ArrayLike,
@@ -226,5 +229,5 @@ def nll_loss(
     1.3466
     """
     y, dist, weight, bounds = check_censored(y_true, y_pred, sample_weight, event, lower, upper)
-    rows = nll_rows(y, dist) if bounds is None else censored_nll_rows(y, dist, bounds)
-    return weighted_mean(rows, weight)
+    rows = nll_rows if bounds is None else partial(censored_nll_rows, bounds=bounds)
+    return value_of(Means(rows), y, dist, weight)

@@ -9,90 +9,51 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution
-from skuq.metrics._average_calibration import curve_rows
+from skuq.metrics._average_calibration import calibration_error, curve_of_levels
 from skuq.metrics._binning import STRATEGIES, Binning
-from skuq.metrics._group_calibration import RowGroups
 from skuq.metrics._inputs import check_forecast, finite_std
 from skuq.metrics._kernels import level_grid
-from skuq.metrics._levels import covered_weight, proportions_of_means
-from skuq.metrics._spec import FastPath, Merging, WeightFunction, metric
+from skuq.metrics._levels import counts_in_bins
+from skuq.metrics._spec import Computation, WeightFunction, metric, one_by_one, value_of
 
 
-def check_qce(
-    *,
-    levels: int | ArrayLike = 9,
-    n_bins: int = 10,
-    strategy: str = "quantile",
-    marginal: bool = False,
-) -> FloatArray:
+def binned_coverage_gap(levels: int | ArrayLike, n_bins: int, strategy: str, marginal: bool) -> Computation:
     check_integer(n_bins, "n_bins")
     check_option(strategy, "strategy", STRATEGIES)
-    check_option(marginal, "marginal", (False, True))
-    return np.sort(level_grid(levels, closed=True))
-
-
-def qce_of_weights(
-    y: FloatArray,
-    dist: Distribution,
-    *,
-    levels: int | ArrayLike = 9,
-    n_bins: int = 10,
-    strategy: str = "quantile",
-    marginal: bool = False,
-) -> WeightFunction:
-    grid = check_qce(levels=levels, n_bins=n_bins, strategy=strategy, marginal=marginal)
-    binning = Binning(finite_std(dist), 1 if marginal else n_bins, strategy)
-    covered = covered_weight(y, dist, grid, "interval")
-
-    def of_weights(weight: FloatArray | None) -> float:
-        bins = binning.bins(weight)
-        return binned_coverage_error(covered(bins), bins.totals(), grid)
-
-    return of_weights
-
-
-def binned_coverage_error(inside: FloatArray, total: FloatArray, levels: FloatArray) -> float:
-    """Return the gap between level and coverage in bins, averaged over levels and rows (equation 24)."""
-    gap = np.abs(inside - total[:, np.newaxis] * levels).sum(axis=0) / total.sum()
-    return float(gap.mean())
-
-
-def qce_of_groups(
-    groups: RowGroups,
-    means: FloatArray,
-    *,
-    levels: int | ArrayLike = 9,
-    n_bins: int = 10,
-    strategy: str = "quantile",
-    marginal: bool = False,
-) -> float:
     grid = np.sort(level_grid(levels, closed=True))
-    share = proportions_of_means(means.T, grid).T
-    bins = Binning(groups.std, 1 if marginal else n_bins, strategy).bins(groups.weight)
-    inside = bins.sums(lambda rows: tuple(column[rows] for column in share)).T
-    return binned_coverage_error(inside, bins.totals(), grid)
+    if check_option(marginal, "marginal", (False, True)):
+        return curve_of_levels(grid, "interval", calibration_error)
+
+    def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
+        binning = Binning(finite_std(dist), n_bins, strategy)
+        counts_of = [counts_in_bins(each, dist, grid, "interval") for each in np.atleast_2d(y)]
+
+        def of_weight(weight: FloatArray) -> FloatArray:
+            bins = binning.bins(weight)
+            inside = np.cumsum([counts(bins) for counts in counts_of], axis=-1)
+            inside, total = inside[..., :-1], inside[..., -1:]
+            # The gap between level and coverage is averaged over levels and rows (equation 24).
+            gap = np.abs(inside - total * grid).sum(axis=-2) / total.sum(axis=-2)
+            return np.asarray(gap.mean(axis=-1)).reshape(y.shape[:-1])
+
+        return one_by_one(of_weight)
+
+    return computation
 
 
 @metric(
     "qce",
     title="QCE",
-    units=0,
     direction="lower",
     optimum=0.0,
     bounds=(0.0, 1.0),
     needs="moments",
-    proper=False,
     small_sample=True,
     source="Kueppers et al. 2023; Wibbeke et al. 2025, eq. 21-24",
     meaning="the coverage of rows with similar uncertainty is off by {value} on average",
-    fast=FastPath(of_weights=qce_of_weights),
-    merging=Merging(
-        needs=("groups", "group_means"),
-        value=qce_of_groups,
-        rows=curve_rows(9, "interval"),
-        exact=lambda *, marginal, **_: marginal,
-    ),
-    check=check_qce,
+    kernel=binned_coverage_gap,
+    of_many_targets=True,
+    blocks="std_levels",
 )
 def quantile_calibration_error(
     y_true: ArrayLike,
@@ -181,6 +142,5 @@ def quantile_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    options: Any = {"levels": levels, "n_bins": n_bins, "strategy": strategy, "marginal": marginal}
-    return qce_of_weights(y, dist, **options)(weight)
+    kernel = binned_coverage_gap(levels, n_bins, strategy, marginal)
+    return value_of(kernel, *check_forecast(y_true, y_pred, sample_weight))

@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from skuq._numeric import weighted_mean
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_coverage, check_single_coverage
 from skuq.distributions import Distribution
 from skuq.distributions._level_quadrature import warn_of_unreachable_level
 from skuq.metrics._inputs import Forecast, check_forecast, check_forecast_or_bounds, interval_bounds
 from skuq.metrics._kernels import count_below, level_grid, location_scale, standardized
-from skuq.metrics._spec import FastPath, metric
+from skuq.metrics._spec import Means, metric, value_of
 
 WIS_COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 """Default coverages of the weighted interval score."""
 
-# Each mean can be computed in two ways. `pinball_by_level` needs one pass over the rows for all levels.
-# Resampling and the accumulator need values per row. The function `rows` computes these values in one pass
-# per level.
+
+def pinball_rows(y: FloatArray, dist: Distribution, *, levels: FloatArray, shares: FloatArray) -> FloatArray:
+    """Return the sum of the pinball losses at the levels, multiplied by the shares of the levels."""
+    warn_of_unreachable_level(dist._unreachable_level(levels, "level"))
+    form = location_scale(dist) if levels.size > 1 else None
+    if form is None:
+        total = np.zeros_like(y)
+        for p, share in zip(levels, shares, strict=True):
+            error = y - dist._ppf(p)
+            total += share * np.maximum(p * error, (p - 1) * error)
+        return total
+    # The loss is linear between two quantiles, so its slope and offset depend on their place alone.
+    loc, scale, standard = form
+    order = np.argsort(levels)
+    p, share = levels[order], shares[order]
+    q = np.array([standard._ppf(level)[0] for level in p])
+    gain, loss = share * p, share * (p - 1)  # slopes above and below the quantile
+    slope, offset = (
+        np.append(0.0, np.cumsum(above)) + np.append(np.cumsum(below[::-1])[::-1], 0.0)
+        for above, below in ((gain, loss), (gain * q, loss * q))
+    )
+    place = count_below(q, standardized(y, loc, scale))
+    return np.asarray((y - loc) * slope[place] - scale * offset[place])
 
 
-def check_levels(*, levels: int | ArrayLike = 99) -> FloatArray:
-    return level_grid(levels)
-
-
-def check_coverages(*, coverage: Any = DEFAULT_COVERAGE) -> FloatArray:
-    return np.atleast_1d(check_coverage(coverage))
-
-
-def pinball_rows(y: FloatArray, dist: Distribution, *, levels: int | ArrayLike = 99) -> FloatArray:
-    grid = check_levels(levels=levels)
-    warn_of_unreachable_level(dist._unreachable_level(grid, "level"))
-    total = np.zeros_like(y)
-    for p in grid:
-        total += pinball(y, dist._ppf(p), p)
-    return total / grid.size
+def mean_pinball(levels: int | ArrayLike) -> Means:
+    grid = level_grid(levels)
+    return Means(partial(pinball_rows, levels=grid, shares=np.full(grid.size, 1 / grid.size)))
 
 
 @metric(
@@ -50,8 +58,7 @@ def pinball_rows(y: FloatArray, dist: Distribution, *, levels: int | ArrayLike =
     needs="distribution",
     proper=True,
     source="Koenker & Bassett 1978; Chung et al. 2021, section 3 (check score)",
-    fast=FastPath(rows=pinball_rows),
-    check=check_levels,
+    kernel=mean_pinball,
 )
 def pinball_loss(
     y_true: ArrayLike,
@@ -109,47 +116,22 @@ def pinball_loss(
     >>> round(2 * pinball_loss([1.0, 2.0], dist, levels=9999), 4), round(crps_loss([1.0, 2.0], dist), 4)
     (0.4181, 0.4181)
     """
-    grid = check_levels(levels=levels)
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return float(pinball_by_level(y, dist, grid, weight).mean())
+    return value_of(mean_pinball(levels), *check_forecast(y_true, y_pred, sample_weight))
 
 
-def pinball(y: FloatArray, quantile: FloatArray, level: float) -> FloatArray:
-    error = y - quantile
-    return np.asarray(np.maximum(level * error, (level - 1) * error))
+def interval_score_rows(y: FloatArray, forecast: Forecast, *, coverage: FloatArray) -> FloatArray:
+    if isinstance(forecast, Distribution) and coverage.ndim:
+        tail = np.tile((1 - coverage) / 2, 2)
+        levels = np.concatenate([(1 - coverage) / 2, (1 + coverage) / 2])
+        return pinball_rows(y, forecast, levels=levels, shares=1 / (tail * coverage.size))
+    nominal = check_single_coverage(coverage)  # bounds have one coverage
+    lower, upper = interval_bounds(y, forecast, nominal).T
+    miss = np.maximum(lower - y, 0) + np.maximum(y - upper, 0)
+    return np.asarray(upper - lower + 2 / (1 - nominal) * miss)
 
 
-def pinball_by_level(
-    y: FloatArray, dist: Distribution, levels: FloatArray, weight: FloatArray | None
-) -> FloatArray:
-    """Return the mean pinball loss at each level, shape (k,). The memory is O(n)."""
-    warn_of_unreachable_level(dist._unreachable_level(levels, "level"))
-    form = location_scale(dist) if levels.size > 1 else None
-    if form is None:
-        return np.array([weighted_mean(pinball(y, dist._ppf(p), p), weight) for p in levels])
-    loc, scale, standard = form
-    order = np.argsort(levels)
-    q = np.array([standard._ppf(p)[0] for p in levels[order]])
-    error = y - loc
-    place = count_below(q, standardized(y, loc, scale))
-    if weight is not None:
-        scale, error = scale * weight, error * weight
-    scale_below = np.bincount(place, scale, minlength=q.size + 1)[:-1].cumsum()
-    error_below = np.bincount(place, error, minlength=q.size + 1)[:-1].cumsum()
-    total = levels[order] * (error.sum() - q * scale.sum()) + q * scale_below - error_below
-    loss: FloatArray = np.empty(levels.size)
-    loss[order] = total / (y.size if weight is None else weight.sum())
-    return loss
-
-
-def interval_score_rows(
-    y: FloatArray, forecast: Forecast, *, coverage: ArrayLike = DEFAULT_COVERAGE
-) -> FloatArray:
-    first, *others = check_coverages(coverage=coverage).tolist()
-    total = interval_score(y, interval_bounds(y, forecast, first), first)
-    for nominal in others:
-        total += interval_score(y, interval_bounds(y, forecast, nominal), nominal)
-    return total / (1 + len(others)) if others else total
+def mean_interval_score(coverage: ArrayLike) -> Means:
+    return Means(partial(interval_score_rows, coverage=check_coverage(coverage)))
 
 
 @metric(
@@ -162,8 +144,7 @@ def interval_score_rows(
     needs="interval",
     proper=True,
     source="Gneiting & Raftery 2007, eq. 43",
-    fast=FastPath(rows=interval_score_rows),
-    check=check_coverages,
+    kernel=mean_interval_score,
 )
 def interval_score_loss(
     y_true: ArrayLike,
@@ -222,37 +203,14 @@ def interval_score_loss(
     >>> round(interval_score_loss([1.0, 4.0], Normal([1.0, 1.0], [1.0, 1.0]), coverage=[0.5, 0.9]), 4)
     11.4206
     """
-    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
-    coverages = check_coverage(coverage)
-    if coverages.ndim and isinstance(forecast, Distribution):
-        return float(interval_score_by_coverage(y, forecast, coverages, weight).mean())
-    check_single_coverage(coverage)  # bounds have one coverage
-    return weighted_mean(interval_score_rows(y, forecast, coverage=coverage), weight)
+    given = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    return value_of(mean_interval_score(coverage), *given)
 
 
-def interval_score(y: FloatArray, bounds: FloatArray, coverage: float) -> FloatArray:
-    alpha, (lower, upper) = 1 - coverage, bounds.T
-    return np.asarray(upper - lower + 2 / alpha * (np.maximum(lower - y, 0) + np.maximum(y - upper, 0)))
-
-
-def interval_score_by_coverage(
-    y: FloatArray, dist: Distribution, coverages: FloatArray, weight: FloatArray | None
-) -> FloatArray:
-    """Return the mean interval score at each coverage, shape (k,).
-
-    The score is computed from the pinball losses of the bounds.
-    """
-    alpha = 1 - coverages
-    pinballs = pinball_by_level(y, dist, np.concatenate([alpha / 2, 1 - alpha / 2]), weight)
-    return 2 / alpha * (pinballs[: alpha.size] + pinballs[alpha.size :])
-
-
-def weighted_interval_score_rows(
-    y: FloatArray, dist: Distribution, *, coverage: ArrayLike = WIS_COVERAGES
-) -> FloatArray:
-    tail = (1 - check_coverages(coverage=coverage)) / 2
+def mean_weighted_interval_score(coverage: ArrayLike) -> Means:
+    tail = (1 - np.atleast_1d(check_coverage(coverage))) / 2
     levels = np.concatenate([tail, [0.5], 1 - tail])
-    return pinball_rows(y, dist, levels=levels) * (levels.size / (tail.size + 0.5))
+    return Means(partial(pinball_rows, levels=levels, shares=np.full(levels.size, 1 / (tail.size + 0.5))))
 
 
 @metric(
@@ -265,8 +223,7 @@ def weighted_interval_score_rows(
     needs="distribution",
     proper=True,
     source="Bracher et al. 2021, eq. 1",
-    fast=FastPath(rows=weighted_interval_score_rows),
-    check=check_coverages,
+    kernel=mean_weighted_interval_score,
 )
 def weighted_interval_score_loss(
     y_true: ArrayLike,
@@ -323,7 +280,5 @@ def weighted_interval_score_loss(
     >>> round(weighted_interval_score_loss([3.0], Normal([1.0], [1.0]), coverage=[0.5, 0.9]), 4)
     1.273
     """
-    tail = (1 - check_coverages(coverage=coverage)) / 2
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    losses = pinball_by_level(y, dist, np.concatenate([tail, [0.5], 1 - tail]), weight)
-    return float(losses.sum() / (tail.size + 0.5))
+    given = check_forecast(y_true, y_pred, sample_weight)
+    return value_of(mean_weighted_interval_score(coverage), *given)

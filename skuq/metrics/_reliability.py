@@ -114,7 +114,7 @@ def reliability_table(
     lower, upper = intervals_around(y, dist, nominal).T
     squares = Squares.of(std, y - mean)
     bins = make_bins(squares.key(strategy, on), n_bins, strategy, weight)
-    variance, square = squares.columns(slice(None))
+    variance, square = squares.columns
     table = _table_of_bins(bins, {"rmv": variance, "rmse": square, "coverage": covered(y, lower, upper)})
     table["rmv"], table["rmse"] = squares.roots(table[["rmv", "rmse"]].to_numpy().T)
     edges = table[["lower", "upper"]].to_numpy()
@@ -124,11 +124,10 @@ def reliability_table(
 
 
 def _table_of_bins(bins: Bins, columns: dict[str, FloatArray]) -> pd.DataFrame:
-    total = bins.totals()
+    total, *sums = bins.sums(*columns.values())
     occupied = total > 0
     data = {"lower": bins.edges[:-1][occupied], "upper": bins.edges[1:][occupied], "n": total[occupied]}
-    sums = bins.sums(lambda rows: tuple(column[rows] for column in columns.values()))
-    data |= dict(zip(columns, sums[:, occupied] / total[occupied], strict=True))
+    data |= dict(zip(columns, (each[occupied] / total[occupied] for each in sums), strict=True))
     return pd.DataFrame(data)
 
 

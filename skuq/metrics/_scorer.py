@@ -52,11 +52,6 @@ class MetricScorer(BaseScorer):
             options = {**kind, **options}
         return f"make_scorer({', '.join([metric, *(f'{key}={value!r}' for key, value in options.items())])})"
 
-    def _compute(self) -> MetricFunction:
-        spec = find_spec(self._score_func)
-        compute: MetricFunction = self._score_func if spec is None else spec.compute
-        return compute
-
 
 class DistributionScorer(MetricScorer):
     """Scorer of the predictive distributions from `~skuq.prediction.predict_dist`."""
@@ -69,8 +64,9 @@ class DistributionScorer(MetricScorer):
 
     def metric_value(self, y_true: Any, dist: Distribution, X: Any, **metadata: Any) -> float:
         spec = find_spec(self._score_func)
+        compute = self._score_func if spec is None else spec.compute
         features = (X,) if spec is not None and spec.needs_X else ()
-        return float(self._compute()(y_true, dist, *features, **{**self._kwargs, **metadata}))
+        return float(compute(y_true, dist, *features, **{**self._kwargs, **metadata}))
 
 
 class ClassScorer(MetricScorer):
@@ -79,15 +75,15 @@ class ClassScorer(MetricScorer):
     def _score(
         self, method_caller: Callable[..., Any], estimator: Any, X: Any, y_true: Any, **metadata: Any
     ) -> float:
-        spec = find_spec(self._score_func)
-        if spec is not None and spec.needs == "set":
+        spec: Any = find_spec(self._score_func)
+        if spec.needs == "set":
             coverage = self._kwargs.get("coverage", DEFAULT_COVERAGE)
             key = f"skuq.predict_set {coverage!r}"
             forecast = _cached(method_caller, key, lambda: predict_set(estimator, X, coverage))
         else:
             forecast = _cached(method_caller, "skuq.predict_proba", lambda: class_proba(estimator, X))
         options = {"labels": estimator.classes_, **self._kwargs, **metadata}
-        return float(self._sign * self._compute()(y_true, forecast, **options))
+        return float(self._sign * spec.compute(y_true, forecast, **options))
 
 
 def _cached(method_caller: Callable[..., Any], key: str, predict: Callable[[], Any]) -> Any:
@@ -190,6 +186,11 @@ def make_scorer(
         greater_is_better = spec.direction == "higher"
     elif greater_is_better is None and not monitoring:
         raise ValueError(_without_direction("metric", spec, options))
+    return _scorer_of(spec, greater_is_better, options)
+
+
+def _scorer_of(spec: MetricSpec, greater_is_better: bool | None, options: dict[str, Any]) -> MetricScorer:
+    options = dict(options)
     if spec.random:
         options.setdefault("random_state", 0)
     if spec.of_targets and "scale" in spec.options:
@@ -247,7 +248,7 @@ def get_scorer(name: str) -> MetricScorer:
     spec = _ready_made(name, monitoring=False)
     if spec.direction is None:
         raise ValueError(_without_direction("name", spec, {}))
-    return make_scorer(spec.function)
+    return _scorer_of(spec, spec.direction == "higher", {})
 
 
 def get_scorer_names() -> list[str]:
@@ -317,10 +318,10 @@ def scorers(*names: str) -> dict[str, MetricScorer]:
 def _ready_made(name: str, *, monitoring: bool) -> MetricSpec:
     if not isinstance(name, str):
         raise TypeError(f"the name of a scorer must be a string, got {name!r}.")
-    for rooms in (False, True):  # other rooms are imported only for names that the metrics lack
-        known = {spec.scorer_name: spec for spec in all_specs(rooms=rooms).values() if spec.ready_made}
-        if name in known:
-            return known[name]
+    spec = find_spec(name)
+    if spec is not None and spec.ready_made and spec.scorer_name == name:
+        return spec
+    known = {spec.scorer_name: spec for spec in all_specs(rooms=True).values() if spec.ready_made}
     raise ValueError(_unknown_scorer(name, known, monitoring))
 
 
@@ -413,10 +414,9 @@ def check_options(spec: MetricSpec, options: dict[str, Any]) -> None:
             f"`options` of {spec.abbreviation!r} must include {' or '.join(map(repr, spec.any_of))}. Use "
             f"{' or '.join(_calls_of(spec))}."
         )
-    if spec.check is not None:
-        # Drawing from the user's generator would change its state.
-        seed = {"random_state": 0} if isinstance(options.get("random_state"), np.random.RandomState) else {}
-        spec.check(**{**options, **seed})
+    # Drawing from the user's generator would change its state.
+    seed = {"random_state": 0} if isinstance(options.get("random_state"), np.random.RandomState) else {}
+    spec.computation({**options, **seed})
 
 
 def _scorer_of_own(

@@ -2,68 +2,49 @@
 
 from __future__ import annotations
 
-import math
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from skuq._numeric import square_in, square_unit, unit_of, weighted_mean
+from skuq._numeric import unit_of
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution, as_distribution
-from skuq.metrics._group_calibration import merging_of_groups
-from skuq.metrics._inputs import check_forecast_alone, finite_std, rows_with_weight
-from skuq.metrics._spec import FastPath, WeightFunction, metric
+from skuq.metrics._inputs import check_forecast_alone, finite_std
+from skuq.metrics._spec import Computation, Means, WeightFunction, metric, value_of
 
 SHARPNESS_KINDS = ("std", "rms", "variance")
 
 
-def check_kind(*, kind: str = "std") -> None:
-    check_option(kind, "kind", SHARPNESS_KINDS)
+def dispersion(kind: str) -> Computation:
+    if check_option(kind, "kind", SHARPNESS_KINDS) == "std":
+        return Means(lambda y, dist: finite_std(dist))
 
+    def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
+        std = finite_std(dist)
+        unit = unit_of(std)
+        squares = np.square(std / unit)
 
-def sharpness_rows(y: FloatArray, dist: Distribution, *, kind: str = "std") -> FloatArray | None:
-    check_kind(kind=kind)
-    std = finite_std(dist)
-    if kind == "std":
-        return std
-    return None if kind == "rms" and square_unit(std) != 1 else dist.var()
+        def of_weights(weights: FloatArray) -> Any:
+            variance = weights @ squares / weights.sum(axis=-1)
+            with np.errstate(over="ignore"):
+                return unit * np.sqrt(variance) if kind == "rms" else variance * unit * unit
 
+        return of_weights
 
-def sharpness_of_mean(mean: FloatArray, *, kind: str = "std") -> FloatArray:
-    return np.asarray(np.sqrt(mean) if kind == "rms" else mean)
-
-
-def sharpness_of_weights(y: FloatArray | None, dist: Distribution, *, kind: str = "std") -> WeightFunction:
-    check_kind(kind=kind)
-    std = finite_std(dist)
-    if kind == "std":
-        return partial(weighted_mean, std)
-    unit = unit_of(std)
-    variance = np.square(std / unit)
-
-    def of_weights(weight: FloatArray | None) -> float:
-        mean = weighted_mean(variance, weight)
-        return unit * math.sqrt(mean) if kind == "rms" else square_in(unit, mean)
-
-    return of_weights
+    return computation
 
 
 @metric(
     "sharpness",
     title="Sharpness",
     units=1,
-    direction=None,
-    optimum=None,
     bounds=(0.0, np.inf),
     needs="moments",
-    proper=False,
     source="Chung et al. 2021, appendix A.3",
     meaning="the predicted standard deviation is {value} on average",
-    fast=FastPath(rows=sharpness_rows, combine=sharpness_of_mean, of_weights=sharpness_of_weights),
-    merging=merging_of_groups(sharpness_of_weights, exact=True),
-    check=check_kind,
+    kernel=dispersion,
+    blocks="std",
 )
 def sharpness(
     y_true: ArrayLike | None, y_pred: Any, *, sample_weight: ArrayLike | None = None, kind: str = "std"
@@ -118,7 +99,5 @@ def sharpness(
     >>> sharpness([5.0, -3.0], Normal([0.0, 0.0], [0.0, 0.0]))
     0.0
     """
-    checked = check_forecast_alone(y_true, as_distribution(y_pred, y_true=y_true), sample_weight)
-    # Rows of weight 0 are removed first, because their standard deviation may be infinite.
-    dist, weight = rows_with_weight(*checked)
-    return sharpness_of_weights(None, dist, kind=kind)(weight)
+    given = check_forecast_alone(y_true, as_distribution(y_pred, y_true=y_true), sample_weight)
+    return value_of(dispersion(kind), *given)

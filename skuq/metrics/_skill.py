@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from skuq._numeric import standard_deviation, weighted_means
+from skuq._numeric import standard_deviation
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_target
 from skuq.distributions import Distribution, Empirical, Normal, as_distribution
 from skuq.metrics._inputs import check_forecast
-from skuq.metrics._spec import FastPath, metric
+from skuq.metrics._spec import Means, metric, value_of
 
 REFERENCES = ("y_train", "reference")
 
 
 def crpss_rows(
-    y: FloatArray, dist: Distribution, *, y_train: ArrayLike | None = None, reference: Any = None
+    y: FloatArray, dist: Distribution, *, y_train: Any, reference: Any
 ) -> tuple[FloatArray, FloatArray]:
-    check_one_reference(y_train, reference)
     if y_train is not None:
-        against = climatology_crps(y, check_target(y_train, "y_train"))
-    else:
-        against = reference_crps(y, check_reference(reference, y, None))
-    return dist.crps(y), against
+        return dist.crps(y), climatology_crps(y, y_train)
+    return dist.crps(y), reference_crps(y, check_reference(reference, y, None))
 
 
-def crpss_of_means(means: FloatArray, **_: Any) -> FloatArray:
+def crps_skill(y_train: ArrayLike | None, reference: Any) -> Means:
+    check_one_reference(y_train, reference)
+    sample = None if y_train is None else check_target(y_train, "y_train")
+    return Means(partial(crpss_rows, y_train=sample, reference=reference), crpss_of_means)
+
+
+def crpss_of_means(means: FloatArray) -> FloatArray:
     score, against = means[..., 0], means[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(against > 0, 1.0 - score / against, np.where(score == 0, 0.0, -np.inf))
@@ -36,16 +40,14 @@ def crpss_of_means(means: FloatArray, **_: Any) -> FloatArray:
 @metric(
     "crpss",
     title="CRPS skill score",
-    units=0,
     direction="higher",
     optimum=1.0,
     bounds=(-np.inf, 1.0),
     needs="distribution",
-    proper=False,
     one_of=REFERENCES,
     source="Gneiting & Raftery 2007, section 2.3",
     meaning="{percent} of the way from the reference to a perfect forecast",
-    fast=FastPath(rows=crpss_rows, combine=crpss_of_means),
+    kernel=crps_skill,
 )
 def crps_skill_score(
     y_true: ArrayLike,
@@ -118,8 +120,7 @@ def crps_skill_score(
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
     if reference is not None:
         reference = check_reference(reference, y_true, sample_weight)
-    scores = crpss_rows(y, dist, y_train=y_train, reference=reference)
-    return float(crpss_of_means(weighted_means(scores, weight)))
+    return value_of(crps_skill(y_train, reference), y, dist, weight)
 
 
 def check_one_reference(y_train: object, reference: object) -> None:
@@ -162,18 +163,17 @@ def climatology_crps(y: FloatArray, members: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(distance - half_difference, 0.0))
 
 
-def msll_rows(
-    y: FloatArray, dist: Distribution, *, y_train: ArrayLike | None = None, reference: Any = None
-) -> tuple[FloatArray, FloatArray]:
+def msll_rows(y: FloatArray, dist: Distribution, *, reference: Any) -> tuple[FloatArray, FloatArray]:
+    return repeat(check_reference(reference, y, None), y.size).logpdf(y), dist.logpdf(y)
+
+
+def standardized_log_loss(y_train: ArrayLike | None, reference: Any) -> Means:
     check_one_reference(y_train, reference)
-    if y_train is not None:
-        against: Distribution = normal_of(check_target(y_train, "y_train"))
-    else:
-        against = check_reference(reference, y, None)
-    return repeat(against, y.size).logpdf(y), dist.logpdf(y)
+    against = reference if y_train is None else normal_of(check_target(y_train, "y_train"))
+    return Means(partial(msll_rows, reference=against), msll_of_means)
 
 
-def msll_of_means(means: FloatArray, **_: Any) -> FloatArray:
+def msll_of_means(means: FloatArray) -> FloatArray:
     against, own = means[..., 0], means[..., 1]
     with np.errstate(invalid="ignore"):  # The difference is NaN if both means are minus infinity.
         return np.where(own == -np.inf, np.inf, against - own)
@@ -182,14 +182,13 @@ def msll_of_means(means: FloatArray, **_: Any) -> FloatArray:
 @metric(
     "msll",
     title="MSLL",
-    units=0,
     direction="lower",
     optimum=-np.inf,
     needs="density",
     proper=True,
     one_of=REFERENCES,
     source="Rasmussen & Williams 2006, section 2.5",
-    fast=FastPath(rows=msll_rows, combine=msll_of_means),
+    kernel=standardized_log_loss,
 )
 def mean_standardized_log_loss(
     y_true: ArrayLike,
@@ -256,8 +255,7 @@ def mean_standardized_log_loss(
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
     if reference is not None:
         reference = check_reference(reference, y_true, sample_weight)
-    log_densities = msll_rows(y, dist, y_train=y_train, reference=reference)
-    return float(msll_of_means(weighted_means(log_densities, weight)))
+    return value_of(standardized_log_loss(y_train, reference), y, dist, weight)
 
 
 def normal_of(sample: FloatArray) -> Normal:

@@ -10,32 +10,187 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal, NamedTuple, ParamSpec
 
 import numpy as np
+from scipy import sparse
 
 from skuq._compat import warn_user
+from skuq._numeric import is_sparse, standard_deviation, weighted, weighted_sum
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.exceptions import SmallSampleWarning
+from skuq.metrics._kernels import BinIndex
 
 MetricFunction = Callable[..., float]
-WeightFunction = Callable[[FloatArray | None], float]
-"""Function of the weights of the rows. It returns a metric of fixed targets and forecasts."""
+WeightFunction = Callable[[Any], Any]
+"""Metric of fixed targets and forecasts as a function of the weights of the rows.
 
-RowValues = FloatArray | tuple[FloatArray, ...]
-"""One or more arrays of shape (n,), with one value per row."""
+Weights of shape (..., n), which may be 0, give values of shape (...).
+"""
+
+Computation = Callable[[Any, Any], WeightFunction]
+"""Function of checked targets and forecasts that returns a `WeightFunction`."""
+
+
+def first_column(means: FloatArray) -> FloatArray:
+    return np.asarray(means[..., 0])
+
+
+@dataclass(frozen=True)
+class Means:
+    """Computation of a metric that is a function of means over the rows.
+
+    Parameters
+    ----------
+    rows : callable
+        ``rows(y, forecast)`` returns one value per row, shape (n,), a tuple of such arrays, or a sparse array
+        of shape (n, c).
+    combine : callable
+        ``combine(means)`` returns the metric, shape (...), from means of shape (..., c). With `spread`, it is
+        ``combine(means, spread)``.
+    spread : {"range", "std", "total"} or None
+        Statistic that the metric needs besides the means: range or standard deviation of the targets, or
+        total weight of the rows.
+    calibrated : callable or None
+        ``calibrated(means, n)`` returns the expected value for a calibrated forecast of n rows.
+    cells : ndarray of shape (c,) or None
+        Probability of each column for a calibrated forecast with a density, if each row of ``rows`` has a
+        single 1.
+    """
+
+    rows: Callable[[Any, Any], Any]
+    combine: Callable[..., FloatArray] = first_column
+    spread: Literal["range", "std", "total"] | None = None
+    calibrated: Callable[[FloatArray, float], float] | None = None
+    cells: FloatArray | None = field(default=None, compare=False)
+
+    def __call__(self, y: Any, forecast: Any) -> MeansOf:
+        values = self.rows(y, forecast)
+        parts = values if type(values) is tuple else (values,)
+        return MeansOf(parts, self.combine, None if self.spread is None else Spread(y, self.spread))
+
+
+class Binned(NamedTuple):
+    """Columns of which one holds the value of a row, the column of its bin. The other columns hold 0."""
+
+    place: BinIndex
+    size: int
+    values: FloatArray | None = None  # ones
+
+    def sums(self, weights: FloatArray | None) -> FloatArray:
+        if weights is not None and weights.ndim == 2:
+            return np.array([self.sums(weight) for weight in weights])
+        values = weights if self.values is None else weighted(self.values, weights)
+        return np.asarray(np.bincount(self.place, values, self.size), dtype=np.float64)
+
+    def matrix(self) -> Any:
+        n = self.place.size
+        values = np.ones(n) if self.values is None else self.values
+        return sparse.csr_array((values, self.place, np.arange(n + 1)), shape=(n, self.size))
+
+
+def column_sums(parts: tuple[Any, ...], weights: FloatArray | None) -> FloatArray:
+    """Return the weighted sums of all columns, shape (..., c). Without weights, the weights are ones."""
+    return np.concatenate([_sums(part, weights) for part in parts], axis=-1)
+
+
+def _sums(part: Any, weights: FloatArray | None) -> FloatArray:
+    if isinstance(part, Binned):
+        return part.sums(weights)
+    if is_sparse(part):
+        return np.asarray(part.sum(axis=0) if weights is None else weights @ part)
+    if weights is None or weights.ndim == 1:
+        return np.array([weighted_sum(part, weights)])
+    with np.errstate(invalid="ignore"):
+        total = weights @ part
+    if np.isnan(total).any():  # the product of weight 0 and an infinite value
+        total = np.array([weighted_sum(part, weight) for weight in weights])
+    return np.asarray(total[:, np.newaxis])
 
 
 @dataclass(frozen=True, eq=False)
-class OrderedWeights:
-    """Metric whose function ``of_ordered`` takes the weights of the rows in the given ``order``."""
+class Spread:
+    """Statistic of the targets with positive weight besides means, as a function of the weights."""
 
-    order: IntArray
-    of_ordered: WeightFunction
+    y: FloatArray
+    kind: str
 
-    def __call__(self, weight: FloatArray | None) -> float:
-        return self.of_ordered(None if weight is None else weight[self.order])
+    def __call__(self, weights: FloatArray | None) -> FloatArray:
+        if self.kind == "total":
+            return np.asarray(float(self.y.size) if weights is None else weights.sum(axis=-1))
+        if weights is None or weights.ndim == 1:
+            if self.kind == "std":
+                return np.asarray(standard_deviation(self.y, weights))
+            y = self.y if weights is None or weights.min() > 0 else self.y[weights > 0]
+            return np.asarray(y.max() - y.min())
+        if self.kind == "std":
+            return np.array([standard_deviation(self.y, weight) for weight in weights])
+        return np.asarray(self._first(weights, self._order[::-1]) - self._first(weights, self._order))
+
+    @cached_property
+    def _order(self) -> IntArray:
+        return np.argsort(self.y)
+
+    def _first(self, weights: FloatArray, order: IntArray) -> FloatArray:
+        """Return the first target in this order with a positive weight. It is probably among the first 64."""
+        size = 64
+        while not (counted := weights[:, order[:size]] > 0).any(axis=1).all() and size < order.size:
+            size *= 8
+        return np.asarray(self.y[order[counted.argmax(axis=1)]])
+
+
+@dataclass(frozen=True, eq=False)
+class MeansOf:
+    """Metric as a function of the weights of the rows, computed from weighted means of columns.
+
+    Each part of the columns is an array of shape (n,), a sparse array or `Binned`.
+    """
+
+    parts: tuple[Any, ...]
+    combine: Callable[..., FloatArray]
+    spread: Spread | None
+
+    @cached_property
+    def columns(self) -> Any:
+        """Return the columns as an array of shape (n, c), which may be sparse."""
+        if all(isinstance(part, np.ndarray) for part in self.parts):
+            return np.column_stack(self.parts)
+        return sparse.hstack(
+            [part.matrix() if isinstance(part, Binned) else part for part in self.parts], format="csr"
+        )
+
+    def __call__(self, weights: FloatArray | None) -> FloatArray:
+        """Return the metric, shape (...). Without weights, the weights are ones."""
+        if weights is None:
+            first = self.parts[0]
+            means = (
+                column_sums(self.parts, None) / (first.place if isinstance(first, Binned) else first).shape[0]
+            )
+        else:
+            means = column_sums(self.parts, weights) / weights.sum(axis=-1, keepdims=True)
+        return self.combine(means) if self.spread is None else self.combine(means, self.spread(weights))
+
+
+def one_by_one(of_weight: Callable[[FloatArray], Any]) -> WeightFunction:
+    """Return a function of weights of shape (..., n) from a function of weights of shape (n,)."""
+
+    def of_weights(weights: FloatArray) -> Any:
+        return of_weight(weights) if weights.ndim == 1 else np.array([of_weight(each) for each in weights])
+
+    return of_weights
+
+
+def value_of(computation: Computation, y: Any, forecast: Any, weight: FloatArray | None) -> float:
+    return value_at(computation(y, forecast), weight, len(forecast))
+
+
+def value_at(of: WeightFunction, weight: FloatArray | None, n: int) -> float:
+    """Return the metric of n rows. Means of rows do not need the array of weights of 1."""
+    if weight is None and not isinstance(of, MeansOf):
+        weight = np.ones(n)
+    return float(of(weight))
 
 
 P = ParamSpec("P")
@@ -54,68 +209,6 @@ In 150 simulations, the 95 % confidence intervals of the coverage, the CRPS and 
 the true value in the following shares: .37, .79 and .35 with 5 rows; .86, .91 and .77 with 20 rows; .95, .93
 and .93 with 50 rows.
 """
-
-
-@dataclass(frozen=True, kw_only=True)
-class FastPath:
-    """Faster computation of a metric under many weights; all fields are optional.
-
-    Parameters
-    ----------
-    rows : callable or None
-        ``rows(y, forecast, **options)`` returns one value per row, shape (n,). It may also return a tuple of
-        such arrays, or a sparse array of shape (n, c). The metric is the mean of these values, or the result
-        of `combine` for the means of the columns. If the metric with these options is not a function of such
-        means, ``rows`` returns None.
-    combine : callable or None
-        ``combine(means, **options)`` returns the metric from means of shape (..., c). For one column, the
-        shape is (...).
-    of_weights : callable or None
-        ``of_weights(y, forecast, **options)`` returns the metric as a function of weights, which may be 0.
-        Metrics that are not functions of means need this function.
-    of_uniform : callable or None
-        ``of_uniform(entry, **options)`` returns the metric of a calibrated forecast with a density. Only
-        metrics that depend only on the PIT values have this function. ``entry`` contains sorted uniform
-        numbers, one per row, in place of the PIT values.
-    """
-
-    rows: Callable[..., RowValues | None] | None = None
-    combine: Callable[..., FloatArray] | None = None
-    of_weights: Callable[..., WeightFunction] | None = None
-    of_uniform: Callable[..., float] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Merging:
-    """Computation from sums over blocks of rows, for metrics that are not functions of means per row.
-
-    Parameters
-    ----------
-    needs : tuple of str
-        Statistics of all rows. "means": means of `rows`. "targets": range and standard deviation of the
-        targets. "calibration": calibration curve at the options `levels` and `kind`. "groups": groups of rows
-        with similar standard deviations. "group_means": means of `rows` in each group. "characteristics":
-        uncertainty characteristics curve. "constant_characteristics": curve of constant bands.
-    value : callable
-        ``value(*statistics, **options)`` returns the metric.
-    rows : callable or None
-        ``rows(y, forecast, **options)`` returns values per row as in `FastPath`.
-    exact : bool or callable
-        Whether the value is exact up to rounding, or a function ``exact(**options)`` that returns whether it
-        is exact.
-    requires : mapping of str to tuple
-        Options with the values for which the metric can be computed from sums.
-    calibrated : callable or None
-        ``calibrated(*statistics, n=n, **options)`` returns the approximate expected value for a calibrated
-        forecast of n rows.
-    """
-
-    needs: tuple[str, ...]
-    value: Callable[..., float]
-    rows: Callable[..., RowValues] | None = None
-    exact: bool | Callable[..., bool] = True
-    requires: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    calibrated: Callable[..., float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,8 +245,22 @@ class MetricSpec:
     any_of : tuple of str
         Options that define the purpose of the metric. A scorer needs at least one of these options, and a
         report contains the metric only if the user requests it.
-    check : callable or None
-        ``check(**options)`` raises for invalid options. The metric calls it too.
+    kernel : callable or None
+        ``kernel(**options)`` checks the options and returns how the metric is computed: `Means`, or a
+        function of targets and forecasts that returns a function of the weights. The kernels of metrics with
+        X and of metrics of several targets only check the options.
+    of_pit : callable or None
+        For metrics that depend only on the PIT values if the forecasts have a density: function of the levels
+        from which rows are covered, of shape (n,), that returns a function of the weights. For a calibrated
+        forecast, these levels are uniform. Not needed with ``Means.cells``.
+    of_many_targets : bool
+        Whether the function of targets and forecasts also takes targets of shape (b, n). The function of the
+        weights then returns b values.
+    blocks : {"std", "std_levels", "levels", "characteristics"} or None
+        Statistic of blocks of rows from which the metric can be computed. "std": bins of rows with similar
+        standard deviations. "std_levels": these bins, divided by the first level that covers the target.
+        "levels": calibration curve in place of ``levels=None``. "characteristics": uncertainty
+        characteristics curve.
     calibrated : callable or None
         ``calibrated(n, **options)`` returns the expected value for a calibrated forecast of n rows, if a
         formula is known.
@@ -164,58 +271,68 @@ class MetricSpec:
 
     abbreviation: str
     title: str
-    units: int | Literal["log"]
-    direction: Literal["lower", "higher"] | None
-    optimum: float | str | None
     needs: Literal["distribution", "density", "interval", "moments", "proba", "set", "joint"]
-    proper: bool
     source: str
     function: MetricFunction
+    units: int | Literal["log"] = 0
+    direction: Literal["lower", "higher"] | None = None
+    optimum: float | str | None = None
+    proper: bool = False
     bounds: tuple[float, float] = (-np.inf, np.inf)
     meaning: str = ""
     one_of: tuple[str, ...] = ()
     any_of: tuple[str, ...] = ()
-    check: Callable[..., object] | None = None
+    kernel: Callable[..., Any] | None = None
+    of_pit: Callable[[FloatArray], WeightFunction] | None = None
+    of_many_targets: bool = False
+    blocks: str | None = None
     calibrated: Callable[..., float] | None = None
-    fast: FastPath = FastPath()
-    merging: Merging | None = None
     optimum_of_sets: str | None = None
     crps_part: str | None = None
 
-    @property
+    @cached_property
     def compute(self) -> MetricFunction:
         compute: MetricFunction = getattr(self.function, "__wrapped__", self.function)
         return compute
+
+    def computation(self, options: Mapping[str, Any]) -> Computation:
+        """Return how the metric is computed with these options. Raise an error for invalid options."""
+        if self.kernel is not None:
+            computation: Computation = self.kernel(**{**self.options, **options})
+            return computation
+        return lambda y, forecast: one_by_one(
+            lambda weight: self.compute(y, forecast, sample_weight=weight, **options)
+        )
 
     @property
     def small_sample(self) -> bool:
         """Return whether the function warns below `SMALL_SAMPLE` rows."""
         return self.compute is not self.function
 
-    @property
+    @cached_property
     def needs_X(self) -> bool:
         """Return whether the function takes the features. Reports and resampling omit such metrics."""
         return "X" in inspect.signature(self.function).parameters
 
-    @property
+    @cached_property
     def random(self) -> bool:
         return "random_state" in self.options
 
-    @property
+    @cached_property
     def scorer_name(self) -> str:
         """Return the name of the scorer. Losses have the prefix ``neg_``."""
         return f"neg_{self.abbreviation}" if self.direction == "lower" else self.abbreviation
 
-    @property
+    @cached_property
     def of_classes(self) -> bool:
         return self.needs in ("proba", "set")
 
-    @property
+    @cached_property
     def of_targets(self) -> bool:
         """Return whether the forecast is a joint distribution of several targets."""
         return self.needs == "joint"
 
-    @property
+    @cached_property
     def options(self) -> dict[str, Any]:
         """Return the options of the function and their defaults.
 
@@ -234,12 +351,12 @@ class MetricSpec:
         summary = (self.compute.__doc__ or "").strip().partition("\n")[0].removeprefix("Return ")
         return summary[:1].upper() + summary[1:]
 
-    @property
+    @cached_property
     def required_options(self) -> tuple[str, ...]:
         """Return the options without a default. Metrics with such options have no predefined scorer."""
         return tuple(name for name, value in self.options.items() if value is inspect.Parameter.empty)
 
-    @property
+    @cached_property
     def ready_made(self) -> bool:
         """Return whether the metric is useful without options."""
         return not (self.required_options or self.one_of or self.any_of)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from skuq._numeric import standard_deviation, weighted_mean
+from skuq._numeric import standard_deviation
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -20,19 +21,14 @@ from skuq._validation import (
 from skuq.distributions import Distribution
 from skuq.metrics._inputs import (
     Forecast,
+    check_forecast_alone,
     check_forecast_or_bounds,
-    check_nominal,
     finite_mean,
     finite_std,
     interval_bounds,
 )
-from skuq.metrics._intervals import (
-    coverage_rows,
-    mean_interval_width,
-    prediction_interval_coverage,
-    width_rows,
-)
-from skuq.metrics._spec import FastPath, metric
+from skuq.metrics._intervals import mean_width, observed_coverage
+from skuq.metrics._spec import Means, metric, value_of
 
 ZERO_BANDS = ("keep", "min")
 
@@ -46,7 +42,7 @@ class Bands(NamedTuple):
     error: FloatArray
     lower: FloatArray
     upper: FloatArray
-    weight: FloatArray | None
+    weight: FloatArray
     y: FloatArray
 
     @property
@@ -67,7 +63,8 @@ def read_bands(
     point: ArrayLike | None,
     sample_weight: ArrayLike | None,
 ) -> Bands:
-    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    y, forecast, given = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    weight = np.ones(y.size) if given is None else given
     if isinstance(forecast, Distribution):
         bands = check_bands(bands)
         middle = forecast.median if isinstance(bands, float) else partial(finite_mean, forecast)
@@ -107,7 +104,7 @@ def _without_zeros(band: FloatArray) -> FloatArray:
     return np.where(positive, band, band[positive].min())
 
 
-def _between(y: FloatArray, bounds: FloatArray, center: FloatArray, weight: FloatArray | None) -> Bands:
+def _between(y: FloatArray, bounds: FloatArray, center: FloatArray, weight: FloatArray) -> Bands:
     check_finite(bounds, "y_pred")
     lower, upper = center - bounds[:, 0], bounds[:, 1] - center
     outside = (lower < 0) | (upper < 0)
@@ -136,23 +133,18 @@ def _point_of_rows(
 SIDES = ("nearest", "active")
 
 
-def miss_rate_of_mean(mean: float | FloatArray, **_: Any) -> FloatArray:
-    return np.asarray(1.0 - mean)
+def miss_rate(coverage: float) -> Means:
+    return replace(observed_coverage(coverage), combine=lambda means: 1.0 - means[..., 0])
 
 
 @metric(
     "miss_rate",
     title="Miss rate",
-    units=0,
-    direction=None,
-    optimum=None,
     bounds=(0.0, 1.0),
     needs="interval",
-    proper=False,
     source="Navratil et al. 2023, eq. 1",
     meaning="{percent} of the targets lie outside their interval",
-    fast=FastPath(rows=coverage_rows, combine=miss_rate_of_mean),
-    check=check_nominal,
+    kernel=miss_rate,
 )
 def interval_miss_rate(
     y_true: ArrayLike,
@@ -206,26 +198,22 @@ def interval_miss_rate(
     >>> interval_miss_rate([1.0, 2.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # infinite intervals
     0.0
     """
-    return 1.0 - prediction_interval_coverage(y_true, y_pred, sample_weight=sample_weight, coverage=coverage)
+    return value_of(miss_rate(coverage), *check_forecast_or_bounds(y_true, y_pred, sample_weight))
 
 
-def bandwidth_of_mean(mean: float | FloatArray, **_: Any) -> FloatArray:
-    return np.asarray(mean / 2)
+def half_width(coverage: float) -> Means:
+    return replace(mean_width(coverage), combine=lambda means: means[..., 0] / 2)
 
 
 @metric(
     "bandwidth",
     title="Bandwidth",
     units=1,
-    direction=None,
-    optimum=None,
     bounds=(0.0, np.inf),
     needs="interval",
-    proper=False,
     source="Navratil et al. 2023, eq. 2",
     meaning="the half width of the intervals is {value} on average",
-    fast=FastPath(rows=width_rows, combine=bandwidth_of_mean),
-    check=check_nominal,
+    kernel=half_width,
 )
 def mean_interval_half_width(
     y_true: ArrayLike | None,
@@ -279,18 +267,10 @@ def mean_interval_half_width(
     >>> mean_interval_half_width([0.0, 0.0], [[7.0, 7.0], [7.0, 7.0]])  # all targets missed
     0.0
     """
-    return mean_interval_width(y_true, y_pred, sample_weight=sample_weight, coverage=coverage) / 2
+    return value_of(half_width(coverage), *check_forecast_alone(y_true, y_pred, sample_weight))
 
 
-def check_excess(*, coverage: Any = DEFAULT_COVERAGE, side: str = "nearest") -> None:
-    check_single_coverage(coverage)
-    check_option(side, "side", SIDES)
-
-
-def excess_rows(
-    y: FloatArray, forecast: Forecast, *, coverage: float = DEFAULT_COVERAGE, side: str = "nearest"
-) -> FloatArray:
-    check_excess(coverage=coverage, side=side)
+def excess_rows(y: FloatArray, forecast: Forecast, *, coverage: float, side: str) -> FloatArray:
     lower, upper = interval_bounds(y, forecast, coverage).T
     distance = np.minimum(y - lower, upper - y)
     if side == "active":
@@ -304,19 +284,20 @@ def excess_rows(
     return np.asarray(np.maximum(distance, 0.0))
 
 
+def mean_excess(coverage: float, side: str) -> Means:
+    check_option(side, "side", SIDES)
+    return Means(partial(excess_rows, coverage=check_single_coverage(coverage), side=side))
+
+
 @metric(
     "excess",
     title="Excess",
     units=1,
-    direction=None,
-    optimum=None,
     bounds=(0.0, np.inf),
     needs="interval",
-    proper=False,
     source="Navratil et al. 2023, eq. 6",
     meaning="intervals reach {value} farther than needed, averaged over all rows",
-    fast=FastPath(rows=excess_rows),
-    check=check_excess,
+    kernel=mean_excess,
 )
 def interval_excess(
     y_true: ArrayLike,
@@ -377,28 +358,28 @@ def interval_excess(
     >>> interval_excess([1.5, 9.0], [[7.0, 7.0], [7.0, 7.0]])  # all targets missed
     0.0
     """
-    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
-    return weighted_mean(excess_rows(y, forecast, coverage=coverage, side=side), weight)
+    given = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    return value_of(mean_excess(coverage, side), *given)
 
 
-def deficit_rows(y: FloatArray, forecast: Forecast, *, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
+def deficit_rows(y: FloatArray, forecast: Forecast, *, coverage: float) -> FloatArray:
     lower, upper = interval_bounds(y, forecast, coverage).T
     return np.asarray(np.maximum(np.maximum(lower - y, y - upper), 0.0))
+
+
+def mean_deficit(coverage: float) -> Means:
+    return Means(partial(deficit_rows, coverage=check_single_coverage(coverage)))
 
 
 @metric(
     "deficit",
     title="Deficit",
     units=1,
-    direction=None,
-    optimum=None,
     bounds=(0.0, np.inf),
     needs="interval",
-    proper=False,
     source="Navratil et al. 2023, eq. 7",
     meaning="intervals miss by {value}, averaged over all rows",
-    fast=FastPath(rows=deficit_rows),
-    check=check_nominal,
+    kernel=mean_deficit,
 )
 def interval_deficit(
     y_true: ArrayLike,
@@ -454,5 +435,4 @@ def interval_deficit(
     >>> interval_deficit([1.5, 9.0], [[-np.inf, np.inf], [-np.inf, np.inf]])  # infinite intervals
     0.0
     """
-    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
-    return weighted_mean(deficit_rows(y, forecast, coverage=coverage), weight)
+    return value_of(mean_deficit(coverage), *check_forecast_or_bounds(y_true, y_pred, sample_weight))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skuq._numeric import ROUNDING, last_of_ties
+from skuq._numeric import ROUNDING, last_of_ties, mean_of
 from skuq._typing import FloatArray, IntArray
 
 SIDES = ("nearest", "active")
@@ -48,10 +48,10 @@ def critical_scales(error: FloatArray, lower_band: FloatArray, upper_band: Float
 
 
 def scale_path(
-    error: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray | None, side: str
+    error: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray, side: str
 ) -> Path:
     """Return the curve for a factor k >= 0 that multiplies all bands."""
-    active, share = _active(error, lower, upper), _shares(weight, error.size)
+    active, total = _active(error, lower, upper), weight.sum()
     k = critical_scales(error, lower, upper)
     order = np.argsort(k)
     # A row with an error and a band of 0 is missed at every scale. Such a row adds a constant to the
@@ -59,27 +59,27 @@ def scale_path(
     constant_deficit = 0.0
     if k[order[-1]] == np.inf:
         never_covered = k == np.inf
-        constant_deficit = _mean_where(np.abs(error), never_covered, share)
+        constant_deficit = float(weight[never_covered] @ np.abs(error[never_covered])) / total
         order = order[: k.size - int(np.count_nonzero(never_covered))]
-    band = _mean(lower if lower is upper else (lower + upper) / 2, share)
-    deficit = _mean(np.abs(error), share)
+    band = mean_of(lower if lower is upper else (lower + upper) / 2, weight)
+    deficit = mean_of(np.abs(error), weight)
     errors = deficit - constant_deficit, constant_deficit
-    path = _without_ties(_trace(k, order, active, share, band, errors))
+    path = _without_ties(_trace(k, order, active, weight, band, errors))
     if side == "active" or lower is upper or np.array_equal(lower, upper):
         return path
-    return _with_nearest_excess(path, error, lower, upper, active, share)
+    return _with_nearest_excess(path, error, lower, upper, active, weight)
 
 
 def _trace(
     k: FloatArray,
     order: IntArray,
     active: FloatArray,
-    share: FloatArray | None,
+    weight: FloatArray,
     band: float,
     errors: tuple[float, float],
 ) -> Path:
     """Compute the curve at 0 and at the sorted scales, including ties, from running sums."""
-    n, m, whole_error, whole_band = k.size, order.size, errors[0], _mean(active, share)
+    m, total, whole_error, whole_band = order.size, weight.sum(), errors[0], mean_of(active, weight)
     t, bandwidth, miss_rate, excess, deficit = (np.empty(m + 1) for _ in range(5))
     # At k = 0, every row is missed, and the distance from the band is the error.
     t[0], bandwidth[0], miss_rate[0], excess[0], deficit[0] = 0.0, 0.0, 1.0, 0.0, whole_error
@@ -88,26 +88,24 @@ def _trace(
         rows = order[start : start + BLOCK]
         here = slice(start + 1, start + 1 + rows.size)
         scale = k[rows]
-        part = np.full(rows.size, 1 / n) if share is None else share[rows]
+        part = weight[rows]
         slope = active[rows] * part
+        slope /= total
         # The error of a row is k_i z_i, because its band reaches the target at k_i (eq. 8).
         error_sum, band_sum = np.cumsum(slope * scale) + sums[0], np.cumsum(slope) + sums[1]
-        if share is None:
-            # A count divided by n is more precise than a running sum of 1 / n.
-            miss_rate[here] = 1.0 - np.arange(start + 1.0, start + 1.0 + rows.size) / n
-        else:
-            np.subtract(1.0, np.cumsum(part) + sums[2], out=miss_rate[here])
-            sums[2] = 1.0 - miss_rate[here.stop - 1]
+        # A sum of weights is divided at the end, because sums of counts are exact.
+        weight_sum = np.cumsum(part) + sums[2]
+        np.subtract(1.0, weight_sum / total, out=miss_rate[here])
         t[here] = scale
         np.multiply(scale, band, out=bandwidth[here])
         # Rounding may make the difference of nearly equal sums negative.
         np.maximum(scale * band_sum - error_sum, 0.0, out=excess[here])
         np.maximum((whole_error - error_sum) - scale * (whole_band - band_sum), 0.0, out=deficit[here])
-        sums[:2] = error_sum[-1], band_sum[-1]
+        sums[:] = error_sum[-1], band_sum[-1], weight_sum[-1]
     # The last scale covers all rows with a finite scale, so the deficit there is exactly 0.
     deficit[-1] = 0.0 if m else whole_error
     deficit += errors[1]
-    if m == n:
+    if m == k.size:
         miss_rate[-1] = 0.0
     return Path(t, bandwidth, miss_rate, excess, deficit, (band, whole_band))
 
@@ -122,14 +120,12 @@ def _without_ties(path: Path) -> Path:
     return Path(t, bandwidth, miss_rate, excess, deficit, path.end_slopes)
 
 
-def bias_path(
-    error: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray | None, side: str
-) -> Path:
+def bias_path(error: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray, side: str) -> Path:
     """Return the curve for a bias b that is added to all bands. Negative bands are replaced by 0."""
-    active, share = _active(error, lower, upper), _shares(weight, error.size)
+    active, share = _active(error, lower, upper), weight / weight.sum()
     first = -max(float(lower.max()), float(upper.max()))
     critical = np.abs(error)
-    mean_error = _mean(critical, share)
+    mean_error = float(share @ critical)
     critical -= active  # This is |e| - z, the bias at which the band reaches the target, computed in place.
     ends = [-active] if lower is upper else [-lower, -upper]
     turns, other, turn_share = _turns(error, active, lower, upper, share) if side == "nearest" else _NO_TURNS
@@ -151,7 +147,7 @@ def bias_path(
     if turns.size:
         excess += hinge_sum(t, -other, turn_share) - hinge_sum(t, turns, turn_share)
     critical[error == 0] = first  # A band of any width covers a target that equals the prediction.
-    miss_rate = 1.0 - _covered(t, critical, share)
+    miss_rate = 1.0 - _covered(t, critical, weight)
     np.maximum(excess, 0.0, out=excess)
     np.maximum(deficit, 0.0, out=deficit)
     deficit[miss_rate <= 0] = 0.0
@@ -162,7 +158,7 @@ _NO_TURNS = (np.empty(0), np.empty(0), np.empty(0))
 
 
 def _turns(
-    error: FloatArray, active: FloatArray, lower: FloatArray, upper: FloatArray, share: FloatArray | None
+    error: FloatArray, active: FloatArray, lower: FloatArray, upper: FloatArray, share: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the turns: the biases at which the inactive bound of a row becomes the nearer bound.
 
@@ -172,20 +168,11 @@ def _turns(
         return _NO_TURNS
     other = np.where(error >= 0, lower, upper)
     rows = np.flatnonzero(active - other > 2 * np.abs(error))
-    shares = np.full(rows.size, 1 / error.size) if share is None else share[rows]
-    return 2 * np.abs(error[rows]) - active[rows], other[rows], shares
+    return 2 * np.abs(error[rows]) - active[rows], other[rows], share[rows]
 
 
-def hinge_sum(t: FloatArray, places: FloatArray, slopes: FloatArray | None) -> FloatArray:
-    """Return the weighted sum of the hinge functions (t - place)_+. Without slopes, return the mean."""
-    if slopes is None:
-        ordered = np.sort(places)
-        index = np.searchsorted(ordered, t, side="right")
-        total = t * index
-        np.cumsum(ordered, out=ordered)
-        total -= np.concatenate([[0.0], ordered])[index]
-        total /= places.size
-        return np.asarray(total)
+def hinge_sum(t: FloatArray, places: FloatArray, slopes: FloatArray) -> FloatArray:
+    """Return the weighted sum of the hinge functions (t - place)_+."""
     order = np.argsort(places)
     ordered, slope = places[order], slopes[order]
     index = np.searchsorted(ordered, t, side="right")
@@ -201,26 +188,26 @@ def _with_nearest_excess(
     lower: FloatArray,
     upper: FloatArray,
     active: FloatArray,
-    share: FloatArray | None,
+    weight: FloatArray,
 ) -> Path:
     """Add the corners at which the inactive bound becomes the nearer bound, and correct the excess."""
     surplus = active - np.where(error >= 0, lower, upper)
     rows = np.flatnonzero(surplus > 0)
     # At the turn, the target is in the middle of its interval: k z_active - |e| = k z_other + |e|.
     turn = 2 * np.abs(error[rows]) / surplus[rows]
-    weight = surplus[rows] / error.size if share is None else surplus[rows] * share[rows]
+    slopes = surplus[rows] * (weight[rows] / weight.sum())
     t = np.union1d(path.parameter, turn)
     band, slope = path.end_slopes
     beyond = np.maximum(t - path.parameter[-1], 0.0)
     # At scales above the turn, the excess of a row is smaller by (z_active - z_other) (k - turn).
-    excess = np.interp(t, path.parameter, path.excess) + slope * beyond - hinge_sum(t, turn, weight)
+    excess = np.interp(t, path.parameter, path.excess) + slope * beyond - hinge_sum(t, turn, slopes)
     with_turns = Path(
         t,
         band * t,
         path.miss_rate[np.searchsorted(path.parameter, t, side="right") - 1],
         np.maximum(excess, 0.0),
         np.interp(t, path.parameter, path.deficit),
-        (band, slope - float(weight.sum())),
+        (band, slope - float(slopes.sum())),
     )
     return _without_ties(with_turns)
 
@@ -229,22 +216,7 @@ def _active(error: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArr
     return upper if lower is upper else np.where(error >= 0, upper, lower)
 
 
-def _covered(t: FloatArray, critical: FloatArray, share: FloatArray | None) -> FloatArray:
-    if share is None:
-        return np.asarray(np.searchsorted(np.sort(critical), t, side="right") / critical.size)
+def _covered(t: FloatArray, critical: FloatArray, weight: FloatArray) -> FloatArray:
     order = np.argsort(critical)
-    cumulative = np.concatenate([[0.0], np.cumsum(share[order])])
+    cumulative = np.concatenate([[0.0], np.cumsum(weight[order])])
     return np.asarray(cumulative[np.searchsorted(critical[order], t, side="right")] / cumulative[-1])
-
-
-def _shares(weight: FloatArray | None, n: int) -> FloatArray | None:
-    return None if weight is None else weight / weight.sum()
-
-
-def _mean(values: FloatArray, share: FloatArray | None) -> float:
-    return float(values.mean() if share is None else share @ values)
-
-
-def _mean_where(values: FloatArray, mask: np.ndarray, share: FloatArray | None) -> float:
-    kept = values[mask]
-    return float(kept.sum() / values.size if share is None else share[mask] @ kept)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skuq._numeric import ROUNDING, last_of_ties, weighted_means
+from skuq._numeric import ROUNDING, last_of_ties
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_forecast, finite_mean, finite_std
-from skuq.metrics._spec import FastPath, Merging, metric
+from skuq.metrics._spec import Computation, Means, WeightFunction, metric, one_by_one, value_of
 from skuq.metrics._ucc_coordinates import ZERO_BANDS, check_bands
 from skuq.metrics._ucc_curve import (
     VARY,
@@ -41,79 +42,65 @@ CLOSED_FORM: dict[str, Any] = {
 }
 """With these options, the area is a product of two means (proposition 1), so that no sort is needed."""
 
-PLAIN_BANDS = {name: (CLOSED_FORM[name],) for name in ("bands", "vary", "zero_band")}
-"""Options of the curves that can be computed from a histogram."""
 
-
-def check_auucc(
-    *,
-    bands: str | float = "std",
-    vary: str = "scale",
-    zero_band: str = "keep",
-    normalize: str | float | None = None,
-    **part: Any,
-) -> None:
-    check_bands(bands)
-    check_option(vary, "vary", VARY)
-    check_option(zero_band, "zero_band", ZERO_BANDS)
-    check_unit(normalize)
-    check_part(**part)
-
-
-def check_gain(*, denominator: str = "constant", **options: Any) -> None:
-    check_option(denominator, "denominator", DENOMINATORS)
-    check_auucc(**options)
-
-
-def auucc_rows(y: FloatArray, dist: Distribution, **options: Any) -> tuple[FloatArray, ...] | None:
-    """Return the band and the critical scale of each row.
-
-    Return None if the area is not a product of the two means.
-    """
-    if not _closed_form(options):
-        return None
+def scale_rows(y: FloatArray, dist: Distribution) -> tuple[FloatArray, FloatArray]:
     error, std = y - finite_mean(dist), finite_std(dist)
     return std, critical_scales(error, std, std)
 
 
-def gain_rows(y: FloatArray, dist: Distribution, **options: Any) -> tuple[FloatArray, ...] | None:
-    if not _closed_form(options):
-        return None
+def gain_rows(y: FloatArray, dist: Distribution) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the band of each row, its critical scale and its absolute error."""
     error, std = y - finite_mean(dist), finite_std(dist)
     return std, critical_scales(error, std, std), np.abs(error)
 
 
-def auucc_of_means(means: FloatArray, **_: Any) -> FloatArray:
+def area_of_curve(*, bands: str | float, vary: str, zero_band: str, **part: Any) -> Computation:
+    check_bands(bands)
+    check_option(vary, "vary", VARY)
+    check_option(zero_band, "zero_band", ZERO_BANDS)
+    check_part(**{name: value for name, value in part.items() if name != "normalize"})
+    check_unit(part["normalize"])
+    if _closed_form({"bands": bands, "vary": vary, "zero_band": zero_band, **part}):
+        return Means(scale_rows, auucc_of_means)
+
+    def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
+        curve = partial(
+            uncertainty_characteristics_curve, y, dist, bands=bands, vary=vary, zero_band=zero_band
+        )
+        return one_by_one(lambda weight: curve(sample_weight=weight).area(**part))
+
+    return computation
+
+
+def gain_of_curve(
+    *, denominator: str, bands: str | float, vary: str, zero_band: str, **part: Any
+) -> Computation:
+    check_option(denominator, "denominator", DENOMINATORS)
+    shape: dict[str, Any] = {"vary": vary, "zero_band": zero_band}
+    if isinstance(area_of_curve(bands=bands, normalize=None, **shape, **part), Means):
+        return Means(
+            gain_rows, lambda means: relative_gain(auucc_of_means(means), means[..., 2], denominator)
+        )
+
+    def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
+        shape["point"] = None if bands == "std" else dist.median()
+        curve = partial(uncertainty_characteristics_curve, y, dist, **shape)
+
+        def of_weight(weight: FloatArray) -> FloatArray:
+            curves = (curve(sample_weight=weight, bands=kind) for kind in (bands, "constant"))
+            model, constant = (np.asarray(each.area(**part)) for each in curves)
+            return relative_gain(model, constant, denominator)
+
+        return one_by_one(of_weight)
+
+    return computation
+
+
+def auucc_of_means(means: FloatArray) -> FloatArray:
     """Return the exact area from the mean band and the mean critical scale (proposition 1)."""
     band, k = means[..., 0], means[..., 1]
     out_of_reach = k == np.inf  # This also applies to bands of 0, because 0 times infinity is NaN.
     return np.where(out_of_reach, np.inf, band * np.where(out_of_reach, 0.0, k))
-
-
-def gain_of_means(means: FloatArray, *, denominator: str = "constant", **_: Any) -> FloatArray:
-    return relative_gain(auucc_of_means(means), means[..., 2], denominator)
-
-
-def area_of_curve(
-    curve: UncertaintyCharacteristicsCurve,
-    *,
-    bands: str = "std",
-    vary: str = "scale",
-    zero_band: str = "keep",
-    **part: Any,
-) -> float:
-    return curve.area(**part)
-
-
-def gain_of_curves(
-    curve: UncertaintyCharacteristicsCurve,
-    constant: UncertaintyCharacteristicsCurve,
-    *,
-    denominator: str = "constant",
-    **options: Any,
-) -> float:
-    areas = np.array([area_of_curve(each, **options) for each in (curve, constant)])
-    return float(relative_gain(areas[0], areas[1], denominator))
 
 
 @metric(
@@ -124,12 +111,10 @@ def gain_of_curves(
     optimum=0.0,
     bounds=(0.0, np.inf),
     needs="moments",
-    proper=False,
     source="Navratil et al. 2023, section 2.2.3 and proposition 1",
     meaning="the half width is {value}, averaged over all miss rates",
-    fast=FastPath(rows=auucc_rows, combine=auucc_of_means),
-    merging=Merging(needs=("characteristics",), value=area_of_curve, exact=False, requires=PLAIN_BANDS),
-    check=check_auucc,
+    kernel=area_of_curve,
+    blocks="characteristics",
 )
 def auucc_loss(
     y_true: ArrayLike,
@@ -231,20 +216,18 @@ def auucc_loss(
     >>> [round(auucc_loss(y, dist, x_axis="excess", y_axis="deficit"), 2) for dist in (truth, wrong)]
     [0.5, 0.88]
     """
-    options: dict[str, Any] = {
-        "x_axis": x_axis,
-        "y_axis": y_axis,
-        "x_range": x_range,
-        "y_range": y_range,
-        "rule": rule,
-        "normalize": normalize,
-    }
-    shape: dict[str, Any] = {"bands": bands, "vary": vary, "zero_band": zero_band}
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    rows = auucc_rows(y, dist, **options, **shape)
-    if rows is not None:
-        return float(auucc_of_means(weighted_means(rows, weight)))
-    return uncertainty_characteristics_curve(y, dist, sample_weight=weight, **shape).area(**options)
+    kernel = area_of_curve(
+        x_axis=x_axis,
+        y_axis=y_axis,
+        x_range=x_range,
+        y_range=y_range,
+        rule=rule,
+        normalize=normalize,
+        bands=bands,
+        vary=vary,
+        zero_band=zero_band,
+    )
+    return value_of(kernel, *check_forecast(y_true, y_pred, sample_weight))
 
 
 def _closed_form(options: dict[str, Any]) -> bool:
@@ -257,22 +240,14 @@ def _closed_form(options: dict[str, Any]) -> bool:
 @metric(
     "auucc_gain",
     title="AUUCC gain",
-    units=0,
     direction="higher",
     optimum=1.0,
     bounds=(-np.inf, 1.0),
     needs="moments",
-    proper=False,
     source="Navratil et al. 2023, eq. 5 and proposition 1",
     meaning="apart from calibration, the bands save {percent} of the width of constant bands",
-    fast=FastPath(rows=gain_rows, combine=gain_of_means),
-    merging=Merging(
-        needs=("characteristics", "constant_characteristics"),
-        value=gain_of_curves,
-        exact=False,
-        requires=PLAIN_BANDS,
-    ),
-    check=check_gain,
+    kernel=gain_of_curve,
+    blocks="characteristics",
 )
 def auucc_gain_score(
     y_true: ArrayLike,
@@ -354,25 +329,18 @@ def auucc_gain_score(
     >>> crps_loss(y, truth) < crps_loss(y, wrong)
     True
     """
-    check_option(denominator, "denominator", DENOMINATORS)
-    options: dict[str, Any] = {
-        "x_axis": x_axis,
-        "y_axis": y_axis,
-        "x_range": x_range,
-        "y_range": y_range,
-        "rule": rule,
-    }
-    shape: dict[str, Any] = {"bands": bands, "vary": vary, "zero_band": zero_band}
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    rows = gain_rows(y, dist, **options, **shape)
-    if rows is not None:
-        return float(gain_of_means(weighted_means(rows, weight), denominator=denominator))
-    shape["point"] = None if bands == "std" else dist.median()
-    curve, reference = (
-        uncertainty_characteristics_curve(y, dist, sample_weight=weight, **{**shape, "bands": kind})
-        for kind in (bands, "constant")
+    kernel = gain_of_curve(
+        denominator=denominator,
+        x_axis=x_axis,
+        y_axis=y_axis,
+        x_range=x_range,
+        y_range=y_range,
+        rule=rule,
+        bands=bands,
+        vary=vary,
+        zero_band=zero_band,
     )
-    return gain_of_curves(curve, reference, denominator=denominator, **options)
+    return value_of(kernel, *check_forecast(y_true, y_pred, sample_weight))
 
 
 def relative_gain(model: Any, constant: Any, denominator: str) -> FloatArray:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.polynomial import Polynomial
 from scipy.special import log_ndtr
 
-from skuq._numeric import weighted_mean
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option, check_support
 from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import BLOCK, location_scale, standardized
-from skuq.metrics._spec import FastPath, metric
+from skuq.metrics._spec import Means, metric, value_of
 
 LEVEL_WEIGHTS = {
     "tails": Polynomial([1.0, -4.0, 4.0]),
@@ -36,7 +36,7 @@ def _in_blocks(
     return np.concatenate([score(y[rows], dist[rows]) for rows in blocks])
 
 
-def check_region(*, lower: float = -np.inf, upper: float = np.inf) -> None:
+def check_region(lower: float, upper: float) -> None:
     for name, bound in (("lower", lower), ("upper", upper)):
         if isinstance(bound, bool | np.bool_) or not isinstance(bound, numbers.Real):
             raise TypeError(
@@ -49,8 +49,12 @@ def check_region(*, lower: float = -np.inf, upper: float = np.inf) -> None:
 def threshold_weighted_crps_rows(
     y: FloatArray, dist: Distribution, *, lower: float = -np.inf, upper: float = np.inf
 ) -> FloatArray:
-    check_region(lower=lower, upper=upper)
     return _in_blocks(lambda part, rows: rows.clip(lower, upper).crps(np.clip(part, lower, upper)), y, dist)
+
+
+def threshold_weighted_crps(lower: float, upper: float) -> Means:
+    check_region(lower, upper)
+    return Means(partial(threshold_weighted_crps_rows, lower=lower, upper=upper))
 
 
 @metric(
@@ -64,8 +68,7 @@ def threshold_weighted_crps_rows(
     proper=True,
     any_of=("lower", "upper"),
     source="Gneiting & Ranjan 2011; Allen et al. 2023",
-    fast=FastPath(rows=threshold_weighted_crps_rows),
-    check=check_region,
+    kernel=threshold_weighted_crps,
 )
 def threshold_weighted_crps_loss(
     y_true: ArrayLike,
@@ -136,16 +139,11 @@ def threshold_weighted_crps_loss(
     >>> round(below + above, 4), round(crps_loss(y, dist), 4)
     (1.1356, 1.1356)
     """
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return weighted_mean(threshold_weighted_crps_rows(y, dist, lower=lower, upper=upper), weight)
+    given = check_forecast(y_true, y_pred, sample_weight)
+    return value_of(threshold_weighted_crps(lower, upper), *given)
 
 
-def check_weighting(*, weighting: str = "tails") -> None:
-    check_option(weighting, "weighting", list(LEVEL_WEIGHTS))
-
-
-def quantile_weighted_crps_rows(y: FloatArray, dist: Distribution, *, weighting: str = "tails") -> FloatArray:
-    check_weighting(weighting=weighting)
+def quantile_weighted_crps_rows(y: FloatArray, dist: Distribution, *, weighting: str) -> FloatArray:
     weight = LEVEL_WEIGHTS[weighting]
 
     def score(part: FloatArray, rows: Distribution) -> FloatArray:
@@ -156,6 +154,11 @@ def quantile_weighted_crps_rows(y: FloatArray, dist: Distribution, *, weighting:
         return np.asarray(scale * standard._weighted_crps(standardized(part, loc, scale), weight))
 
     return _in_blocks(score, y, dist)
+
+
+def quantile_weighted_crps(weighting: str) -> Means:
+    check_option(weighting, "weighting", list(LEVEL_WEIGHTS))
+    return Means(partial(quantile_weighted_crps_rows, weighting=weighting))
 
 
 @metric(
@@ -169,8 +172,7 @@ def quantile_weighted_crps_rows(y: FloatArray, dist: Distribution, *, weighting:
     proper=True,
     any_of=("weighting",),
     source="Gneiting & Ranjan 2011",
-    fast=FastPath(rows=quantile_weighted_crps_rows),
-    check=check_weighting,
+    kernel=quantile_weighted_crps,
 )
 def quantile_weighted_crps_loss(
     y_true: ArrayLike,
@@ -228,14 +230,13 @@ def quantile_weighted_crps_loss(
     >>> [round(quantile_weighted_crps_loss(y, dist, weighting=name), 4) for name in ("left", "right")]
     [0.302, 0.4032]
     """
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return weighted_mean(quantile_weighted_crps_rows(y, dist, weighting=weighting), weight)
+    given = check_forecast(y_true, y_pred, sample_weight)
+    return value_of(quantile_weighted_crps(weighting), *given)
 
 
 def threshold_weighted_nll_rows(
-    y: FloatArray, dist: Distribution, *, lower: float = -np.inf, upper: float = np.inf
+    y: FloatArray, dist: Distribution, *, lower: float, upper: float
 ) -> FloatArray:
-    check_region(lower=lower, upper=upper)
     log_below, log_above = (
         np.where(
             np.isinf(bound), -np.inf, log_ndtr(sign * dist._normal_score(np.full(len(dist), float(bound))))
@@ -244,6 +245,11 @@ def threshold_weighted_nll_rows(
     )
     inside = (lower < y) & (y < upper)
     return np.where(inside, -dist.logpdf(y), -np.logaddexp(log_below, log_above))
+
+
+def threshold_weighted_nll(lower: float, upper: float) -> Means:
+    check_region(lower, upper)
+    return Means(partial(threshold_weighted_nll_rows, lower=lower, upper=upper))
 
 
 @metric(
@@ -256,8 +262,7 @@ def threshold_weighted_nll_rows(
     proper=True,
     any_of=("lower", "upper"),
     source="Diks, Panchenko & van Dijk 2011 (censored likelihood)",
-    fast=FastPath(rows=threshold_weighted_nll_rows),
-    check=check_region,
+    kernel=threshold_weighted_nll,
 )
 def threshold_weighted_nll_loss(
     y_true: ArrayLike,
@@ -325,5 +330,5 @@ def threshold_weighted_nll_loss(
     >>> round(threshold_weighted_nll_loss([0.3], dist, lower=1.0), 4)  # minus log P(Y <= 1)
     0.1728
     """
-    y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    return weighted_mean(threshold_weighted_nll_rows(y, dist, lower=lower, upper=upper), weight)
+    given = check_forecast(y_true, y_pred, sample_weight)
+    return value_of(threshold_weighted_nll(lower, upper), *given)

@@ -125,15 +125,12 @@ def check_search(
 @metric(
     "wsc",
     title="Worst-slab coverage",
-    units=0,
-    direction=None,
     optimum="coverage",
     bounds=(0.0, 1.0),
     needs="interval",
-    proper=False,
     small_sample=True,
     source="Cauchois et al. 2021; Romano et al. 2020",
-    check=check_search,
+    kernel=check_search,
 )
 def worst_slab_coverage(
     y_true: ArrayLike,

@@ -1,476 +1,591 @@
-"""Search by Optuna's tree-structured Parzen estimator, or by successive halving."""
+"""Search for candidates with Optuna, in worker processes that are ended at a deadline."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Self, TypeAlias
+import multiprocessing
+import re
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
-from sklearn.exceptions import FitFailedWarning
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
+from sklearn import config_context
+from threadpoolctl import threadpool_limits
 
-from skuq._compat import warn_user
-from skuq._fitting.cross_fit import fold_masks, other_rows_masks
-from skuq._fitting.recalibrators import fit_recalibrator
+from skuq._compat import ProcessPoolExecutor, content_hash, effective_n_jobs
+from skuq._fitting.cross_fit import cross_fit
+from skuq._fitting.table import TableEncoder, encoder_for
+from skuq._fitting.training_data import TrainingData
 from skuq._numeric import standard_deviation
-from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq._typing import FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE
 from skuq.distributions import Distribution, concat
-from skuq.model_selection._auto_evaluation import Evaluator, Summary, Trial, summarize
-from skuq.model_selection._auto_space import POOL, Candidate, clock
-from skuq.regressors import MixtureRegressor
-from skuq.regressors._pool import COMBINATIONS
+from skuq.exceptions import SupportWarning
+from skuq.model_selection._auto_space import Candidate, Space
 
-COLUMNS = (
-    "base",
-    "method",
-    "recalibration",
-    "crps",
-    "standard_error",
-    "coverage",
-    "width",
-    "seconds",
-    "state",
-    "params",
+
+def clock() -> float:
+    return time.monotonic()
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean scores of forecasts, and the standard error of the CRPS."""
+
+    crps: float
+    standard_error: float
+    coverage: float
+    width: float
+
+
+def summarize(dist: Distribution, y: FloatArray, repetitions: FloatArray) -> Summary:
+    crps = dist.crps(y)
+    lower, upper = dist.interval(DEFAULT_COVERAGE).T
+    total = repetitions.sum()
+    mean = repetitions @ crps / total
+    variance = repetitions @ (crps - mean) ** 2 / max(total - 1, 1)
+    covered = repetitions @ ((lower <= y) & (y <= upper)) / total
+    width = repetitions @ (upper - lower) / total
+    return Summary(float(mean), float(np.sqrt(variance / total)), float(covered), float(width))
+
+
+# ---------------------------------------------------------------------------------- fits and processes
+
+
+class Fit(NamedTuple):
+    """Result of one fit: the model, its forecasts of rows without influence on them, or an error."""
+
+    seconds: float
+    model: Any = None
+    dist: Distribution | None = None
+    error: Exception | None = None
+
+
+ALL_ROWS = -1
+"""Number of the fold of a fit to all rows."""
+
+
+@dataclass(eq=False)
+class Fitter:
+    """Fits of candidates to folds of the data. Each worker process has a copy."""
+
+    space: Space
+    data: TrainingData
+    folds: list[tuple[IntArray, IntArray]]
+    cv: Any  # folds for use inside the methods; None if the folds are random or given as rows
+    random_folds: bool  # if True, forests and deep ensembles use their out-of-bag rows
+    seed: int
+    encoded: dict[str | None, tuple[TableEncoder | None, Any]] = field(default_factory=dict)
+
+    def __call__(self, candidate: Candidate, fold: int) -> Fit:
+        start = clock()
+        data = self.data
+        try:
+            # Parallel fits on one thread do not slow each other down. All candidates get the same weights,
+            # regardless of their metadata requests.
+            with (
+                threadpool_limits(limits=1),
+                config_context(enable_metadata_routing=False),
+                warnings.catch_warnings(),
+            ):
+                warnings.simplefilter("ignore", SupportWarning)  # the search has no parameter `support`
+                X = self.encoding(candidate.base)[1]
+                estimator = self.space.build(candidate, self.cv, self.seed)
+                if fold != ALL_ROWS:
+                    fitted = cross_fit(estimator, X, data.y, cv=[self.folds[fold]], params=data.metadata)
+                    return Fit(clock() - start, fitted.estimators[0], fitted.predictions[0])
+                if self.is_out_of_bag(candidate):
+                    dist = estimator.fit_transform(X, data.y, **data.metadata)
+                    return Fit(clock() - start, estimator, dist)
+                return Fit(clock() - start, estimator.fit(X, data.y, **data.metadata))
+        except Exception as error:  # the search continues with other candidates
+            return Fit(clock() - start, error=error)
+
+    def encoding(self, base: str) -> tuple[TableEncoder | None, Any]:
+        """Return the encoder of a base model, and the encoded features of all rows."""
+        name = self.space.bases[base].encoding
+        if name not in self.encoded:
+            encoder = encoder_for(self.data.X, name)
+            self.encoded[name] = encoder, self.data.X if encoder is None else encoder.transform(self.data.X)
+        return self.encoded[name]
+
+    def is_out_of_bag(self, candidate: Candidate) -> bool:
+        return self.random_folds and self.space.is_out_of_bag(candidate)
+
+
+_WORKER: dict[str, Fitter] = {}
+"""The copy of the fitter in a worker process."""
+
+
+def _begin_worker(fitter: Fitter) -> None:
+    _WORKER["fitter"] = fitter
+
+
+def _fit_in_worker(candidate: Candidate, fold: int) -> Fit:
+    return _WORKER["fitter"](candidate, fold)
+
+
+START_SECONDS, SUBMISSION_SECONDS = 2.0, 0.5
+"""Time until a worker process has started, and time until it has begun with a task."""
+
+
+class Workers:
+    """Fits in worker processes, which `run` ends at its deadline.
+
+    Without a deadline, and inside a worker process of another search, one job runs in this process. A
+    deadline then holds between fits.
+    """
+
+    def __init__(self, fitter: Fitter, n_jobs: int | None, *, has_deadline: bool) -> None:
+        self.fitter = fitter
+        self.n_jobs = int(effective_n_jobs(n_jobs))
+        is_worker = multiprocessing.parent_process() is not None
+        self.in_process = is_worker or (self.n_jobs == 1 and not has_deadline)
+        self._executor: Any = None
+
+    def start(self) -> Any:
+        """Start the processes if they do not run, and wait until one of them is ready."""
+        if self._executor is None and not self.in_process:
+            self._executor = ProcessPoolExecutor(
+                self.n_jobs, initializer=_begin_worker, initargs=(self.fitter,)
+            )
+            self._executor.submit(int).result()
+        return self._executor
+
+    def stop(self) -> None:
+        if self._executor is not None:
+            self._executor.shutdown(wait=True, kill_workers=True)
+            self._executor = None
+
+    def run(self, tasks: Sequence[tuple[Candidate, int]], deadline: float) -> Iterator[Fit | None]:
+        """Yield the fits in the order of the tasks, and None for a fit that has not ended at the deadline."""
+        if self.in_process:
+            for task in tasks:
+                yield None if clock() > deadline else self.fitter(*task)
+            return
+        if self._executor is None and deadline - clock() < START_SECONDS:
+            yield from [None] * len(tasks)
+            return
+        waiting, running = iter(tasks), deque[Future[Fit]]()
+        try:
+            for task in tasks:
+                # Not more tasks than processes are submitted, so that `stop` ends all of them at once.
+                # In its first moments, a submitted task cannot be ended without an error message of loky.
+                if deadline - clock() > SUBMISSION_SECONDS:
+                    for following in islice(waiting, self.n_jobs - len(running)):
+                        running.append(self.start().submit(_fit_in_worker, *following))
+                if not running:
+                    yield None
+                    continue
+                yield self._result(running.popleft(), task, deadline, alone=len(tasks) == 1)
+        finally:
+            for future in running:
+                future.cancel()
+
+    def _result(
+        self, future: Future[Fit], task: tuple[Candidate, int], deadline: float, *, alone: bool
+    ) -> Fit | None:
+        try:
+            return future.result(None if np.isinf(deadline) else max(deadline - clock(), 0.0))
+        except TimeoutError:
+            self.stop()
+            return None
+        except Exception as error:  # the process has ended, or the candidate cannot be pickled
+            self.stop()
+            if clock() > deadline:
+                return None
+            # Another fit may have ended the process, so that each fit is repeated alone.
+            return Fit(0.0, error=error) if alone else next(self.run([task], deadline))
+
+
+# -------------------------------------------------------------------------------------- Optuna's study
+
+
+def import_optuna() -> Any:
+    try:
+        import optuna
+    except ImportError as error:
+        raise ImportError(
+            'AutoUncertaintyRegressor needs Optuna, which is not installed: pip install "skuq[auto]".'
+        ) from error
+    return optuna
+
+
+_STORAGES = (
+    "the URL of a database ('sqlite:///trials.db'), a storage of Optuna "
+    "(JournalStorage(JournalFileBackend('trials.log'))) or None"
 )
-STATES = ("complete", "stored", "pruned", "out of time", "failed")
+KEPT_PERCENTAGE = 100 / 3
+"""A trial continues with the next fold only if it is among the best trials. This is their percentage."""
+MAX_RETRIES = 2
+"""A candidate that was interrupted more often is not repeated, because it may crash the process."""
 
 
-def leaderboard(
-    trials: Iterable[Trial],
-    finalists: Iterable[Finalist],
-    stored: Iterable[Trial],
-    violation: Callable[[Summary], float],
-    chosen: Finalist,
-) -> pd.DataFrame:
-    """Return the table of trials and finalists.
-
-    The winner is first. All other rows are sorted by state, violation and CRPS.
-    """
-    finalists = list(finalists)
-    shown = {id(one.members[0]) for one in finalists if len(one.members) == 1 and one.recalibrator is None}
-    entries = [
-        (_key(one.summary, "complete", violation, one is chosen), _row_of_finalist(one)) for one in finalists
-    ]
-    for state, group in ((None, trials), ("stored", stored)):
-        for trial in group:
-            if id(trial) not in shown and (trial.summary is not None or trial.error is not None):
-                row = _row_of_trial(trial, state or trial.state)
-                entries.append((_key(trial.summary, row["state"], violation, False), row))
-    entries.sort(key=lambda entry: entry[0])
-    return pd.DataFrame([row for _, row in entries], columns=list(COLUMNS))
-
-
-def _key(
-    summary: Summary | None, state: str, violation: Callable[[Summary], float], chosen: bool
-) -> tuple[bool, int, float, float]:
-    worst = (np.inf, np.inf) if summary is None else (violation(summary), summary.crps)
-    return (not chosen, STATES.index(state), *worst)
-
-
-def _row_of_trial(trial: Trial, state: str) -> dict[str, Any]:
-    return {
-        "base": trial.candidate.base,
-        "method": trial.candidate.method,
-        "recalibration": "none",
-        **_numbers(trial.summary),
-        "seconds": trial.seconds,
-        "state": state,
-        "params": trial.candidate.params,
-    }
-
-
-def _row_of_finalist(finalist: Finalist) -> dict[str, Any]:
-    alone = len(finalist.members) == 1
-    first = finalist.members[0].candidate
-    weights = {
-        trial.candidate.base: float(weight)
-        for trial, weight in zip(finalist.members, finalist.weights, strict=True)
-    }
-    return {
-        "base": first.base if alone else POOL,
-        "method": first.method if alone else "mixture",
-        "recalibration": finalist.recalibration,
-        **_numbers(finalist.summary),
-        "seconds": sum(trial.seconds for trial in finalist.members),
-        "state": "complete",
-        "params": first.params if alone else weights,
-    }
-
-
-def _numbers(summary: Summary | None) -> dict[str, float]:
-    names = ("crps", "standard_error", "coverage", "width")
-    return {name: np.nan if summary is None else getattr(summary, name) for name in names}
-
-
-COMBINE: Literal["linear", "quantiles"] = "quantiles"
-"""Functions that a pool averages. An average of quantile functions is fast to compute, and its width is the
-mean width of the members."""
-CRPS_TOLERANCE = 1.005
-"""Two recalibrations of the same forecasts are equally good if the ratio of their CRPS is at most this
-factor."""
-LEAST_WEIGHT = 0.02
-"""Candidates with a smaller weight are not members of a pool."""
-WEIGHT_ROWS = 10_000
-"""The weights of a pool are computed from at most this number of rows."""
-_RECALIBRATION = "recalibration"
-
-Forecasts: TypeAlias = "tuple[tuple[Trial, ...], FloatArray, Distribution, Distribution]"
-"""Members, weights, forecasts with these weights, and forecasts with weights from other folds."""
-
-
-@dataclass(frozen=True, eq=False)
-class TestedRows:
-    """Tested rows in the order of the folds. If there is a single fold, its rows are divided into halves."""
-
-    rows: IntArray
-    masks: list[BoolArray]  # rows of each fold
-    others: list[BoolArray]  # rows of the other folds
-
-    @classmethod
-    def from_evaluator(cls, evaluator: Evaluator) -> Self:
-        folds = evaluator.test_rows
-        if len(folds) == 1:
-            folds = np.array_split(folds[0], 2)
-        return cls(np.concatenate(folds), fold_masks(folds), other_rows_masks(folds))
-
-
-@dataclass(frozen=True, eq=False)
-class Finalist:
-    """Candidates with weights and a recalibrator, and their out-of-fold forecasts."""
-
-    members: tuple[Trial, ...]  # a single trial, or the members of a pool
-    weights: FloatArray
-    recalibration: str
-    recalibrator: Any  # not fitted
-    in_sample: Distribution  # forecasts to which the recalibrator is fitted
-    out_of_fold: Distribution  # forecasts with weights and a recalibrator from other folds
-    summary: Summary  # scores of `out_of_fold`
-
-    def fit(self, evaluator: Evaluator) -> Any:
-        missing = [trial for trial in self.members if trial.fitted is None]
-        fitted = evaluator.refit(missing)
-        for trial, estimator in zip(missing, fitted, strict=True):
-            trial.fitted = estimator
-        data = evaluator.data
-        steps = [self._steps(trial, evaluator) for trial in self.members]
-        if len(self.members) > 1:
-            members = [
-                (str(trial.candidate.base), FrozenEstimator(_as_estimator(own)))
-                for trial, own in zip(self.members, steps, strict=True)
-            ]
-            pool = MixtureRegressor(members, weights=self.weights, combine=COMBINE).fit(data.X, data.y)
-            steps = [[("model", pool)]]
-        if self.recalibrator is not None:
-            rows = np.concatenate(evaluator.test_rows)
-            recalibrator = fit_recalibrator(self.recalibrator, self.in_sample, data, rows)
-            steps[0].append(("recalibrator", recalibrator))
-        return _as_estimator(steps[0])
-
-    def _steps(self, trial: Trial, evaluator: Evaluator) -> list[tuple[str, Any]]:
-        encoder = evaluator.encoder(trial.candidate.base)
-        model = ("model", trial.fitted)
-        return [model] if encoder is None else [("encoder", encoder), model]
-
-
-def _as_estimator(steps: list[tuple[str, Any]]) -> Any:
-    return Pipeline(steps) if len(steps) > 1 else steps[0][1]
-
-
-def finalists(trials: Sequence[Trial], evaluator: Evaluator, pool: bool) -> list[Finalist]:
-    """Return all combinations of a forecast and a recalibrator for which there is time.
-
-    The forecasts are the trials and their pool.
-    """
-    folds = TestedRows.from_evaluator(evaluator)
-    entries: list[Forecasts] = [((one,), np.ones(1), one.out_of_fold(), one.out_of_fold()) for one in trials]
-    if pool and len(trials) > 1 and all(inside.any() for inside in folds.masks):
-        pooled = _pooled(entries, evaluator, folds)
-        if len(pooled[0]) > 1:
-            entries.insert(0, pooled)
-    needed = sum(evaluator.refit_seconds(trial) for trial in trials)
-    found: list[Finalist] = []
-    errors: dict[str, Exception] = {}
-    for entry in entries:
-        for name, recalibrator in evaluator.space.recalibrators.items():
-            seconds = evaluator.budget.expected(_RECALIBRATION, 1)
-            is_late = evaluator.budget.latest_start(seconds, needed) < clock()
-            if recalibrator is not None and found and is_late:
-                continue
-            start = clock()
-            try:
-                found.append(_recalibrated(entry, name, recalibrator, evaluator, folds))
-            except Exception as error:  # for example, a target is outside the support
-                errors.setdefault(name, error)
-            evaluator.budget.observe(_RECALIBRATION, 1, clock() - start)
-    if not found:
-        raise next(iter(errors.values()))
-    for name in sorted(errors.keys() - {one.recalibration for one in found}):
-        warn_user(
-            f"recalibrator {name!r} is not used, because its fit to the out-of-fold forecasts failed: "
-            f"{type(errors[name]).__name__}: {errors[name]}",
-            FitFailedWarning,
+def open_study(
+    optuna: Any, storage: Any, name: str | None, seed: int, space: Space, content: str
+) -> tuple[Any, int]:
+    """Return a stored or new study, and its seed. Raise an error if the content of a stored study differs."""
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"`study_name` must be a string or None, got {name!r}.")
+    first = list(space.first())
+    study = optuna.create_study(
+        storage=_open_storage(optuna, storage),
+        study_name=name,
+        load_if_exists=True,
+        pruner=optuna.pruners.PercentilePruner(KEPT_PERCENTAGE, n_startup_trials=len(first)),
+    )
+    own = {"seed": seed, "content": content}
+    stored = study.user_attrs.get("skuq", own)
+    if stored["content"] != content:
+        raise ValueError(
+            f"`study_name` must be the name of a study with the same data, folds, space and constraints, "
+            f"but the stored study {study.study_name!r} has different data, folds, space or constraints. "
+            f"Use another name."
         )
-    return found
+    study.set_user_attr("skuq", stored)
+    for trial in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
+        repeat_later(optuna, study, trial)  # its process was killed
+    for params in first:
+        study.enqueue_trial(params, skip_if_exists=True)
+    study.sampler = optuna.samplers.TPESampler(
+        # a resumed study must not suggest the same candidates again
+        seed=seed + len(study.get_trials(deepcopy=False)) - len(first),
+        multivariate=True,
+        group=True,
+        constant_liar=True,
+        n_startup_trials=len(first),
+    )
+    return study, int(stored["seed"])
 
 
-def _recalibrated(
-    entry: Forecasts, name: str, recalibrator: Any, evaluator: Evaluator, folds: TestedRows
-) -> Finalist:
-    members, weights, in_sample, dist = entry
-    data, rows = evaluator.data, folds.rows
-    if recalibrator is not None:
-        parts = [
-            fit_recalibrator(recalibrator, dist[other], data, rows[other]).transform(dist[inside])
-            for inside, other in zip(folds.masks, folds.others, strict=True)
-        ]
-        dist = concat(parts)
-    summary = summarize(dist, data.y[rows], data.repetitions[rows])
-    return Finalist(members, weights, name, recalibrator, in_sample, dist, summary)
+def repeat_later(optuna: Any, study: Any, trial: Any) -> None:
+    """Record an interrupted trial as failed. Its candidate waits until the study is resumed."""
+    study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+    interruptions = trial.user_attrs.get("interruptions", 0) + 1
+    if interruptions <= MAX_RETRIES:
+        study.enqueue_trial(trial.params, user_attrs={"interruptions": interruptions})
 
 
-def _pooled(entries: Sequence[Forecasts], evaluator: Evaluator, folds: TestedRows) -> Forecasts:
-    data, rows = evaluator.data, folds.rows
-    repetitions = data.repetitions_of(rows)
-    forecasts = [dist for _, _, dist, _ in entries]
-    some = np.zeros(len(rows), dtype=bool)
-    some[np.random.RandomState(evaluator.seed).permutation(len(rows))[:WEIGHT_ROWS]] = True
-    weights = COMBINATIONS[COMBINE].from_members(forecasts, data.y[rows], repetitions).weights(some)
-    used = np.flatnonzero(weights >= LEAST_WEIGHT).tolist()
-    pool = COMBINATIONS[COMBINE].from_members([forecasts[i] for i in used], data.y[rows], repetitions)
-    weights = pool.weights(some)
-    parts = [
-        pool.forecast(pool.weights(other & some), inside)
-        for inside, other in zip(folds.masks, folds.others, strict=True)
+def _open_storage(optuna: Any, storage: Any) -> Any:
+    if storage is None or isinstance(storage, optuna.storages.BaseStorage):
+        return storage
+    if not isinstance(storage, str):
+        raise TypeError(f"`storage` must be {_STORAGES}. Got {storage!r}.")
+    try:
+        return optuna.storages.RDBStorage(storage)
+    except Exception as error:  # databases and drivers raise different exceptions
+        shown = re.sub(r"(//[^/:@]*):[^@]*@", r"\1:***@", storage)  # hides the password
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(
+            f"`storage` must be {_STORAGES}. Got {shown!r}, which cannot be opened: {reason}"
+        ) from error
+
+
+def content_of(space: Space, data: TrainingData, folds: Any, constraints: Sequence[object]) -> str:
+    """Return a hash of data, folds, space and constraints. Scores with equal hashes can be compared."""
+    bases = [
+        (name, base.estimator, base.methods, sorted(base.params.items()), base.encoding)
+        for name, base in space.bases.items()
     ]
-    members = tuple(entries[i][0][0] for i in used)
-    return members, weights, pool.forecast(weights, np.ones(len(rows), dtype=bool)), concat(parts)
+    # the default repr contains an address, which would change the hash
+    written = re.sub(r" at 0x[0-9a-f]+", "", repr((bases, [str(one) for one in constraints])))
+    return str(content_hash((data.X, data.y, data.metadata, folds, written)))
 
 
-def best_of(found: Sequence[Finalist], violation: Callable[[Summary], float]) -> Finalist:
-    best = min(found, key=lambda one: (violation(one.summary), one.summary.crps))
-    close = [
-        one
-        for one in found
-        if one.members == best.members
-        and violation(one.summary) <= violation(best.summary)
-        and one.summary.crps <= CRPS_TOLERANCE * best.summary.crps
-    ]
-    return min(close, key=lambda one: abs(one.summary.coverage - DEFAULT_COVERAGE))
+@contextmanager
+def quiet(optuna: Any) -> Iterator[None]:
+    """Suppress the messages of Optuna about trials and experimental features."""
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            yield
+    finally:
+        optuna.logging.set_verbosity(verbosity)
 
 
-TRIALS_PER_ROUND = 4
-"""Number of trials per round. It is constant, so that results do not depend on ``n_jobs``."""
-CAUTION = 1.2
-"""A candidate starts only if the remaining time is at least its expected time multiplied by this factor."""
-OVERRUN, OVERRUN_SECONDS = 0.1, 1.0
-"""Share of the remaining time, and number of seconds, by which the first candidate may exceed the time."""
+# ------------------------------------------------------------------------------------------ the search
+
+
+@dataclass(eq=False)
+class Trial:
+    """Candidate and its results."""
+
+    candidate: Candidate
+    handle: Any = None  # Optuna trial; None for the repetition of a stored one
+    state: str = "running"  # or "complete", "pruned", "failed", "out of time", "stored", "not tried"
+    reason: str = ""
+    seconds: float = 0.0  # of all fits
+    end: float = np.nan  # seconds after the start of the search
+    models: list[Any] = field(default_factory=list)  # of the finished folds, or one model of all rows
+    forecasts: list[Distribution] = field(default_factory=list)  # test rows of the finished folds
+    crps: list[float] = field(default_factory=list)  # mean CRPS of each finished fold
+    summary: Summary | None = None
+    error: Exception | None = None
+
+    def fail(self, error: Exception) -> None:
+        self.state, self.error = "failed", error
+        self.reason = f"{type(error).__name__}: {error}"
+
+
+_TRIED = "tried"
+"""User attribute of stored trials that were not only suggested."""
+BATCH = 4
+"""Number of trials that Optuna suggests together. It is constant, so that results do not depend on
+``n_jobs``."""
+SUGGESTIONS, DRAWS = 5, 100
+"""After these numbers of suggestions and of random draws without a new candidate, the search ends."""
 MEMBERS = 6
 """Maximum number of members of a pool."""
-FINAL_BUDGET_SHARE = 0.07
-"""Share of the time budget for the final choice."""
+CHOICE_SHARE, LARGEST_RESERVE = 0.05, 0.25
+"""Share of the time budget for the final choice, and largest share for the choice and the final fits."""
 PENALTY = 1e6
 """Penalty for a relative violation of 1, in standard deviations of the target."""
 
 
 @dataclass(eq=False)
 class Search:
-    """State of a search, with all trials and the best trial of each base model."""
+    """Trials of a study, and the best trial of each base model.
 
-    evaluator: Evaluator
-    n_trials: int | None  # largest number of trials
-    violation: Callable[[Any], float]  # relative violation of the constraints; 0 if all are satisfied
-    pool: bool  # whether a pool is a candidate in the final choice
-    on_trial: Callable[[Trial], object]
+    Each base model is first fitted as it is, in the order of the space. Optuna then suggests candidates in
+    batches, and stops the worse trials of a batch after each fold.
+    """
+
+    optuna: Any
+    study: Any
+    workers: Workers
+    begin: float
+    budget: float  # seconds; may be infinite
+    n_trials: int | None
+    violation: Callable[[Summary], float]  # relative violation of the constraints; 0 if all are satisfied
+    on_trial: Callable[[Search, Trial], object]
     trials: list[Trial] = field(default_factory=list)
     best: dict[str, Trial] = field(default_factory=dict)
-    seen: set[Hashable] = field(default_factory=set)  # keys of candidates that are not tried again
-    closed: set[tuple[str, str]] = field(default_factory=set)  # kinds that failed or take too long
-
-    def advance(self, trials: list[Trial]) -> None:
-        """Fit the next fold of each trial. Until a trial is complete, fits may exceed the time."""
-        self.evaluator.advance(trials, self.reserve() if self.best else None)
+    seen: set[Hashable] = field(default_factory=set)  # candidates that are not tried again
+    stored: list[Trial] = field(default_factory=list)
 
     @property
-    def width(self) -> int:
-        """Return the number of parallel trials.
+    def fitter(self) -> Fitter:
+        return self.workers.fitter
 
-        The number is 1 until a trial is complete. After that, it is the number of jobs if there is a budget.
-        """
-        if not self.best:
-            return 1
-        return (
-            TRIALS_PER_ROUND
-            if self.evaluator.budget.seconds is None
-            else min(TRIALS_PER_ROUND, self.evaluator.jobs)
-        )
+    @property
+    def space(self) -> Space:
+        return self.fitter.space
 
-    def draw(self, rng: np.random.RandomState, elsewhere: Iterable[Hashable] = ()) -> Candidate | None:
-        late: set[Hashable] = set(elsewhere)
-        space = self.evaluator.space
-        while (candidate := space.draw_new(rng, self.seen | late, self.closed)) is not None:
-            if self.admits(candidate):
-                return candidate
-            late.add(space.key(candidate))
+    def run(self) -> None:
+        self._read_stored()
+        for trial in self._first():
+            if self._time_left() > START_SECONDS:
+                self.workers.start()
+            out_of_bag = self.fitter.is_out_of_bag(trial.candidate)
+            tasks = [
+                (trial.candidate, fold)
+                for fold in ([ALL_ROWS] if out_of_bag else range(len(self.fitter.folds)))
+            ]
+            # After the first complete one, a base model may take half of the time that is left, so that the
+            # next ones have a chance.
+            fits = self.workers.run(tasks, clock() + self._time_left() / (2 if self.best else 1))
+            for (_, fold), fit in zip(tasks, fits, strict=True):
+                self._take(trial, fold, fit)
+                if trial.state == "failed":
+                    break
+            self._close(trial)
+        batch = self._ask_batch()
+        while batch:
+            running = batch
+            for fold in range(len(self.fitter.folds)):
+                running = self._advance(running, fold)
+            for trial in batch:
+                self._close(trial)
+            batch = self._ask_batch() if len(batch) == BATCH else []  # there was no further candidate
+
+    def _read_stored(self) -> None:
+        states = self.optuna.trial.TrialState
+        for frozen in self.study.get_trials(deepcopy=False):
+            if frozen.user_attrs.get(_TRIED):
+                self.seen.add(_key(frozen.params))
+            if frozen.state not in (states.COMPLETE, states.PRUNED):
+                continue
+            summary, seconds = Summary(**frozen.user_attrs["summary"]), frozen.user_attrs["seconds"]
+            candidate = self.space.suggest(frozen)
+            reason = "complete" if frozen.state == states.COMPLETE else "pruned"
+            self.stored.append(Trial(candidate, None, "stored", reason, seconds, summary=summary))
+
+    def _first(self) -> Iterator[Trial]:
+        """Yield the best stored trial of each base model, and then the trials that wait in the study."""
+        best: dict[str, Trial] = {}
+        for trial in sorted(self.stored, key=self.rank):
+            if trial.reason == "complete":
+                best.setdefault(trial.candidate.base, trial)
+        for trial in best.values():
+            if not self._is_over():
+                self.stored.remove(trial)
+                yield self._open(Trial(trial.candidate))
+        waiting = (self.optuna.trial.TrialState.WAITING,)
+        while not self._is_over() and self.study.get_trials(deepcopy=False, states=waiting):
+            handle = self.study.ask()
+            yield self._open(Trial(self.space.suggest(handle), handle))
+
+    def _ask_batch(self) -> list[Trial]:
+        batch: list[Trial] = []
+        while len(batch) < BATCH and not self._is_over() and (trial := self._suggested()) is not None:
+            batch.append(self._open(trial))
+        return batch
+
+    def _suggested(self) -> Trial | None:
+        """Return a new candidate for which there is time, or None. If suggestions repeat, draw at random."""
+        for _ in range(SUGGESTIONS):
+            handle = self.study.ask()
+            candidate = self.space.suggest(handle)
+            if self._is_new(candidate, handle.params):
+                return Trial(candidate, handle)
+            self.study.tell(handle, state=self.optuna.trial.TrialState.FAIL)
+        sampler = self.optuna.samplers.RandomSampler(len(self.trials))
+        draws = self.optuna.create_study(sampler=sampler)
+        for _ in range(DRAWS):
+            drawn = draws.ask()
+            if self._is_new(self.space.suggest(drawn), drawn.params):
+                self.study.enqueue_trial(drawn.params)
+                handle = self.study.ask()
+                return Trial(self.space.suggest(handle), handle)
         return None
 
-    def choose(self, candidates: Sequence[Candidate]) -> Candidate | None:
-        """Return the first candidate for which there is time.
+    def _is_new(self, candidate: Candidate, params: dict[str, Any]) -> bool:
+        return _key(params) not in self.seen and self._seconds_of(candidate.kind) < self._time_left()
 
-        If no trial is complete, a candidate is returned even if there is no time.
-        """
-        candidates = [one for one in candidates if one.kind not in self.closed]
-        if self.best or not candidates or self.evaluator.budget.seconds is None:
-            return next(filter(self.admits, candidates), None)
-        seconds = {}
-        for candidate in candidates:
-            for version in (candidate, self.evaluator.space.smallest(candidate)):
-                remaining = self.evaluator.budget.remaining()
-                needed = self.evaluator.foresee(version, remaining)
-                if needed <= remaining + max(OVERRUN * remaining, OVERRUN_SECONDS):
-                    return version
-                seconds[needed] = version
-        return seconds[min(seconds)]
+    def _seconds_of(self, kind: tuple[str, str]) -> float:
+        """Return the time of a trial of this kind, which is infinite if none of them had forecasts."""
+        tried = [trial for trial in self.trials if trial.candidate.kind == kind]
+        if all(trial.summary is None for trial in tried) and any(trial.state != "running" for trial in tried):
+            return np.inf
+        return min((trial.seconds for trial in tried if trial.state == "complete"), default=0.0)
 
-    def admits(self, candidate: Candidate, committed: float = 0.0) -> bool:
-        """Return whether there is time for a candidate.
+    def _open(self, trial: Trial) -> Trial:
+        if trial.handle is not None:
+            self.seen.add(_key(trial.handle.params))
+            trial.handle.set_user_attr(_TRIED, True)
+        self.trials.append(trial)
+        return trial
 
-        If the fastest fit of this kind of candidate takes too long, close the kind.
-        """
-        if candidate.kind in self.closed:
-            return False
-        if self.evaluator.budget.seconds is None:
-            return True
-        available = (self.evaluator.budget.remaining() - self.reserve() - committed) / CAUTION
-        if self.evaluator.foresee(candidate, available) <= available:
-            return True
-        if self.evaluator.foresee(self.evaluator.space.smallest(candidate), available) > available:
-            self.closed.add(candidate.kind)
-        return False
+    def _advance(self, trials: list[Trial], fold: int) -> list[Trial]:
+        """Fit the next fold of each trial. Return the trials that continue."""
+        tasks = [
+            (trial.candidate, ALL_ROWS if self.fitter.is_out_of_bag(trial.candidate) else fold)
+            for trial in trials
+        ]
+        for (_, at), trial, fit in zip(
+            tasks, trials, self.workers.run(tasks, clock() + self._time_left()), strict=True
+        ):
+            self._take(trial, at, fit)
+            if trial.state == "running" and self.best and trial.handle.should_prune():
+                trial.state, trial.reason = "pruned", f"stopped after {fold + 1} folds"
+        return [trial for trial in trials if trial.state == "running"]
 
-    def open(self, candidate: Candidate, handle: Any = None) -> Trial:
-        self.seen.add(self.evaluator.space.key(candidate))
-        self.trials.append(Trial(candidate, handle=handle))
-        return self.trials[-1]
+    def _take(self, trial: Trial, fold: int, fit: Fit | None) -> None:
+        """Add the result of a fit to a trial, and report the folds to Optuna."""
+        if fit is None:
+            trial.state, trial.reason = "out of time", "ended at the deadline"
+            return
+        trial.seconds += fit.seconds
+        if fit.error is not None or fit.dist is None:
+            trial.fail(fit.error or RuntimeError("the fit has no forecasts"))
+            return
+        data, tests = self.fitter.data, [test for _, test in self.fitter.folds]
+        trial.models.append(fit.model)
+        for k in range(len(tests)) if fold == ALL_ROWS else [fold]:
+            dist = fit.dist[tests[k]] if fold == ALL_ROWS else fit.dist
+            y, repetitions = data.y[tests[k]], data.repetitions[tests[k]]
+            trial.forecasts.append(dist)
+            total = repetitions.sum()
+            trial.crps.append(float(repetitions @ dist.crps(y) / total) if total > 0 else 0.0)
+            rows = np.concatenate(tests[: len(trial.forecasts)])
+            trial.summary = summarize(concat(trial.forecasts), data.y[rows], data.repetitions[rows])
+            if not np.isfinite(trial.summary.crps):
+                trial.fail(ValueError("the CRPS of its forecasts is not finite."))
+                return
+            if trial.handle is not None:
+                trial.handle.report(np.mean(trial.crps) + self._penalty(trial.summary), k)
+        if len(trial.forecasts) == len(tests):
+            trial.state = "complete"
 
-    def close(self, trial: Trial) -> None:
-        """Record a finished trial. Only the best trial of each base model keeps its forecasts."""
-        base = trial.candidate.base
+    def _close(self, trial: Trial) -> None:
+        """Record a finished trial. Only the best trial of each base model keeps its models and forecasts."""
+        best = self.best.get(trial.candidate.base)
         worse: Trial | None = trial
-        best = self.best.get(base)
         if trial.state == "complete" and (best is None or self.rank(trial) < self.rank(best)):
-            self.best[base] = trial
-            worse = best
+            self.best[trial.candidate.base], worse = trial, best
         if worse is not None:
-            worse.forecasts, worse.fitted = [], None
-        self._close_kind(trial)
-        self.on_trial(trial)
+            worse.models, worse.forecasts = [], []
+        trial.end = clock() - self.begin
+        self._tell(trial)
+        self.on_trial(self, trial)
 
-    def _close_kind(self, trial: Trial) -> None:
-        """Close the kind of a failed trial if no other trial of this kind has forecasts."""
-        kind = trial.candidate.kind
-        works = any(
-            one.candidate.kind == kind and one.state != "failed" and one.summary is not None
-            for one in self.trials
-        )
-        if trial.state == "failed" and not works:
-            self.closed.add(kind)
+    def _tell(self, trial: Trial) -> None:
+        if trial.handle is None:
+            return
+        states = self.optuna.trial.TrialState
+        if trial.summary is not None:
+            trial.handle.set_user_attr("summary", asdict(trial.summary))
+            trial.handle.set_user_attr("seconds", trial.seconds)
+        if trial.state == "complete" and trial.summary is not None:
+            self.study.tell(trial.handle, trial.summary.crps + self._penalty(trial.summary))
+        elif trial.state == "pruned":
+            self.study.tell(trial.handle, state=states.PRUNED)
+        elif trial.state == "failed":
+            self.study.tell(trial.handle, state=states.FAIL)
+
+    def end(self) -> None:
+        """End the workers, and record the trials that were interrupted."""
+        self.workers.stop()
+        for trial in self.trials:
+            if trial.state == "running":
+                trial.state, trial.reason = "out of time", "interrupted"
+            if trial.state == "out of time" and trial.handle is not None:
+                repeat_later(self.optuna, self.study, trial.handle)
 
     def rank(self, trial: Trial) -> tuple[float, float]:
         if trial.summary is None:
             return np.inf, np.inf
         return self.violation(trial.summary), trial.summary.crps
 
-    def penalty(self, summary: Summary) -> float:
+    def _penalty(self, summary: Summary) -> float:
         """Return a penalty for violations. CRPS plus penalty orders the trials in the same way as `rank`."""
-        return PENALTY * (standard_deviation(self.evaluator.data.y) or 1.0) * self.violation(summary)
+        return PENALTY * (standard_deviation(self.fitter.data.y) or 1.0) * self.violation(summary)
 
     def leaders(self) -> list[Trial]:
         return sorted(self.best.values(), key=self.rank)[:MEMBERS]
 
-    def affordable(self) -> list[Trial]:
-        ranked = self.leaders()
-        found: list[Trial] = []
-        remaining = self.evaluator.budget.remaining()
-        for trial in ranked:
-            seconds = self.evaluator.refit_seconds(trial)
-            if seconds <= remaining:
-                found.append(trial)
-                remaining -= seconds if self.pool else 0.0
-        return found or sorted(ranked, key=self.evaluator.refit_seconds)[:1]
+    @property
+    def deadline(self) -> float:
+        return self.begin + self.budget
 
-    def reserve(self) -> float:
-        seconds = [self.evaluator.refit_seconds(trial) for trial in self.leaders()]
-        total = self.evaluator.budget.seconds or 0.0
-        return (sum(seconds) if self.pool else max(seconds, default=0.0)) + FINAL_BUDGET_SHARE * total
+    def refit_seconds(self) -> float:
+        """Return the expected time of fits of the best trials to all rows."""
+        folds = [trial.seconds / len(trial.models) for trial in self.leaders() if len(trial.models) > 1]
+        rows = len(self.fitter.data) / len(self.fitter.folds[0][0])
+        return START_SECONDS + rows * sum(folds) / self.workers.n_jobs
 
-    def is_over(self) -> bool:
-        if self.n_trials is not None and len(self.trials) >= self.n_trials:
-            return True
-        if self.closed.issuperset(self.evaluator.space.kinds()):
-            return True
-        remaining = self.evaluator.budget.remaining()
-        if self.best:
-            return remaining <= self.reserve()
-        return remaining <= 0 and any(trial.state == "failed" for trial in self.trials)
+    def _time_left(self) -> float:
+        """Return the time that is left for trials."""
+        if np.isinf(self.budget):
+            return np.inf
+        reserve = self.refit_seconds() + CHOICE_SHARE * self.budget
+        return self.deadline - clock() - min(reserve, LARGEST_RESERVE * self.budget)
+
+    @property
+    def has_all_trials(self) -> bool:
+        return self.n_trials is not None and len(self.trials) >= self.n_trials
+
+    def _is_over(self) -> bool:
+        return self.has_all_trials or self._time_left() <= 0
 
 
-BRACKET = 9
-"""Number of candidates at the start of a bracket (a group of candidates)."""
-REDUCTION_FACTOR = 3
-"""Each fold divides the number of candidates by this factor."""
-
-
-def search_by_halving(search: Search, rng: np.random.RandomState) -> None:
-    """Evaluate base models with their own parameters, and then random candidates, in groups (brackets)."""
-    waiting = list(search.evaluator.space.first())
-    while not search.is_over():
-        if search.best:
-            bracket, waiting = _bracket(search, waiting, rng)
-        else:  # start one trial at a time, until a trial is complete
-            candidate = search.choose(waiting)
-            bracket = [] if candidate is None else [search.open(candidate)]
-            waiting = [one for one in waiting if candidate is not None and one.kind != candidate.kind]
-        if not bracket:  # all other candidates are evaluated or take too long
-            return
-        _halve(search, bracket)
-
-
-def _bracket(
-    search: Search, waiting: list[Candidate], rng: np.random.RandomState
-) -> tuple[list[Trial], list[Candidate]]:
-    """Start the trials of a bracket. Return these trials, and the base models that are not started."""
-    size = BRACKET
-    if search.n_trials is not None:
-        size = min(size, search.n_trials - len(search.trials))
-    bracket: list[Trial] = []
-    committed = 0.0
-    waiting = list(waiting)
-    drawn = not waiting
-    while len(bracket) < size and (waiting or drawn):
-        candidate = waiting.pop(0) if waiting else search.draw(rng)
-        if candidate is None:
-            break
-        if search.admits(candidate, committed):
-            # only the time of the first fold is counted, because most candidates stop after this fold
-            committed += search.evaluator.forecast(candidate, len(search.evaluator.folds[0][0])).likely
-            bracket.append(search.open(candidate))
-        elif drawn:
-            break
-    return bracket, waiting
-
-
-def _halve(search: Search, running: list[Trial]) -> None:
-    while running:
-        for begin in range(0, len(running), TRIALS_PER_ROUND):  # in the order of their scores
-            search.advance(running[begin : begin + TRIALS_PER_ROUND])
-        left = sorted((trial for trial in running if trial.state == "running"), key=search.rank)
-        for trial in left[-(-len(left) // REDUCTION_FACTOR) :]:
-            trial.state = "pruned"
-        for trial in running:
-            if trial.state != "running":
-                search.close(trial)
-        running = [trial for trial in left if trial.state == "running"]
+def _key(params: dict[str, Any]) -> Hashable:
+    return tuple(sorted(params.items()))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import time
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.stats import loguniform, randint, uniform
@@ -18,7 +16,7 @@ from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import BayesianRidge
 
-from skuq._fitting.recalibrators import check_recalibrator
+from skuq._fitting.cross_fit import check_recalibrator
 from skuq._fitting.table import ENCODINGS
 from skuq._validation import check_option
 from skuq.prediction import supports_dist
@@ -31,118 +29,7 @@ from skuq.regressors._default_estimators import (
     make_deep_ensemble,
     make_lightgbm,
 )
-from skuq.regressors._methods import methods_for
-
-USES = ("imports", "probes", "trials", "choice", "refits")
-"""Uses whose time is measured. All other time is reported as "other"."""
-GROWTH = (0.3, 0.85, 1.1)
-"""The time of a fit is a power of the number of rows: the smallest, the likely and the largest exponent."""
-UNCERTAINTY = 2.0
-"""Largest assumed ratio of the time of a fit to its stated time."""
-MAX_POWER = 3.0
-
-
-class Cost(NamedTuple):
-    """Time of an import in seconds, and time of a fit in seconds per row, on an ordinary computer."""
-
-    imports: float
-    seconds: float
-    per_row: float
-
-    def fit(self, rows: int) -> float:
-        return self.seconds + self.per_row * rows
-
-
-class Forecast(NamedTuple):
-    """Smallest, likely and largest time of a fit, in seconds."""
-
-    low: float
-    likely: float
-    high: float
-
-    def __mul__(self, factor: object) -> Forecast:
-        if not isinstance(factor, int | float):
-            return NotImplemented
-        return Forecast(*(factor * one for one in (self.low, self.likely, self.high)))
-
-    def plus(self, other: Forecast) -> Forecast:
-        return Forecast(*(a + b for a, b in zip(self, other, strict=True)))
-
-
-NOTHING_KNOWN = Forecast(0.0, 0.0, math.inf)
-
-
-def clock() -> float:
-    """Return the time in seconds. All processes have the same clock, so deadlines can be shared."""
-    return time.time()
-
-
-class Budget:
-    """Time budget of a search.
-
-    The time starts when this object is constructed. ``seconds=None`` means no limit.
-    """
-
-    def __init__(self, seconds: float | None) -> None:
-        self.begin = clock()
-        self.seconds = seconds
-        self.spent = dict.fromkeys(USES, 0.0)
-        self._slowest: dict[Hashable, dict[int, float]] = {}
-
-    def remaining(self) -> float:
-        return float("inf") if self.seconds is None else self.begin + self.seconds - clock()
-
-    @contextmanager
-    def account(self, use: str) -> Iterator[None]:
-        """Add the time of the block to the time of a use. Do not nest such blocks."""
-        start = clock()
-        try:
-            yield
-        finally:
-            self.spent[use] += clock() - start
-
-    def uses(self) -> dict[str, float]:
-        total = clock() - self.begin
-        return {**self.spent, "other": total - sum(self.spent.values()), "total": total}
-
-    def observe(self, kind: Hashable, rows: int, seconds: float) -> None:
-        of_kind = self._slowest.setdefault(kind, {})
-        of_kind[rows] = max(of_kind.get(rows, 0.0), seconds)
-
-    def largest(self, kind: Hashable) -> int:
-        return max(self._slowest.get(kind, {0: 0.0}))
-
-    def forecast(self, kind: Hashable, rows: int, cost: Cost | None = None) -> Forecast:
-        """Return the time of a fit, interpolated or extrapolated from the slowest fits of its kind."""
-        slowest = self._slowest.get(kind)
-        if not slowest:
-            if cost is None:
-                return NOTHING_KNOWN
-            seconds = cost.fit(rows)
-            return Forecast(seconds / UNCERTAINTY, seconds, UNCERTAINTY * seconds)
-        sizes = sorted(slowest)
-        if rows <= sizes[-1]:
-            seconds = slowest[next(size for size in sizes if size >= rows)]
-            return Forecast(seconds, seconds, seconds)
-        # nearly equal numbers of rows do not show how the time grows with the number of rows
-        last = max(slowest[size] for size in sizes if 2 * size > sizes[-1])
-        ratio = rows / sizes[-1]
-        sizes = [*(size for size in sizes if 2 * size <= sizes[-1]), sizes[-1]]
-        if len(sizes) == 1:
-            low, likely, high = (last * ratio**power for power in GROWTH)
-            return Forecast(low, likely, high)
-        before, factor = slowest[sizes[-2]], sizes[-1] / sizes[-2]
-        power = min(max(math.log(max(last, 1e-9) / max(before, 1e-9)) / math.log(factor), 0.0), MAX_POWER)
-        line = last + max(last - before, 0.0) * (rows - sizes[-1]) / (sizes[-1] - sizes[-2])
-        growing = last * ratio**power
-        return Forecast(min(growing, line), max(growing, line), last * ratio ** (max(power, 1.0) + 0.1))
-
-    def expected(self, kind: Hashable, rows: int, cost: Cost | None = None) -> float:
-        return self.forecast(kind, rows, cost).likely
-
-    def latest_start(self, seconds: float, reserve: float) -> float:
-        return clock() + self.remaining() - reserve - seconds
-
+from skuq.regressors._methods import build, methods_for
 
 _NUMBERS = {"uniform": False, "loguniform": True, "reciprocal": True, "randint": False}
 """Supported scipy distributions of a parameter. The value tells whether the logarithm of the parameter is
@@ -150,23 +37,16 @@ uniform."""
 
 _RESERVED = {"splitter", *MixtureRegressor([]).get_params(deep=False)}
 """Names that are reserved by `MixtureRegressor`."""
-DRAWS = 1000
-"""After this number of draws without a new candidate, all candidates whose parameters have finite lists are
-listed."""
 POOL = "pool"
 """Name of the pool in the leaderboard."""
-_SIZES = ("n_estimators", "iterations", "max_iter")
-"""Names of parameters to which the time of a fit is proportional."""
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class Deferred:
     """Base model of the default space. Its package is imported on first use."""
 
     name: str
     make: Callable[[], Any]
-    packages: tuple[str, ...]
-    cost: Cost
     params: dict[str, Any]
     out_of_bag: bool = False
 
@@ -184,30 +64,28 @@ class Candidate:
 
     @property
     def kind(self) -> tuple[str, str]:
-        """Return the base model and the method. Both determine the time of a fit."""
         return self.base, self.method
 
 
 @dataclass(frozen=True)
 class Values:
-    """Parameter with a list of values of any type. The sampler uses positions in the list."""
+    """Parameter with a list of values of any type. Optuna samples positions in the list."""
 
     values: tuple[Any, ...]
 
-    def start(self, value: Any) -> Any:
-        return value if any(_same(value, one) for one in self.values) else self.values[len(self.values) // 2]
+    def position(self, value: Any) -> int | None:
+        # True and 1 are different values, and NaN equals NaN.
+        found = (
+            i for i, one in enumerate(self.values) if repr(one) == repr(value) and type(one) is type(value)
+        )
+        return next(found, None)
 
-    def draw(self, rng: np.random.RandomState) -> Any:
-        return self.values[rng.randint(len(self.values))]
+    def start(self, value: Any) -> int:
+        position = self.position(value)
+        return len(self.values) // 2 if position is None else position
 
     def suggest(self, trial: Any, name: str) -> Any:
         return self.values[trial.suggest_categorical(name, tuple(range(len(self.values))))]
-
-    def listed(self) -> Iterable[Any] | None:
-        return self.values
-
-    def encode(self, value: Any) -> int:
-        return next(i for i, one in enumerate(self.values) if _same(value, one))
 
 
 @dataclass(frozen=True)
@@ -219,37 +97,15 @@ class Range:
 
     def start(self, value: Any) -> Any:
         kinds = (int,) if self.integer else (int, float)
-        inside = type(value) in kinds and self.low <= value <= self.high
-        return value if inside else self._between(0.5)
-
-    def draw(self, rng: np.random.RandomState) -> Any:
-        if self.integer:
-            return int(rng.randint(int(self.low), int(self.high) + 1))
-        return self._between(rng.uniform())
+        if type(value) in kinds and self.low <= value <= self.high:
+            return value
+        middle = math.sqrt(self.low * self.high) if self.log else (self.low + self.high) / 2
+        return round(middle) if self.integer else middle
 
     def suggest(self, trial: Any, name: str) -> Any:
         if self.integer:
             return trial.suggest_int(name, int(self.low), int(self.high))
         return trial.suggest_float(name, self.low, self.high, log=self.log)
-
-    def listed(self) -> Iterable[Any] | None:
-        return range(int(self.low), int(self.high) + 1) if self.integer else None
-
-    def encode(self, value: Any) -> Any:
-        return value
-
-    def _between(self, share: float) -> Any:
-        if self.log:
-            return math.exp((1 - share) * math.log(self.low) + share * math.log(self.high))
-        value = (1 - share) * self.low + share * self.high
-        return round(value) if self.integer else value
-
-
-def _same(value: Any, other: Any) -> bool:
-    """Return whether two values are equal. True and 1 are different, and NaN equals NaN."""
-    if isinstance(value, float) and isinstance(other, float) and math.isnan(value) and math.isnan(other):
-        return True
-    return type(value) is type(other) and bool(value == other)
 
 
 @dataclass(frozen=True)
@@ -259,17 +115,6 @@ class Base:
     params: dict[str, Values | Range]
     encoding: str | None = None
 
-    def own(self) -> dict[str, Any]:
-        if isinstance(self.estimator, Deferred):
-            return self.estimator.params
-        return dict(self.estimator.get_params()) if self.params else {}
-
-    def first(self, name: str, method: str) -> Candidate:
-        own = self.own()
-        return Candidate(
-            name, method, {key: domain.start(own.get(key)) for key, domain in self.params.items()}
-        )
-
 
 @dataclass(frozen=True)
 class Space:
@@ -278,81 +123,22 @@ class Space:
     bases: dict[str, Base]
     recalibrators: dict[str, Any]
 
-    def first(self) -> Iterator[Candidate]:
-        """Yield each base model with its own parameters, first with its first method, then with others."""
-        deepest = max(len(base.methods) for base in self.bases.values())
-        for place in range(deepest):
+    def first(self) -> Iterator[dict[str, Any]]:
+        """Yield Optuna's parameters of each base model as it is, first with its first method."""
+        for place in range(max(len(base.methods) for base in self.bases.values())):
             for name, base in self.bases.items():
                 if place < len(base.methods):
-                    yield base.first(name, base.methods[place])
-
-    def kinds(self) -> list[tuple[str, str]]:
-        return [(name, method) for name, base in self.bases.items() for method in base.methods]
-
-    def draw(self, rng: np.random.RandomState) -> Candidate:
-        name = list(self.bases)[rng.randint(len(self.bases))]
-        base = self.bases[name]
-        method = base.methods[rng.randint(len(base.methods))]
-        return Candidate(name, method, {key: domain.draw(rng) for key, domain in base.params.items()})
-
-    def draw_new(
-        self, rng: np.random.RandomState, seen: Container[Hashable], closed: Container[Hashable] = ()
-    ) -> Candidate | None:
-        """Return a random candidate, or None.
-
-        The candidate is not in ``seen``, and its kind is not closed.
-        """
-
-        def is_new(candidate: Candidate) -> bool:
-            return candidate.kind not in closed and self.key(candidate) not in seen
-
-        if all(kind in closed for kind in self.kinds()):
-            return None
-        for _ in range(DRAWS):
-            candidate = self.draw(rng)
-            if is_new(candidate):
-                return candidate
-        return next(filter(is_new, self.listed()), None)
-
-    def size(self, candidate: Candidate) -> float:
-        own = self.bases[candidate.base].own()
-        factor = 1.0
-        for name in _SIZES:
-            values = candidate.params.get(name), own.get(name)
-            if all(isinstance(value, int | float) and value > 0 for value in values):
-                factor *= values[0] / values[1]  # type: ignore[operator]
-        return factor
-
-    def smallest(self, candidate: Candidate) -> Candidate:
-        params = dict(candidate.params)
-        for name in set(_SIZES) & set(params):
-            domain = self.bases[candidate.base].params[name]
-            if isinstance(domain, Values) and all(isinstance(one, int | float) for one in domain.values):
-                params[name] = min(domain.values)
-        return Candidate(candidate.base, candidate.method, params)
-
-    def listed(self) -> Iterator[Candidate]:
-        for name, base in self.bases.items():
-            values = [domain.listed() for domain in base.params.values()]
-            finite = [one for one in values if one is not None]
-            if len(finite) == len(values):
-                for method, *params in itertools.product(base.methods, *finite):
-                    yield Candidate(name, method, dict(zip(base.params, params, strict=True)))
-
-    def key(self, candidate: Candidate) -> Hashable:
-        return tuple(sorted(self.encode(candidate).items()))
+                    own = _own_params(base)
+                    params = {f"{name}: {key}": one.start(own.get(key)) for key, one in base.params.items()}
+                    yield {"base": name, f"{name}: method": base.methods[place], **params}
 
     def suggest(self, trial: Any) -> Candidate:
+        """Return the candidate of an Optuna trial. The trial samples parameters that it does not have."""
         name = trial.suggest_categorical("base", tuple(self.bases))
         base = self.bases[name]
         method = trial.suggest_categorical(f"{name}: method", base.methods)
         params = {key: domain.suggest(trial, f"{name}: {key}") for key, domain in base.params.items()}
         return Candidate(name, method, params)
-
-    def encode(self, candidate: Candidate) -> dict[str, Any]:
-        name, base = candidate.base, self.bases[candidate.base]
-        params = {f"{name}: {key}": base.params[key].encode(value) for key, value in candidate.params.items()}
-        return {"base": name, f"{name}: method": candidate.method, **params}
 
     def build(self, candidate: Candidate, cv: Any, seed: int) -> UncertaintyRegressor:
         """Return the unfitted regressor. If ``cv`` is a splitter, the method also uses it."""
@@ -361,6 +147,22 @@ class Space:
         estimator.set_params(**{key: clone(value, safe=False) for key, value in candidate.params.items()})
         method: Any = candidate.method
         return UncertaintyRegressor(estimator, method, effort="low", cv=cv, random_state=seed)
+
+    def is_out_of_bag(self, candidate: Candidate) -> bool:
+        """Return whether one fit to all rows gives the forecasts of all rows."""
+        estimator = self.bases[candidate.base].estimator
+        if isinstance(estimator, Deferred):
+            return estimator.out_of_bag
+        try:
+            return self.build(candidate, None, 0)._is_out_of_bag()
+        except Exception:  # the fit reports this error
+            return False
+
+
+def _own_params(base: Base) -> dict[str, Any]:
+    if isinstance(base.estimator, Deferred):
+        return base.estimator.params
+    return dict(base.estimator.get_params()) if base.params else {}
 
 
 def methods_of(estimator: Any, random_folds: bool) -> tuple[str, ...]:
@@ -443,7 +245,7 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
     for method in methods:  # raises if a method is unknown or does not apply
         with _at(f"{place}['methods']"):
             one = UncertaintyRegressor(estimator, method)
-            one._build(one._resolve())
+            build(one._resolve(), one)
     if not random_folds:  # out-of-bag rows are random
         methods = [one for one in methods if one not in {"forest", "bootstrap"}] or methods_of(
             estimator, False
@@ -484,14 +286,6 @@ def _read_domain(place: str, value: Any) -> Values | Range:
     return Range(int(low) if integer else low, int(high) if integer else high, _NUMBERS[family], integer)
 
 
-def import_optuna() -> Any:
-    if not find_spec("optuna"):
-        return None
-    import optuna
-
-    return optuna
-
-
 def default_space() -> dict[str, dict[str, Any]]:
     space = deferred_space()
     for entry in space["estimators"].values():
@@ -501,7 +295,7 @@ def default_space() -> dict[str, dict[str, Any]]:
 
 
 def deferred_space() -> dict[str, dict[str, Any]]:
-    """Return the default space without imports. Base models with a low CRPS for their fit time come first."""
+    """Return the default space without imports. Base models that are fitted fast come first."""
     forest = {
         "min_samples_leaf": [1, 2, 3, 5, 10],
         "max_features": uniform(0.3, 0.7),
@@ -509,34 +303,30 @@ def deferred_space() -> dict[str, dict[str, Any]]:
     }
     trees = {"methods": ["forest"], "params": forest, "encoding": "codes"}
     estimators: dict[str, dict[str, Any]] = {
-        "forest": {"estimator": RandomForestRegressor(), **trees},
-        "linear": {
-            "estimator": BayesianRidge(),
-            "methods": ["native", "residual"],
-            "encoding": "numbers",
-        },
-        "boosting": {
-            "estimator": HistGradientBoostingRegressor(**HIST_BOOSTING),
-            "params": {
-                "learning_rate": loguniform(0.02, 0.3),
-                "max_iter": [100, 250, 400],
-                "max_leaf_nodes": randint(4, 64),
-                "min_samples_leaf": [1, 3, 5, 10, 20, 40],
-                "max_features": uniform(0.5, 0.5),
-                "l2_regularization": [0.0, 1.0, 10.0],
-            },
-            "encoding": "categories",
-        },
+        "linear": {"estimator": BayesianRidge(), "methods": ["residual"], "encoding": "numbers"}
     }
-    if has_networks():
-        estimators["deep_ensemble"] = _deep_ensemble()
     if find_spec("lightgbm"):
         estimators["lightgbm"] = _lightgbm()
+    estimators["boosting"] = {
+        "estimator": HistGradientBoostingRegressor(**HIST_BOOSTING),
+        "params": {
+            "learning_rate": loguniform(0.02, 0.3),
+            "max_iter": [100, 250, 400],
+            "max_leaf_nodes": randint(4, 64),
+            "min_samples_leaf": [1, 3, 5, 10, 20, 40],
+            "max_features": uniform(0.5, 0.5),
+            "l2_regularization": [0.0, 1.0, 10.0],
+        },
+        "encoding": "categories",
+    }
+    estimators["forest"] = {"estimator": RandomForestRegressor(), **trees}
     estimators["extra_trees"] = {"estimator": ExtraTreesRegressor(bootstrap=True), **trees}
     if find_spec("catboost"):
         estimators["catboost"] = _catboost()
     if find_spec("ngboost"):
         estimators["ngboost"] = _ngboost()
+    if has_networks():
+        estimators["deep_ensemble"] = _deep_ensemble()
     recalibrators = {
         "none": None,
         "scaling": StdScalingRecalibrator(objective="coverage"),
@@ -557,11 +347,7 @@ def _lightgbm() -> dict[str, Any]:
         "reg_lambda": [0.0, 1.0, 10.0],
     }
     own: dict[str, Any] = {**LIGHTGBM, "learning_rate": 0.1, "extra_trees": False, "reg_lambda": 0.0}
-
-    def make() -> Any:
-        return make_lightgbm(**own)
-
-    estimator = Deferred("lightgbm", make, ("lightgbm",), Cost(0.5, 0.2, 3e-4), own)
+    estimator = Deferred("lightgbm", partial(make_lightgbm, **own), own)
     return {"estimator": estimator, "methods": ["residual"], "params": params, "encoding": "categories"}
 
 
@@ -579,8 +365,22 @@ def _catboost() -> dict[str, Any]:
         "depth": [4, 5, 6, 7],
         "l2_leaf_reg": loguniform(1, 10),
     }
-    estimator = Deferred("catboost", make, ("catboost",), Cost(0.5, 1.0, 2e-3), own)
+    estimator = Deferred("catboost", make, own)
     return {"estimator": estimator, "methods": ["residual"], "params": params, "encoding": "codes"}
+
+
+def _ngboost() -> dict[str, Any]:
+    # 200 steps of 0.03 instead of the default 500 steps of 0.01, which take seconds
+    own: dict[str, Any] = {"n_estimators": 200, "learning_rate": 0.03, "minibatch_frac": 1.0}
+
+    def make() -> Any:
+        from ngboost import NGBRegressor
+
+        return NGBRegressor(verbose=False, **own)
+
+    params = {"learning_rate": loguniform(0.01, 0.1), "minibatch_frac": [0.5, 1.0]}
+    estimator = Deferred("ngboost", make, own)
+    return {"estimator": estimator, "methods": ["native"], "params": params, "encoding": "numbers"}
 
 
 def _deep_ensemble() -> dict[str, Any]:
@@ -599,22 +399,5 @@ def _deep_ensemble() -> dict[str, Any]:
         # the default is the geometric mean of the bounds
         "learning_rate": loguniform(2e-3, 3.2e-2),
     }
-    cost = Cost(3.0, 2.5, 1e-2)
-    estimator = Deferred(
-        "deep_ensemble", partial(make_deep_ensemble, **own), ("torch", "skorch"), cost, own, out_of_bag=True
-    )
+    estimator = Deferred("deep_ensemble", partial(make_deep_ensemble, **own), own, out_of_bag=True)
     return {"estimator": estimator, "methods": ["native"], "params": params}
-
-
-def _ngboost() -> dict[str, Any]:
-    # 200 steps of 0.03 instead of the default 500 steps of 0.01, which take seconds
-    own: dict[str, Any] = {"n_estimators": 200, "learning_rate": 0.03, "minibatch_frac": 1.0}
-
-    def make() -> Any:
-        from ngboost import NGBRegressor
-
-        return NGBRegressor(verbose=False, **own)
-
-    params = {"learning_rate": loguniform(0.01, 0.1), "minibatch_frac": [0.5, 1.0]}
-    estimator = Deferred("ngboost", make, ("ngboost",), Cost(2.0, 2.5, 1.5e-3), own)
-    return {"estimator": estimator, "methods": ["native"], "params": params, "encoding": "numbers"}

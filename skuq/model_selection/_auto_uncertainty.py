@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import check_is_fitted
 
 from skuq._compat import warn_user
 from skuq._fitting.cross_fit import (
@@ -21,9 +22,8 @@ from skuq._fitting.cross_fit import (
     row_order,
     split_rows,
 )
-from skuq._fitting.metadata import router_for
 from skuq._fitting.seeds import MAX_SEED, Progress
-from skuq._fitting.training_data import TrainingData, read_training
+from skuq._fitting.training_data import TrainingData, read_training, router_for
 from skuq._typing import FloatArray
 from skuq._validation import (
     check_integer,
@@ -34,27 +34,34 @@ from skuq._validation import (
 )
 from skuq.distributions import Distribution
 from skuq.exceptions import ConstraintWarning
-from skuq.model_selection._auto_evaluation import Evaluator, Summary, Trial
-from skuq.model_selection._auto_parzen import content_of, open_study, quiet, search_by_optuna, stored_trials
-from skuq.model_selection._auto_search import (
+from skuq.model_selection._auto_choice import (
+    CHOICE_ROWS,
     Finalist,
-    Search,
     best_of,
     finalists,
+    fit_finalist,
     leaderboard,
-    search_by_halving,
+    tested_rows,
 )
-from skuq.model_selection._auto_space import (
-    Budget,
+from skuq.model_selection._auto_search import (
+    Fitter,
+    Search,
+    Summary,
+    Trial,
+    Workers,
     clock,
-    default_space,
-    deferred_space,
+    content_of,
     import_optuna,
-    read_space,
+    open_study,
+    quiet,
 )
+from skuq.model_selection._auto_space import POOL, default_space, deferred_space, read_space
 from skuq.model_selection._constraints import Constraint, read_constraints
 from skuq.prediction import predict_dist
 from skuq.regressors import BaseUncertaintyRegressor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _CONSTRAINED = {"picp": "coverage", "mpiw": "width"}
 """Metrics that can have constraints. The values of the dict are columns of the leaderboard."""
@@ -64,16 +71,19 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     """Search for the best predictive distribution within a time budget.
 
     The search selects the model, the parameters, the method and the recalibrator with the lowest out-of-fold
-    CRPS. The default space contains linear models, forests, boosting and networks if their packages are
-    installed. Prefer `UncertaintyRegressor` if you have chosen the model. Prefer scikit-learn's searches with
-    a scorer of skuq if you have chosen the candidates.
+    CRPS, and pools the best of them. Optuna suggests the candidates. The default space contains linear
+    models, boosting, forests and networks if their packages are installed. Prefer `UncertaintyRegressor` if
+    you have chosen the model. Prefer scikit-learn's searches with a scorer of skuq if you have chosen the
+    candidates.
 
     Parameters
     ----------
     space : dict or None, default=None
         Search space, in the form that `search_space` returns. None means the default space.
     time_budget : float or None, default=60
-        Wall-clock time in seconds. It includes imports of packages and the final fits. None means no limit.
+        Wall-clock time of ``fit`` in seconds, with imports of packages and the final fits. Candidates are
+        fitted in worker processes, which are ended at the deadline. Scripts therefore need the guard ``if
+        __name__ == "__main__":``. The start of a process takes about two seconds. None means no limit.
     n_trials : int or None, default=None
         Maximum number of candidates. With ``time_budget=None`` and an integer ``random_state``, results are
         reproducible. With a time budget, results depend on the speed of the computer.
@@ -91,27 +101,21 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         candidates, and also for the folds inside their methods. An iterable is used for all candidates, but
         the folds inside their methods are random. If there is only one fold, pools and recalibrators are
         fitted to each half of the test rows and evaluated on the other half.
-    engine : {"auto", "optuna", "halving"}, default="auto"
-        Method that selects candidates after each base model has been tried with its own parameters. "optuna"
-        is Optuna's tree-structured Parzen estimator. "halving" draws random candidates, and only the best
-        third continues after each fold. "auto" means "optuna" if Optuna is installed, and otherwise
-        "halving".
     storage : str, optuna storage or None, default=None
-        Storage of Optuna. With a storage, a search can be resumed, or shared between processes. Pass the URL
-        of a database, such as ``"sqlite:///trials.db"``, or a storage object, such as Optuna's
-        JournalStorage. None stores the trials in memory.
+        Storage of Optuna. With a storage, a search can be resumed. Pass the URL of a database, such as
+        ``"sqlite:///trials.db"``, or a storage object, such as Optuna's JournalStorage. None stores the
+        trials in memory.
     study_name : str or None, default=None
         Name of the study in the storage. If a study with this name exists, it is resumed. Its data, folds,
-        space and constraints must be the same.
+        space and constraints must be the same. Only one search at a time may use a study.
     n_jobs : int or None, default=None
-        Number of jobs that run in parallel. Each job is a fit on one thread. At most 4 fits run at the same
-        time. Without a time budget, the results do not depend on ``n_jobs``. With a time budget of less than
-        20 seconds, only one job is used, because starting processes takes seconds.
+        Number of processes. Each process runs one fit on one thread. Without a time budget, the results do
+        not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
         Seed of the search. An integer makes results reproducible if there is no time budget and no other
         search has used the same stored study.
     verbose : int, default=0
-        With 1, one line per candidate is written to stderr.
+        With 1, one line per candidate is written to stderr, with the time and the smallest CRPS so far.
 
     Attributes
     ----------
@@ -124,15 +128,15 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         One row per candidate, with the winner first. The columns ``"base"``, ``"method"`` and
         ``"recalibration"`` describe the candidate. ``"crps"`` is the mean CRPS of its out-of-fold forecasts,
         and ``"standard_error"`` is the standard error of this mean. ``"coverage"`` and ``"width"`` are the
-        coverage and the mean width of its 90 % intervals. ``"seconds"`` is the time of all fits. ``"params"``
-        contains the parameters, or the weights of a pool. ``"state"`` is "complete", "pruned" (stopped after
-        a few folds), "stored" (in the storage and not fitted again), "out of time" (not enough time for the
-        next fit) or "failed" (an error).
+        coverage and the mean width of its 90 % intervals. ``"seconds"`` is the time of all fits, and
+        ``"end"`` is the time from the start of the search to the end of the candidate. ``"params"`` contains
+        the parameters, or the weights of a pool. ``"state"`` is "complete", "pruned" (stopped after a few
+        folds), "stored" (in the storage and not fitted again), "out of time" (ended at the deadline),
+        "failed" (an error) or "not tried" (a base model without a candidate). ``"reason"`` explains the
+        state.
     time_spent_ : dict of str to float
-        Seconds by use. ``"imports"`` is the time for imports of packages. ``"probes"`` are fits to few rows
-        that measure the time of a model. ``"trials"`` are fits and forecasts of candidates. ``"choice"`` is
-        the computation of the weights of the pool and of the recalibrators. ``"refits"`` are fits to all
-        rows. All other time is in ``"other"``, and the sum is ``"total"``.
+        Seconds by use. ``"search"`` is the time for candidates, ``"choice"`` the time for the weights of the
+        pool and the recalibrators, and ``"refit"`` the time for the final fits. The sum is ``"total"``.
     n_features_in_, feature_names_in_ : int, ndarray
         As in scikit-learn.
 
@@ -144,24 +148,25 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
 
     Notes
     -----
-    The search first tries each base model with its own parameters and with the method of
-    ``UncertaintyRegressor(method="auto")``. A candidate is fitted to one fold after another, with
-    ``effort="low"``. After each fold, all candidates except the best third are stopped [1]_, [2]_.
+    The search first tries each base model as it is, in the order of the space, which starts with models that
+    are fitted fast. After the first complete one, a base model may take half of the time that is left.
+    Optuna's tree-structured Parzen estimator [1]_ then suggests candidates in batches of four. A candidate is
+    fitted to one fold after another, with ``effort="low"``, and only the best third continues after each
+    fold. No candidate is fitted twice, so that a search in a space without continuous parameters may end
+    early.
 
     Recalibrators are fitted to the out-of-fold forecasts of the best candidate of each base model, and to the
     forecasts of the pool of these candidates. They are evaluated by cross-validation, which needs no further
     fits of models. Recalibrations of the same forecasts count as equally good if their CRPS is within half a
     percent of the smallest CRPS. Among them, the recalibration with the coverage closest to 90 % is selected.
-    The pool averages quantile functions, with the weights of `MixtureRegressor`.
+    The pool averages quantile functions, with the weights of `MixtureRegressor`. A single model is selected
+    if its CRPS is within half a percent of the CRPS of the pool.
 
-    A candidate starts only if there is time for its import and all its fits. The time of a fit is estimated
-    from earlier fits of the same base model and method. Before the first fit, the time is estimated from
-    typical times for the packages of the default space and, if needed, from fits to 100, 400, 1600, ... rows.
-    The first candidate is the first base model for which there is enough time, if necessary with fewer trees.
-    If there is not enough time for any base model, the fastest base model is fitted, and the search exceeds
-    its budget. No candidate is fitted twice. If the space has no continuous parameters, the search may
-    therefore end early. If a base model with its own parameters fails with a method, this combination of base
-    model and method is not tried again.
+    The selected models are fitted to all rows, for which the search keeps time. A model that is not fitted at
+    the deadline is replaced by the pool of the models of its folds. Base models without a complete candidate
+    are named in a FitFailedWarning. If there is none, `fit` raises an error. Inside a worker process of
+    another search, for example of ``GridSearchCV(n_jobs=2)``, candidates are fitted in this process. The
+    deadline then holds between fits.
 
     All base models of the default space accept data frames with strings, categories, dates and missing
     values. Strings are converted to categories for scikit-learn's gradient boosting and LightGBM, to integers
@@ -169,12 +174,10 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     values are replaced by medians. A date is converted to the number of days since 1970 and to its positions
     in the year, the week and the day. The encoders are fitted to X of all rows, without the target.
 
-    If Ctrl-C or SIGTERM interrupts a trial, the trial is recorded as failed in the storage. A resumed search
-    first fits the best stored candidate of each base model again, because forecasts are not stored. It then
-    fits the interrupted candidates. A trial of a killed process counts as interrupted. A running search
-    stores the current time at regular intervals (heartbeat). A process on another computer counts as killed
-    five minutes after its last heartbeat. A candidate that was interrupted three times is not repeated.
-    Candidates that another process evaluates are skipped unless there is no other candidate.
+    Ctrl-C ends the search, and the best model so far is selected. A resumed search first fits the best stored
+    candidate of each base model again, because forecasts are not stored. It then fits the candidates that
+    were interrupted, by the deadline, by Ctrl-C or because the process was killed. A candidate that was
+    interrupted three times is not repeated.
 
     The scores of the leaderboard are slightly optimistic for the winner, because they are used to select it.
     For an unbiased estimate, pass the regressor to ``cross_validate``. A separate search then runs on the
@@ -187,8 +190,6 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     ----------
     .. [1] J. Bergstra, R. Bardenet, Y. Bengio, B. Kégl, "Algorithms for hyper-parameter optimization",
        NeurIPS 2011.
-    .. [2] K. Jamieson, A. Talwalkar, "Non-stochastic best arm identification and hyperparameter
-       optimization", AISTATS 2016, arXiv:1502.07943.
 
     Examples
     --------
@@ -218,7 +219,6 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         pool: bool = True,
         subject_to: Mapping[str, tuple[str, float]] | None = None,
         cv: Any = 3,
-        engine: Literal["auto", "optuna", "halving"] = "auto",
         storage: Any = None,
         study_name: str | None = None,
         n_jobs: int | None = None,
@@ -231,7 +231,6 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         self.pool = pool
         self.subject_to = subject_to
         self.cv = cv
-        self.engine = engine
         self.storage = storage
         self.study_name = study_name
         self.n_jobs = n_jobs
@@ -264,8 +263,8 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         --------
         >>> from skuq.model_selection import AutoUncertaintyRegressor
         >>> space = AutoUncertaintyRegressor().search_space()
-        >>> list(space["estimators"])[:2]
-        ['forest', 'linear']
+        >>> list(space["estimators"])[0]
+        'linear'
         >>> del space["estimators"]["linear"]
         >>> model = AutoUncertaintyRegressor(space)
         """
@@ -277,27 +276,25 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
-        self._budget = Budget(self._check_options())
+        self._begin = clock()
+        self._check_options()
         data = read_training(self, X, y, sample_weight, fit_params, caller, route_weight=False)
         effective_rows(data.sample_weight, len(data))  # raises for relative weights
         return data
 
-    def _check_options(self) -> float | None:
-        seconds = self.time_budget
-        if seconds is not None:
-            seconds = check_number(seconds, "time_budget", positive=True)
+    def _check_options(self) -> None:
+        if self.time_budget is not None:
+            check_number(self.time_budget, "time_budget", positive=True)
         if self.n_trials is not None:
             check_integer(self.n_trials, "n_trials")
-        elif seconds is None:
+        elif self.time_budget is None:
             raise ValueError(
                 "`time_budget` and `n_trials` must not both be None. Set `time_budget` or `n_trials`."
             )
         check_option(self.pool, "pool", (True, False))
-        check_option(self.engine, "engine", ("auto", "optuna", "halving"))
         check_integer(self.verbose, "verbose", 0)
         if self.n_jobs is not None and check_integer(self.n_jobs, "n_jobs", -sys.maxsize) == 0:
             raise ValueError("`n_jobs` must be a number of jobs, -1 for one per core, or None, got 0.")
-        return seconds
 
     def _constraints(self) -> tuple[Constraint, ...]:
         constraints = read_constraints(self.subject_to)
@@ -305,80 +302,64 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
             check_option(constraint.name, "subject_to", tuple(_CONSTRAINED))
         return constraints
 
-    def _optuna(self) -> Any:
-        optuna = None if self.engine == "halving" else import_optuna()
-        if optuna is None and self.engine == "optuna":
-            raise ImportError('`engine` "optuna" needs Optuna: pip install "skuq[auto]".')
-        if optuna is None and (self.storage is not None or self.study_name is not None):
-            raise ValueError(
-                "`storage` and `study_name` need Optuna, but the engine is successive halving. Install "
-                "Optuna, or do not pass these parameters."
-            )
-        return optuna
-
     def _fit(self, data: TrainingData, progress: Progress) -> None:
-        self._search(data, progress)
+        self._search(data, progress, CHOICE_ROWS)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        evaluator, winner = self._search(data, progress, every_row=True)
-        return winner.out_of_fold[row_order(np.concatenate(evaluator.test_rows), len(data))]
+        search, winner = self._search(data, progress, len(data))
+        rows = np.concatenate([test for _, test in search.fitter.folds])
+        return winner.out_of_fold[row_order(rows, len(data))]
 
-    def _search(
-        self, data: TrainingData, progress: Progress, every_row: bool = False
-    ) -> tuple[Evaluator, Finalist]:
-        constraints = self._constraints()
-        with self._budget.account("imports"):
-            optuna = self._optuna()
+    def _search(self, data: TrainingData, progress: Progress, choice_rows: int) -> tuple[Search, Finalist]:
+        optuna, constraints = import_optuna(), self._constraints()
         random_folds = has_random_folds(self.cv)
         space = read_space(deferred_space() if self.space is None else self.search_space(), random_folds)
-        rng = check_random_state(self.random_state)
-        seed, sampler_seed = rng.randint(MAX_SEED, size=2).tolist()
-        given = None if random_folds else split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups)
-        study = None
-        if optuna is not None:
-            content = (
-                content_of(space, data, given or self.cv, constraints) if self.storage is not None else ""
-            )
+        seed = int(check_random_state(self.random_state).randint(MAX_SEED))
+        folds = None if random_folds else split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups)
+        content = ""
+        if self.storage is not None:
+            content = content_of(space, data, folds or self.cv, constraints)
+        with quiet(optuna):
             study, seed = open_study(optuna, self.storage, self.study_name, seed, space, content)
-        folds = given or split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups)
-        if every_row:
+        folds = folds or split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups)
+        if choice_rows == len(data):  # `fit_transform` needs forecasts of every row
             row_order(np.concatenate([test for _, test in folds]), len(data))
         cv = self.cv if not random_folds and hasattr(self.cv, "split") else None
-        evaluator = Evaluator(space, data, folds, cv, random_folds, seed, self._budget, self.n_jobs)
+        fitter = Fitter(space, data, folds, cv, random_folds, seed)
+        budget = np.inf if self.time_budget is None else self.time_budget
+        workers = Workers(fitter, self.n_jobs, has_deadline=budget < np.inf)
 
         def violation(summary: Summary) -> float:
             values = (one.violation(getattr(summary, _CONSTRAINED[one.name])) for one in constraints)
             return float(max(0.0, 0.0, *values))
 
-        search = Search(evaluator, self.n_trials, violation, self.pool, self._reporter(progress))
-        stored: list[Trial] = []
-        if optuna is None:
-            search_by_halving(search, np.random.RandomState(sampler_seed))
-        else:
-            with quiet(optuna):
-                search_by_optuna(search, optuna, study, np.random.RandomState(sampler_seed))
-                stored = stored_trials(optuna, study, space, search.trials)
-        return evaluator, self._choose(search, stored, constraints)
-
-    def _reporter(self, progress: Progress) -> Any:
-        def report(trial: Trial) -> None:
+        def report(search: Search, trial: Trial) -> None:
             progress.done("trial")
             if self.verbose:
-                score = "" if trial.summary is None else f", CRPS {trial.summary.crps:.4g}"
-                seconds = clock() - self._budget.begin
-                name = f"{trial.candidate.base} by {trial.candidate.method}"
-                sys.stderr.write(
-                    f"[AutoUncertaintyRegressor] {seconds:.0f} s: {name}, {trial.state}{score}\n"
-                )
+                sys.stderr.write(f"[AutoUncertaintyRegressor] {_line(search, trial)}\n")
 
-        return report
+        search = Search(optuna, study, workers, self._begin, budget, self.n_trials, violation, report)
+        try:
+            with quiet(optuna):
+                search.run()
+        except KeyboardInterrupt:
+            if not search.best:
+                raise
+            search.budget = 0.0
+            warn_user("the search was interrupted. The best model so far is selected.", FitFailedWarning)
+        finally:
+            with quiet(optuna):
+                search.end()
+        if not search.best:
+            _raise_without_model(search)
+        return search, self._choose(search, constraints, choice_rows)
 
-    def _choose(self, search: Search, stored: list[Trial], constraints: tuple[Constraint, ...]) -> Finalist:
+    def _choose(self, search: Search, constraints: tuple[Constraint, ...], choice_rows: int) -> Finalist:
         """Choose among the best candidates and their pool, with or without a recalibrator. Fit the winner."""
-        _warn_of_failures(search)
-        with self._budget.account("choice"):
-            found = finalists(search.affordable(), search.evaluator, self.pool)
-            winner = best_of(found, search.violation)
+        searched = clock()
+        tested = tested_rows(search, choice_rows)
+        found = finalists(search, tested, pool=self.pool)
+        winner = best_of(found, search)
         least = search.violation(winner.summary)
         if least > 0:
             warn_user(
@@ -386,10 +367,42 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
                 f"the smallest relative violation ({least:.3g}) is selected.",
                 ConstraintWarning,
             )
-        self.best_estimator_ = winner.fit(search.evaluator)
-        self.leaderboard_: pd.DataFrame = leaderboard(search.trials, found, stored, search.violation, winner)
-        self.time_spent_ = self._budget.uses()
+        chosen = clock()
+        self.best_estimator_ = fit_finalist(winner, search, tested)
+        self.leaderboard_: pd.DataFrame = leaderboard(search, found, winner)
+        _warn_of_failures(search, self.leaderboard_)
+        begin, end = search.begin, clock()
+        self.time_spent_ = {
+            "search": searched - begin,
+            "choice": chosen - searched,
+            "refit": end - chosen,
+            "total": end - begin,
+        }
         return winner
+
+    def plot_search(self, ax: Axes | None = None) -> Axes:
+        """Plot the CRPS of the complete candidates against the time at which they ended.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on. None means new axes.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            One point per complete candidate, and the smallest CRPS so far as a line. CRPS in units of y.
+        """
+        check_is_fitted(self)
+        board = self.leaderboard_
+        done = board[(board["state"] == "complete") & (board["base"] != POOL)]
+        done = done[done["recalibration"] == done["recalibration"].iloc[0]].sort_values("end")
+        best = done.assign(best=done["crps"].cummin())
+        ax = best.plot("end", "best", ax=ax, drawstyle="steps-post", color="black", label="best so far")
+        for name, rows in done.groupby("base", sort=False):
+            rows.plot("end", "crps", ax=ax, style="o", label=name)
+        ax.set(xlabel="time (s)", ylabel="out-of-fold CRPS (units of y)")
+        return ax
 
     def _point(self, X: Any) -> FloatArray:
         return point_predict(self.best_estimator_, X)
@@ -433,16 +446,44 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         return tags
 
 
-def _warn_of_failures(search: Search) -> None:
-    """Warn about failed candidates. Raise the first error if no candidate is complete."""
-    failures = [(trial.candidate.base, trial.error) for trial in search.trials if trial.error is not None]
-    if not failures:
-        return
-    base, error = failures[0]
-    if not search.best:
-        raise error
-    warn_user(
-        f"{len(failures)} of {len(search.trials)} candidates failed. The first is {base!r}: "
-        f"{type(error).__name__}: {error}",
-        FitFailedWarning,
+def _line(search: Search, trial: Trial) -> str:
+    """Return the progress of a search as a line of text."""
+    seconds = f"{clock() - search.begin:.0f} s"
+    if np.isfinite(search.budget):
+        seconds += f" of {search.budget:g}"
+    score = "" if trial.summary is None else f", CRPS {trial.summary.crps:.4g}"
+    best = min((one.summary.crps for one in search.best.values() if one.summary), default=np.nan)
+    best_score = "" if np.isnan(best) else f" (best {best:.4g})"
+    return f"{seconds}: {trial.candidate.base} by {trial.candidate.method}, {trial.state}{score}{best_score}"
+
+
+def _raise_without_model(search: Search) -> None:
+    for trial in search.trials:
+        if trial.error is not None:
+            raise trial.error
+    raise ValueError(
+        f"`time_budget` must be long enough to fit one base model, got {search.budget:g}. None of "
+        f"{list(search.space.bases)} was complete at the deadline. Increase `time_budget`, pass fewer rows, "
+        "or pass a `space` of models that are fitted faster."
     )
+
+
+def _warn_of_failures(search: Search, board: pd.DataFrame) -> None:
+    """Warn about failed candidates, and about base models without a complete candidate."""
+    failures = [(trial.candidate.base, trial.error) for trial in search.trials if trial.error is not None]
+    if failures:
+        base, error = failures[0]
+        warn_user(
+            f"{len(failures)} of {len(search.trials)} candidates failed. The first is {base!r}: "
+            f"{type(error).__name__}: {error}",
+            FitFailedWarning,
+        )
+    states = ["out of time"] if search.has_all_trials else ["out of time", "not tried"]
+    late = board[~board["base"].isin(search.best) & board["state"].isin(states)]
+    if len(late) and 0 < search.budget < np.inf:  # the user knows of an interruption
+        names = ", ".join(repr(name) for name in dict.fromkeys(late["base"]))
+        warn_user(
+            f"there was no time for {names}. Increase `time_budget`, which is {search.budget:g}, or remove "
+            "these base models from the space. See the column 'reason' of `leaderboard_`.",
+            FitFailedWarning,
+        )

@@ -33,7 +33,7 @@ from skuq.evaluation._significance import interval_of_draws
 from skuq.metrics._average_calibration import CalibrationCurve
 from skuq.metrics._inputs import has_no_rows
 from skuq.metrics._kernels import level_grid
-from skuq.metrics._spec import MetricFunction, MetricSpec, warn_of_small_report
+from skuq.metrics._spec import Means, MetricFunction, MetricSpec, first_column, warn_of_small_report
 from skuq.metrics._ucc_curve import UncertaintyCharacteristicsCurve
 from skuq.monitoring._plans import (
     CURVES,
@@ -43,7 +43,6 @@ from skuq.monitoring._plans import (
     check_curves,
     plans_of_metrics,
     plans_of_tables,
-    value_of_means,
 )
 from skuq.monitoring._statistics import (
     Block,
@@ -68,14 +67,24 @@ class ReportEntry:
     state: Sequence[Any]
 
     @property
+    def _means(self) -> Means | None:
+        computation = self.spec.computation(self.options)
+        # Without `calibrated`, sparse columns are shares.
+        plain = isinstance(computation, Means) and computation.calibrated is None
+        return computation if plain else None  # type: ignore[return-value]
+
+    @property
     def _sums(self) -> Sums | None:
-        sums = self.state[0]
-        only = self.spec.fast.rows is not None and len(self.state) == 1
-        return sums if only and isinstance(sums, Sums) else None
+        means = self._means
+        return self.state[0] if means is not None and len(self.state) == 1 else None
+
+    @property
+    def _is_mean(self) -> bool:
+        return self._means is not None and self._means.combine is first_column
 
     def standard_error(self, n: float) -> float:
         sums = self._sums
-        if sums is None or sums.products is None or self.spec.fast.combine is not None:
+        if sums is None or sums.products is None or not self._is_mean:
             return np.nan
         return float(sums.units[0] * np.sqrt(_covariance(sums)[0, 0] / n))
 
@@ -89,11 +98,11 @@ class ReportEntry:
         sums = self._sums
         if sums is None:
             return np.nan, np.nan
-        if self.spec.fast.combine is None and sums.products is not None:
+        if self._is_mean and sums.products is not None:
             error = float(ndtri((1 + confidence) / 2) * self.standard_error(n))
             return float(sums.means[0]) - error, float(sums.means[0]) + error
         draws = _draws(sums, n, n_resamples, rng)
-        values = value_of_means(self.spec, self.options, draws)
+        values = self._means.combine(draws)  # type: ignore[union-attr]
         if not values.size or not np.isfinite(values).all():
             return np.nan, np.nan
         # The draws of a nonlinear metric are biased, and the BCa interval corrects this bias.

@@ -1,7 +1,7 @@
 """Plans: functions that compute metrics and tables from statistics of blocks of rows.
 
-The record of a metric defines its plan. Functions of means over rows have `FastPath.rows`, and other metrics
-have `Merging`.
+The kernel of a metric defines its plan if the metric is a function of means over rows. The records of other
+metrics name the statistics in ``blocks``.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
 
 from skuq._typing import FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_mapping, check_number, check_option
 from skuq.distributions import Normal, as_distribution
 from skuq.metrics import uncertainty_characteristics_curve
-from skuq.metrics._average_calibration import CalibrationCurve, curve_rows
+from skuq.metrics._average_calibration import CalibrationCurve, curve_of_levels
 from skuq.metrics._binning import Binning
-from skuq.metrics._expected_calibration import class_table_of_sums
+from skuq.metrics._expected_calibration import class_bin_rows, class_table_of_sums
 from skuq.metrics._intervals import coverage_rows
 from skuq.metrics._kernels import level_grid
-from skuq.metrics._levels import proportions_of_means
+from skuq.metrics._levels import level_rows
 from skuq.metrics._prediction_sets import set_mass_rows
 from skuq.metrics._scorer import check_options, require_spec
-from skuq.metrics._spec import MetricFunction, MetricSpec, all_specs, find_spec
+from skuq.metrics._spec import Means, MetricFunction, MetricSpec, all_specs, value_of
 from skuq.metrics._ucc_curve import UncertaintyCharacteristicsCurve
+from skuq.metrics._ucc_scores import CLOSED_FORM, relative_gain
 from skuq.monitoring._statistics import (
     AtomBlocks,
     BandsByScale,
@@ -68,11 +70,16 @@ def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Pl
         )
     check_options(spec, dict(options))
     _check_reference(spec, options)
-    if _is_mean(spec, options):
-        means = means_plan(spec.fast.rows, options)  # type: ignore[arg-type]
-        plan = means.then(lambda found: float(value_of_means(spec, options, found)))
-    elif spec.merging is None:
-        reason = "it needs all rows at once"
+    settings = {**spec.options, **options}
+    exact = not (spec.blocks == "levels" and settings["levels"] is None)
+    if not exact:
+        settings["levels"] = np.linspace(0.0, 1.0, int(np.ceil(1 / accuracy)) + 1)
+    computation: Any = None if spec.needs_X else spec.computation(settings)
+    if isinstance(computation, Means) and not spec.random:
+        plan = replace(plan_of_means(computation), exact=exact)
+    elif spec.blocks is None:
+        given = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        reason = "it needs all rows at once" + (f" with {given}" if given else "")
         if spec.needs_X:
             reason = "it depends on the features of all rows"
         elif spec.random:
@@ -82,7 +89,7 @@ def plan_of(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Pl
             f"from blocks, because {reason}. Compute it for a sample of the rows."
         )
     else:
-        plan = _plan_of_merging(spec, {**spec.options, **options}, accuracy)
+        plan = _PLANS[spec.blocks](spec, settings, accuracy)
     formula = spec.calibrated
     if formula is None:
         return plan
@@ -99,36 +106,73 @@ def _check_reference(spec: MetricSpec, options: Mapping[str, Any]) -> None:
         )
 
 
-def _is_mean(spec: MetricSpec, options: Mapping[str, Any]) -> bool:
-    if spec.fast.rows is None or spec.of_classes:
-        return spec.fast.rows is not None
-    with np.errstate(all="ignore"):  # The squares of these targets overflow.
-        rows = spec.fast.rows(np.array([-1e200, 0.0, 1e200]), Normal(np.zeros(3), 1e200), **options)
-    return rows is not None
-
-
-def value_of_means(spec: MetricSpec, options: Mapping[str, Any], means: FloatArray) -> FloatArray:
-    if means.shape[-1] == 1:
-        means = means[..., 0]
-    return means if spec.fast.combine is None else np.asarray(spec.fast.combine(means, **options))
-
-
-def _plan_of_merging(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Plan:
-    merging: Any = spec.merging
-    for name, allowed in merging.requires.items():
-        if options[name] not in allowed:
-            raise ValueError(
-                f"`options` of {spec.abbreviation!r} must have {name}={' or '.join(map(repr, allowed))}, got "
-                f"{options[name]!r}. With this value, the metric needs all rows at once. Compute the metric "
-                "for a sample of the rows."
-            )
-    plans = [_PLANS[need](spec, options, accuracy) for need in merging.needs]
-    exact = merging.exact(**options) if callable(merging.exact) else merging.exact
-    plan = joined(plans, lambda *found: float(merging.value(*found, **options)), exact)
-    if merging.calibrated is None:
+def plan_of_means(computation: Means) -> Plan:
+    plan = Plan((RowSums(computation.rows),), lambda sums: float(computation.combine(sums.means)))
+    if computation.spread is not None:
+        spread = computation.spread
+        plan = Plan(
+            (*plan.statistics, TargetMoments()),
+            lambda sums, moments: float(computation.combine(sums.means, getattr(moments, spread))),
+        )
+    expected = computation.calibrated
+    if expected is None:
         return plan
-    expected = joined(plans, lambda *found: partial(merging.calibrated, *found, **options), exact)
-    return replace(plan, calibrated=lambda n, *states: float(expected.value(*states)(n=n)))
+    return replace(plan, calibrated=lambda n, sums: expected(sums.means, n))
+
+
+def _plan_by_std(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Plan:
+    """Return the plan of a metric of the moments. Each bin of the standard deviation becomes one row."""
+    computation = spec.computation(options)
+
+    def value(squares: SquaresHistogram) -> float:
+        weight, std, error = squares.groups
+        return value_of(computation, error, Normal(np.zeros_like(std), std), weight)
+
+    return Plan((SquaresByStd(bin_width(accuracy)),), value, exact=spec.abbreviation == "sharpness")
+
+
+def _plan_by_std_and_level(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Plan:
+    """Return the plan of the QCE. Each bin of the standard deviation becomes one row per level."""
+    computation, width = spec.computation(options), bin_width(accuracy)
+    levels = np.unique(level_grid(options["levels"], closed=True))
+    rows = partial(level_rows, levels=levels, kind="interval")
+    # A target at this distance from the mean is first covered at the level.
+    edges = np.concatenate([[0.0], levels, [1.0]])
+    distance = ndtri((1 + (edges[1:] + edges[:-1]) / 2) / 2)
+    distance[0] = 0.0
+
+    def value(squares: SquaresHistogram, shares: LogHistogram) -> float:
+        weight, std, _ = squares.groups
+        weights = weight * shares.means
+        y = np.multiply.outer(distance, np.where(std > 0, std, 1.0))
+        kept = weights > 0
+        dist = Normal(np.zeros(np.count_nonzero(kept)), np.broadcast_to(std, kept.shape)[kept])
+        return value_of(computation, y[kept], dist, weights[kept])
+
+    return Plan((SquaresByStd(width), RowsByStd(width, rows)), value, exact=False)
+
+
+def _plan_by_scale(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Plan:
+    """Return the plan of an area under the uncertainty characteristics curve."""
+    part = dict(options)
+    denominator = part.pop("denominator", None)
+    for name in ("bands", "vary", "zero_band"):
+        if part[name] != CLOSED_FORM[name]:
+            raise ValueError(
+                f"`options` of {spec.abbreviation!r} must have {name}={CLOSED_FORM[name]!r}, got "
+                f"{part[name]!r}. With this value, the metric needs all rows at once. Compute the metric for "
+                "a sample of the rows."
+            )
+        del part[name]
+    plan = characteristics_plan("std", accuracy)
+    if denominator is None:
+        return plan.then(lambda curve: curve.area(**part))
+
+    def gain(*curves: UncertaintyCharacteristicsCurve) -> float:
+        model, constant = (np.asarray(curve.area(**part)) for curve in curves)
+        return float(relative_gain(model, constant, denominator))
+
+    return joined([plan, characteristics_plan("constant", accuracy)], gain, exact=False)
 
 
 def joined(plans: list[Plan], value: Callable[..., Any], exact: bool) -> Plan:
@@ -139,48 +183,39 @@ def joined(plans: list[Plan], value: Callable[..., Any], exact: bool) -> Plan:
     return Plan(tuple(each for plan in plans for each in plan.statistics), value_of_states, exact)
 
 
-def means_plan(rows: Callable[..., Any], options: Mapping[str, Any]) -> Plan:
-    return Plan((RowSums(rows, options),), lambda sums: sums.means)
+def means_plan(rows: Callable[..., Any]) -> Plan:
+    return Plan((RowSums(rows),), lambda sums: sums.means)
 
 
-def calibration_plan(levels: Any, kind: str = "quantile", accuracy: float = 1e-3) -> Plan:
-    """Return the plan of the calibration curve. By default, it has 1 / accuracy levels."""
-    if levels is None:
-        levels = np.linspace(0.0, 1.0, int(np.ceil(1 / accuracy)) + 1)
-    grid = level_grid(levels, closed=True)
+def calibration_plan(levels: Any) -> Plan:
     # `mean_absolute_calibration_error` uses the same statistic, so the statistic is stored only once.
-    means = means_plan(curve_rows(99, kind), {"levels": levels})
-    return means.then(lambda found: CalibrationCurve(grid, proportions_of_means(found, grid)))
-
-
-def _group_means_plan(rows: Callable[..., Any], options: Mapping[str, Any], accuracy: float) -> Plan:
-    return Plan((RowsByStd(bin_width(accuracy), rows, options),), lambda histogram: histogram.means)
+    curve = curve_of_levels(levels, "quantile")
+    grid = level_grid(levels, closed=True)
+    return means_plan(curve.rows).then(lambda means: CalibrationCurve(grid, curve.combine(means)))
 
 
 def class_reliability_plan(n_bins: int) -> Plan:
-    spec: Any = find_spec("ece")
     # The expected calibration error uses the same statistic, so the statistic is stored only once.
-    options = {**spec.options, "n_bins": n_bins}
-    table = partial(class_table_of_sums, n_bins=n_bins)
-    return Plan((RowSums(spec.merging.rows, options),), lambda sums: table(sums.sums))
+    rows = partial(class_bin_rows, n_bins=n_bins, classwise=False)
+    return Plan((RowSums(rows),), lambda sums: class_table_of_sums(sums.sums, n_bins=n_bins))
 
 
 def reliability_plan(n_bins: int, coverage: float, accuracy: float) -> Plan:
     width = bin_width(accuracy)
 
-    def value(squares: SquaresHistogram, inside: FloatArray) -> pd.DataFrame:
-        histogram = squares.histogram
-        bins = Binning(squares.groups.std, n_bins, "quantile").bins(histogram.weight)
-        total, columns = bins.totals(), (*histogram.means, *inside)
-        means = bins.sums(lambda rows: tuple(column[rows] for column in columns)) / total
+    def value(squares: SquaresHistogram, shares: LogHistogram) -> pd.DataFrame:
+        histogram, inside = squares.histogram, shares.means
+        bins = Binning(squares.groups[1], n_bins, "quantile").bins(histogram.weight)
+        total, *sums = bins.sums(*histogram.means, *inside)
+        means = np.array(sums) / total
         edges = histogram.quantile(np.arange(total.size + 1) / total.size, width)
         edges[0], edges[-1] = histogram.low, histogram.high
         rmv, rmse = (unit * np.sqrt(mean) for unit, mean in zip(squares.units, means[:2], strict=True))
         table = {"lower": edges[:-1], "upper": edges[1:], "n": total}
         return pd.DataFrame(table | {"rmv": rmv, "rmse": rmse, "coverage": means[2]})
 
-    squares = Plan((SquaresByStd(width),), lambda squares: squares)
-    return joined([squares, _group_means_plan(coverage_rows, {"coverage": coverage}, accuracy)], value, False)
+    by_std = RowsByStd(width, partial(coverage_rows, coverage=coverage))
+    return Plan((SquaresByStd(width), by_std), value, exact=False)
 
 
 def characteristics_plan(bands: str, accuracy: float) -> Plan:
@@ -194,21 +229,12 @@ def characteristics_plan(bands: str, accuracy: float) -> Plan:
     return Plan((BandsByScale(bin_width(accuracy), bands), TargetMoments()), value, exact=False)
 
 
-_PLANS: dict[str, Callable[[Any, Mapping[str, Any], float], Plan]] = {
-    "means": lambda spec, options, accuracy: means_plan(spec.merging.rows, options),
-    "targets": lambda spec, options, accuracy: Plan((TargetMoments(),), lambda moments: moments),
-    "calibration": lambda spec, options, accuracy: calibration_plan(
-        options["levels"], options["kind"], accuracy
-    ),
-    "groups": lambda spec, options, accuracy: Plan(
-        (SquaresByStd(bin_width(accuracy)),), lambda squares: squares.groups
-    ),
-    "group_means": lambda spec, options, accuracy: _group_means_plan(spec.merging.rows, options, accuracy),
-    "characteristics": lambda spec, options, accuracy: characteristics_plan("std", accuracy),
-    "constant_characteristics": lambda spec, options, accuracy: characteristics_plan("constant", accuracy),
+_PLANS: dict[str, Callable[[MetricSpec, Mapping[str, Any], float], Plan]] = {
+    "std": _plan_by_std,
+    "std_levels": _plan_by_std_and_level,
+    "characteristics": _plan_by_scale,
 }
-"""Function that returns the plan of a statistic, for each statistic that a record needs."""
-
+"""Function that returns the plan of a metric, for each name that a record has in ``blocks``."""
 
 CURVES = ("calibration", "reliability", "characteristics")
 
@@ -314,11 +340,11 @@ def _first(means: FloatArray) -> float:
 def plans_of_tables(arguments: Mapping[str, Any]) -> dict[str, Plan]:
     accuracy, coverage, curves = (arguments[name] for name in ("accuracy", "coverage", "curves"))
     plans = {
-        "inside": means_plan(coverage_rows, {"coverage": coverage}).then(_first),
+        "inside": means_plan(partial(coverage_rows, coverage=coverage)).then(_first),
         "atoms": Plan((AtomBlocks(),), bool),
     }
     if curves:
-        plans["below"] = means_plan(below_median_rows, {}).then(_first)
+        plans["below"] = means_plan(below_median_rows).then(_first)
     if "calibration" in curves:
         plans["calibration curve"] = calibration_plan(arguments["levels"])
     if "reliability" in curves:
@@ -332,6 +358,6 @@ def plans_of_tables(arguments: Mapping[str, Any]) -> dict[str, Plan]:
 
 def plans_of_class_tables(arguments: Mapping[str, Any]) -> dict[str, Plan]:
     return {
-        "sets": means_plan(set_mass_rows, {"coverage": arguments["coverage"]}),
+        "sets": means_plan(partial(set_mass_rows, coverage=arguments["coverage"])),
         "reliability": class_reliability_plan(arguments["n_bins"]),
     }

@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -32,9 +32,10 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_no_nan
 from skuq.distributions import Distribution
 from skuq.metrics._class_scores import check_classes
-from skuq.metrics._group_calibration import RowGroups, Squares
+from skuq.metrics._group_calibration import Squares
 from skuq.metrics._inputs import Forecast, check_forecast, check_forecast_or_bounds, finite_mean, finite_std
 from skuq.metrics._kernels import BLOCK
+from skuq.metrics._spec import Binned, column_sums
 from skuq.metrics._ucc_kernels import critical_scales
 
 
@@ -151,6 +152,8 @@ def same(first: Any, second: Any) -> bool:
         if type(first) is not type(second) or not is_dataclass(first):
             return first is second
         return all(same(getattr(first, each.name), getattr(second, each.name)) for each in fields(first))
+    if isinstance(first, partial) and isinstance(second, partial):
+        return first.func is second.func and same(first.keywords, second.keywords)
     if np.ndim(first) or np.ndim(second):
         return np.array_equal(np.asarray(first), np.asarray(second))
     return type(first) is type(second) and bool(first == second)
@@ -185,18 +188,18 @@ def _outer_square(values: FloatArray) -> FloatArray:
 
 
 class RowSums(Statistic):
-    """Sums over rows of the values ``rows(y, forecast, **options)`` of a metric."""
+    """Sums over rows of the values ``rows(y, forecast)`` of a metric."""
 
-    def __init__(self, rows: Callable[..., Any], options: Mapping[str, Any]) -> None:
-        self.rows, self.options = rows, dict(options)
+    def __init__(self, rows: Callable[..., Any]) -> None:
+        self.rows = rows
 
     def of(self, block: Block) -> Sums:
-        values = self.rows(block.y, block.forecast, **self.options)
+        values = self.rows(block.y, block.forecast)
         weight = block.weight
-        if is_sparse(values):
-            sums = values.sum(axis=0) if weight is None else weight @ values
-            return Sums(block.total, np.asarray(sums, dtype=np.float64), None, np.ones(sums.size))
-        columns = values if isinstance(values, tuple) else (values,)
+        columns = values if type(values) is tuple else (values,)
+        if not isinstance(columns[0], np.ndarray):
+            found = column_sums(columns, weight)
+            return Sums(block.total, found, None, np.ones(found.size))
         sums = np.array([weighted_sum(check_no_nan(column, "y_pred"), weight) for column in columns])
         units = np.array([unit_of(column) for column in columns])
         with np.errstate(all="ignore"):  # Infinite values have no variance.
@@ -271,10 +274,10 @@ class SquaresHistogram:
         return replace(self.histogram, table=np.multiply(table, factors, out=table.copy(), where=finite))
 
     @property
-    def groups(self) -> RowGroups:
+    def groups(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         variance, square = self.histogram.means
         rmv, rmse = self.units[0] * np.sqrt(variance), self.units[1] * np.sqrt(square)
-        return RowGroups(self.histogram.weight, rmv, rmse)
+        return self.histogram.weight, rmv, rmse
 
 
 class SquaresByStd(Statistic):
@@ -286,20 +289,20 @@ class SquaresByStd(Statistic):
     def of(self, block: Block) -> SquaresHistogram:
         squares = Squares.of(block.std, block.error)
         slots = block.slots("std", self.width)
-        return SquaresHistogram(
-            LogHistogram.of(slots, squares.columns(slice(None)), block.weight), squares.units
-        )
+        return SquaresHistogram(LogHistogram.of(slots, squares.columns, block.weight), squares.units)
 
 
 class RowsByStd(Statistic):
     """Values of a metric per row, in bins of the predicted standard deviation."""
 
-    def __init__(self, width: float, rows: Callable[..., Any], options: Mapping[str, Any]) -> None:
-        self.width, self.rows, self.options = width, rows, dict(options)
+    def __init__(self, width: float, rows: Callable[..., Any]) -> None:
+        self.width, self.rows = width, rows
 
     def of(self, block: Block) -> LogHistogram:
         slots, weight = block.slots("std", self.width), block.weight
-        values = self.rows(block.y, block.forecast, **self.options)
+        values = self.rows(block.y, block.forecast)
+        if isinstance(values, Binned):
+            values = values.matrix()
         if not is_sparse(values):
             return LogHistogram.of(slots, (values,), weight)
         sums = np.zeros((values.shape[1] + 1, slots.size))

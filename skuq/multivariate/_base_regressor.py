@@ -13,9 +13,8 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.metadata_routing import process_routing
 
 from skuq._compat import CallbackSupportMixin, routing_enabled, versioned, with_callbacks
-from skuq._fitting.metadata import routed_groups, router_for
 from skuq._fitting.seeds import Progress
-from skuq._fitting.training_data import TrainingData, check_rows, check_wrapped
+from skuq._fitting.training_data import TrainingData, check_rows, check_wrapped, routed_groups, router_for
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_array, as_float_array, check_new, check_unmasked, check_X
 from skuq.distributions import JointDistribution

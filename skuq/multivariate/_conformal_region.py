@@ -35,6 +35,7 @@ from skuq.conformal._base import (
     fit_held_out,
     held_out_splits,
     splits_of,
+    warn_of_few_rows,
 )
 from skuq.distributions import JointDistribution
 from skuq.multivariate._base_regressor import BaseJointRegressor, check_complete
@@ -47,7 +48,6 @@ from skuq.multivariate._regions import (
     SplitRegions,
     cross_regions,
     predict_region_moments,
-    warn_of_few_region_rows,
 )
 from skuq.prediction import predict_dist
 from skuq.prediction._register import iter_wrapped
@@ -295,7 +295,8 @@ class ConformalRegionRegressor(BaseJointRegressor):
         """
         check_new(self, X)
         level = check_single_coverage(coverage)
-        warn_of_few_region_rows(level, self._regions.n_calibration)
+        levels = np.array([level])
+        warn_of_few_rows("coverage", levels, levels, self._regions.n_calibration)
         return self._regions.region(X, level)
 
     def predict_interval(self, X: Any, coverage: float = DEFAULT_COVERAGE) -> FloatArray:
@@ -326,14 +327,11 @@ class ConformalRegionRegressor(BaseJointRegressor):
 
 def _with_joint_distribution(estimator: Any) -> Any:
     inside = [] if isinstance(estimator, list | tuple) else list(iter_wrapped(estimator))
-    if any(isinstance(one, FrozenEstimator) or _is_joint_ngboost(one) for one in inside):
+    is_joint_ngboost = (getattr(getattr(one, "Dist", None), "multi_output", False) for one in inside)
+    if any(isinstance(one, FrozenEstimator) for one in inside) or any(is_joint_ngboost):
         return estimator
     own = (one for one in inside if isinstance(one, BaseJointRegressor | BaseUncertaintyRegressor))
     outermost = next(own, None)
     if outermost is not None and get_tags(outermost).target_tags.multi_output:
         return estimator
     return MultiOutputUncertaintyRegressor(estimator)
-
-
-def _is_joint_ngboost(estimator: Any) -> bool:
-    return bool(getattr(getattr(estimator, "Dist", None), "multi_output", False))

@@ -294,7 +294,9 @@ def fit_dependence(
     if kind == "gaussian":
         return _normal(correlation)
     rng = np.random.RandomState(seed)
-    chosen = _template_rows(len(rows), rng)
+    chosen = np.arange(len(rows))
+    if len(rows) > MOST_ROWS:
+        chosen = np.sort(rng.choice(len(rows), MOST_ROWS, replace=False))
     conditional = None
     if kind == "conditional":
         conditional = fit_conditional_weights(
@@ -307,9 +309,3 @@ def fit_dependence(
 
 def _normal(correlation: FloatArray) -> Dependence:
     return Dependence(normal_template(correlation), None, correlation, is_normal=True)
-
-
-def _template_rows(n: int, rng: np.random.RandomState) -> IntArray:
-    if n <= MOST_ROWS:
-        return np.arange(n)
-    return np.sort(rng.choice(n, MOST_ROWS, replace=False))

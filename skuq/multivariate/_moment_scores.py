@@ -155,7 +155,7 @@ def linear_crps_loss(
     needs="joint",
     proper=True,
     source="Dawid & Sebastiani 1999, eq. 15",
-    check=check_estimator,
+    kernel=check_estimator,
 )
 def dawid_sebastiani_loss(
     y_true: ArrayLike, y_pred: Any, *, sample_weight: ArrayLike | None = None, crps_estimator: str = "nrg"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_consistent_length
 
 from skuq._compat import (
     available_if,
-    delayed,
     run_parallel,
     safe_indexing,
     slice_fit_params,
@@ -27,6 +26,7 @@ from skuq._validation import (
     check_new,
     check_option,
     check_random_state,
+    check_same_rows,
     check_sample_weight,
     check_single_coverage,
 )
@@ -189,10 +189,6 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
     def _splits_by_groups(self) -> bool:
         return not has_random_folds(self.cv)
 
-    def _child_names(self) -> list[str]:
-        names = list(self._children())
-        return names if len(names) == self.n_outputs_ else names * self.n_outputs_
-
     def _n_tasks(self) -> int:
         return self.n_outputs_
 
@@ -237,9 +233,11 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         fold_seed, model_seed, template_seed = seeds
         folds = self._folds(data, fold_seed)
         children, labels = self._children(), self._labels()
+        names = list(children) if len(children) == self.n_outputs_ else list(children) * self.n_outputs_
         done = progress.reporter("target")
         tasks = (
-            delayed(_fit_target)(
+            partial(
+                _fit_target,
                 self._clone(children[name], model_seed),
                 data.X,
                 column,
@@ -248,7 +246,7 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
                 method,
                 label,
             )
-            for name, column, label in zip(self._child_names(), data.y.T, labels, strict=True)
+            for name, column, label in zip(names, data.y.T, labels, strict=True)
         )
         fitted = []
         for one in run_parallel(tasks, n_jobs=self.n_jobs, one_by_one=bool(done), verbose=self.verbose):
@@ -340,7 +338,7 @@ class MultiOutputUncertaintyRegressor(BaseJointRegressor):
         """
         check_new(self, X)
         targets = read_targets(y, self)
-        check_consistent_length(X, targets.values)
+        check_same_rows(X, targets.values)
         self._check_same_targets(targets)
         weight = check_sample_weight(sample_weight, len(targets.values))
         for one, column in zip(self.estimators_, targets.values.T, strict=True):

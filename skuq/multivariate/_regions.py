@@ -23,10 +23,10 @@ from scipy.stats import qmc
 
 from skuq._fitting.cross_fit import CrossFit
 from skuq._fitting.training_data import TrainingData
-from skuq._numeric import RANK_TOLERANCE, WeightedRanks
+from skuq._numeric import RANK_TOLERANCE, WeightedRanks, row_blocks
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_float_array, check_no_nan
-from skuq.conformal._base import FoldModel, check_tested_weight, fold_models, warn_of_few_rows
+from skuq.conformal._base import FoldModel, check_tested_weight, fold_models
 from skuq.conformal._cross import FoldScores, SortedScores
 from skuq.distributions import JointDistribution
 from skuq.prediction import predict_dist
@@ -459,9 +459,7 @@ class CrossRegions:
         _, n, _, d = predictions.shape
         everything = slice(0, len(self.scores))
         bounds = np.empty((2, n, d))
-        step = max(1, _BLOCK_FLOATS // len(self.scores))
-        for start in range(0, n, step):
-            rows = slice(start, start + step)
+        for rows in row_blocks(n, len(self.scores), _BLOCK_FLOATS):
             for j in range(d):
                 mean = predictions[fold, rows, 0, j].T
                 half = predictions[fold, rows, 1, j].T * ordered.ranks.values
@@ -533,11 +531,6 @@ class CrossEllipsoidRegion(PredictionRegion):
             distance = np.concatenate([one[[row]].distance(within) for one in self.ellipsoids])
             volume[row] *= self._accepts(distance).mean()
         return volume
-
-
-def warn_of_few_region_rows(coverage: float, n_calibration: float) -> None:
-    level = np.array([coverage])
-    warn_of_few_rows("coverage", level, level, n_calibration)
 
 
 def cross_regions(folds: CrossFit, data: TrainingData, score: RegionScore) -> CrossRegions:

@@ -138,11 +138,12 @@ def joint_report(
 def _of_targets(
     y: FloatArray, dist: JointDistribution, coverage: float, weight: FloatArray | None
 ) -> pd.DataFrame:
+    of_area = getattr(miscalibration_area, "__wrapped__", miscalibration_area)  # without its warning
     names = dist.names or tuple(f"target {j}" for j in range(y.shape[1]))
     rows = {
         name: {
             "crps": crps_loss(target, marginal, sample_weight=weight),
-            "miscal_area": _without_warning(miscalibration_area)(target, marginal, sample_weight=weight),
+            "miscal_area": of_area(target, marginal, sample_weight=weight),
             "coverage": prediction_interval_coverage(
                 target, marginal, coverage=coverage, sample_weight=weight
             ),
@@ -151,10 +152,6 @@ def _of_targets(
         for name, target, marginal in zip(names, y.T, dist.marginals(), strict=True)
     }
     return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def _without_warning(metric: Any) -> Any:
-    return getattr(metric, "__wrapped__", metric)
 
 
 def _properties(

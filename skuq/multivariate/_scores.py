@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
 
-from skuq._numeric import weighted_mean
+from skuq._numeric import row_blocks, weighted_mean
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     as_float_array,
@@ -111,14 +111,12 @@ def check_chain(chain: Any) -> None:
         raise TypeError(f"`chain` must be callable or None, got {type(chain).__name__}.")
 
 
-def coincidence(weights: FloatArray | None, rows: int, k: int) -> FloatArray:
-    """Return the probability that two random points of a row are the same point, shape (rows,)."""
-    return np.full(rows, 1.0 / k) if weights is None else np.square(weights).sum(axis=1)
-
-
 def unbiased_factor(weights: FloatArray | None, rows: int, k: int) -> FloatArray:
-    """Return 1 / (1 - coincidence). A mean over pairs of different points has this factor."""
-    coincide = coincidence(weights, rows, k)
+    """Return 1 / (1 - c) for the probability c that two random points of a row are the same point.
+
+    A mean over pairs of different points has this factor.
+    """
+    coincide = np.full(rows, 1.0 / k) if weights is None else np.square(weights).sum(axis=1)
     if (coincide > 1 - 1e-9).any():
         raise ValueError(
             "`y_pred` must have at least two points of positive weight in every row for "
@@ -147,7 +145,7 @@ def check_energy(*, crps_estimator: str = "nrg", scale: Any = None, chain: Any =
     proper=True,
     source="Gneiting & Raftery 2007, eq. 22",
     meaning="mean distance to the targets, minus half of the mean distance within the forecast, is {value}",
-    check=check_energy,
+    kernel=check_energy,
 )
 def energy_score_loss(
     y_true: ArrayLike,
@@ -261,9 +259,7 @@ def _shared_rows(y: FloatArray, members: FloatArray, weights: FloatArray, crps_e
     """Return the energy scores of rows with common members. Each row has its own weights."""
     between = cdist(members, members)
     out = np.empty(len(y))
-    step = max(1, BLOCK // len(members))
-    for start in range(0, len(y), step):
-        rows = slice(start, start + step)
+    for rows in row_blocks(len(y), len(members), BLOCK):
         share = weights[rows]
         half = 0.5 * ((share @ between) * share).sum(axis=1)
         if crps_estimator == "fair":
@@ -300,7 +296,7 @@ def check_variogram(
     proper=True,
     source="Scheuerer & Hamill 2015, eq. 8",
     meaning="the squared errors of the variogram sum to {value}",
-    check=check_variogram,
+    kernel=check_variogram,
 )
 def variogram_score_loss(
     y_true: ArrayLike,
@@ -398,9 +394,8 @@ def variogram_rows(
         # "fair" subtracts the variance times coincidence / (1 - coincidence).
         share = unbiased_factor(weights, *members.shape[:2]) - 1.0 if crps_estimator == "fair" else None
         scores = np.empty(len(observed))
-        step = max(1, CACHED // (members.shape[1] * members.shape[2]))
-        for start in range(0, len(scores), step):  # small blocks stay in the cache
-            part = slice(start, start + step)
+        # small blocks stay in the cache
+        for part in row_blocks(len(scores), members.shape[1] * members.shape[2], CACHED):
             arrays = (None if each is None else each[part] for each in (weights, share))
             scores[part] = _block_scores(observed[part], members[part], p, pair_weight, *arrays)
         out[rows] = scores

@@ -1,12 +1,12 @@
-"""Architectures of stacked modules, and networks from a function that the user passes."""
+"""Networks from a function that the user passes, and the settings from which a stacked module is built."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,139 +15,98 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from skuq._typing import FloatArray
 from skuq.neural._input_layer import PLAIN_LAYERS, Layers
-from skuq.neural._stacked import MemberSeed, StackedMLP, StackedModule, seeded_torch
+from skuq.neural._stacked import Inputs, MemberSeed, StackedModule, seeded_torch
 
 _MAX_TORCH_SEED = 2**63
 _TRIAL_ROWS = 3
 """Number of rows in a trial run of a network."""
 
 
-class StackedUserModule(StackedModule):
-    """M networks built by the user's function ``build(n_features, n_outputs)``."""
+class UserNetworks:
+    """M networks that the user's function ``build(n_features, n_outputs)`` builds."""
 
-    # torch is seeded for each member before its network is built. `extra` contains additional weights (M,
-    # ...) of a subclass. `vectorized` is False if the control flow of the network depends on values; the
-    # members then run one after another, with the same results.
+    # torch is seeded for each member before its network is built. `vectorized` is False if the control flow
+    # of the network depends on values; the members then run one after another, with the same results. With
+    # `headed`, a dense layer follows the networks.
 
-    any_precision = False  # the user's code may contain constants of a fixed type
+    any_precision: ClassVar[bool] = False  # the user's code may contain constants of a fixed type
 
-    def __init__(
-        self,
-        build: Callable[[int, int], nn.Module],
-        rngs: Sequence[np.random.Generator],
-        n_features: int,
-        n_outputs: int,
-        dtype: torch.dtype,
-        extra: Mapping[str, FloatArray] | None = None,
-    ) -> None:
+    def __init__(self, build: Callable[[int, int], Any], width: int, dtype: torch.dtype, headed: bool):
+        self.build, self.width, self.dtype, self.headed = build, width, dtype, headed
+        self.vectorized = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Exclude the function of the user, which is not needed again and may not be picklable."""
+        return {**self.__dict__, "build": None}
+
+    def n_outputs(self, n_features: int) -> int:
+        return self.width
+
+    def n_values(self, n_features: int) -> int:
+        return self._n_values
+
+    def blocks(self, rngs: Sequence[np.random.Generator], n_features: int) -> dict[str, FloatArray]:
+        """Build the networks, and return their initial weights."""
         networks = []
         for rng in rngs:  # each member has its own seed
             with seeded_torch(int(rng.integers(_MAX_TORCH_SEED)), torch.device("cpu")):
-                network = build(n_features, n_outputs)
-            networks.append(check_network(network).to(dtype))
+                network = self.build(n_features, self.width)
+            networks.append(check_network(network).to(self.dtype))
         params, buffers = stack_module_state(networks)
-        if not params:
+        if not params and not self.headed:
             raise ValueError("`module` must build a network with weights, got a network without weights.")
+        which = ", as the last of `hidden_layer_sizes` requires" if self.headed else ""
         with _counted_values(networks[0]) as n_values:
-            check_outputs(networks[0], n_features, n_outputs)
+            check_outputs(networks[0], n_features, self.width, which)
         self._n_values = -(-sum(n_values) // _TRIAL_ROWS)
-        blocks = {name: value.detach().numpy() for name, value in params.items()}
-        super().__init__({**(extra or {}), **blocks}, dtype)
-        for name, value in buffers.items():
-            self.register_buffer(_mangled(name), value.clone())
-        self._weight_names, self._buffer_names = list(params), list(buffers)
-        # stored in a list, so that nn.Module does not register this network, which is not trained
-        self.vectorized = True
-        self._pattern = [copy.deepcopy(networks[0]).to("meta")]
-        self._try_vectorized(n_features)
+        self.pattern = copy.deepcopy(networks[0]).to("meta")
+        self.buffers = {_buffer_name(name): value for name, value in buffers.items()}
+        self._names = {name: _weight_name(name) for name in params}
+        self._names |= {name: _buffer_name(name) for name in buffers}
+        weights = {_weight_name(name): value.detach() for name, value in params.items()}
+        self._try_vectorized(weights, torch.zeros(len(rngs), n_features, _TRIAL_ROWS, dtype=self.dtype))
+        return {name: value.numpy() for name, value in weights.items()}
 
-    @property
-    def values_a_row(self) -> int:
-        return max(self._n_values, super().values_a_row)
-
-    def _try_vectorized(self, n_features: int) -> None:
-        """Set ``vectorized`` by a trial run. The run changes neither buffers nor the generator of torch."""
-        before = {name: value.clone() for name, value in self.named_buffers()}
-        x = torch.zeros(self.n_members, n_features, _TRIAL_ROWS, dtype=self.flat.dtype)
+    def _try_vectorized(self, weights: Mapping[str, Tensor], x: Tensor) -> None:
+        """Set ``vectorized`` by a trial run. The run does not change the generator of torch."""
+        buffers = {name: value.clone() for name, value in self.buffers.items()}
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             try:
-                self._run_whole(x)
+                self.forward({**weights, **buffers}, x, True)
             except Exception:  # vmap raises errors of many types
                 self.vectorized = False
-                self._run_whole(x)
-        for name, value in before.items():
-            self.get_buffer(name).copy_(value)
+                self.forward({**weights, **buffers}, x, True)
 
-    def forward_members(self, x: Tensor) -> Tensor:
-        return self._run_whole(x)
-
-    def _run_whole(self, x: Tensor) -> Tensor:
-        return self._run(lambda state, rows: functional_call(self._pattern[0], state, (rows,)), x)
-
-    def _run(self, call: Callable[[dict[str, Tensor], Tensor], Tensor], x: Tensor) -> Tensor:
-        """Call the network, or its layers before the last, for rows (B, d).
-
-        Each member has its own weights.
-        """
-        self._pattern[0].train(self.training)
-        state, rows = self._state(), x.transpose(1, 2)
+    def forward(self, state: Mapping[str, Tensor], x: Tensor, training: bool) -> Tensor:
+        """Return the outputs (M, k, B) for features (M, d, B). Each member has its own weights."""
+        self.pattern.train(training)
+        own, rows = self.state_of(state), x.transpose(1, 2)
         if self.vectorized:
-            outputs: Tensor = vmap(call, in_dims=(0, 0), randomness="different")(state, rows)
+            outputs: Tensor = vmap(self.call, randomness="different")(own, rows)
         else:
             outputs = torch.stack(
-                [call({name: value[k] for name, value in state.items()}, part) for k, part in enumerate(rows)]
+                [
+                    self.call({name: value[k] for name, value in own.items()}, part)
+                    for k, part in enumerate(rows)
+                ]
             )
         return outputs.transpose(1, 2)
 
-    def _state(self) -> dict[str, Tensor]:
-        weights = self.weights
-        buffers = {name: self.get_buffer(_mangled(name)) for name in self._buffer_names}
-        return {**{name: weights[name] for name in self._weight_names}, **buffers}
+    def state_of(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the weights and buffers with the names in the network of the user."""
+        return {name: state[stacked_name] for name, stacked_name in self._names.items()}
 
-    # ------------------------------------------------------- networks that `headed` builds
-
-    def features(self, x: Tensor) -> Tensor:
-        """Return the outputs (M, k, B) of the layers before the last for features (M, d, B)."""
-        return self._run(self._call_body, x)
-
-    def head(self, x: Tensor) -> Tensor:
-        """Return the outputs (M, k, B) of the last layer for inputs x of this layer."""
-        weights = self.weights
-        return torch.baddbmm(weights["head.bias"].unsqueeze(-1), weights["head.weight"], x)
-
-    def _call_body(self, state: dict[str, Tensor], x: Tensor) -> Tensor:
-        body = cast(HeadedNetwork, self._pattern[0]).body
-        mine = {name.removeprefix("body."): v for name, v in state.items() if name.startswith("body.")}
-        output: Tensor = functional_call(body, mine, (x,))
+    def call(self, state: dict[str, Tensor], x: Tensor) -> Tensor:
+        """Return the outputs (B, k) of one network for rows (B, d)."""
+        output: Tensor = functional_call(self.pattern, state, (x,))
         return output
 
 
-class HeadedNetwork(nn.Module):
-    """Network of the user, followed by a linear layer."""
-
-    def __init__(self, body: nn.Module, width: int, n_outputs: int) -> None:
-        super().__init__()
-        self.body, self.head = body, nn.Linear(width, n_outputs)
-
-    def forward(self, x: Tensor) -> Tensor:
-        output: Tensor = self.head(self.body(x))
-        return output
+def _weight_name(name: str) -> str:
+    return f"module.{name}"
 
 
-def headed(
-    module: Callable[[int, int], Any], width: int, n_features: int, n_outputs: int
-) -> Callable[[int, int], HeadedNetwork]:
-
-    def build(_: int, __: int) -> HeadedNetwork:
-        body = check_network(module(n_features, width))
-        which = ", as the last of `hidden_layer_sizes` requires"
-        check_outputs(body, n_features, width, which)
-        return HeadedNetwork(body, width, n_outputs)
-
-    return build
-
-
-def _mangled(name: str) -> str:
+def _buffer_name(name: str) -> str:
     return "buffer_" + name.replace(".", "__")
 
 
@@ -209,27 +168,38 @@ def check_outputs(network: nn.Module, n_features: int, n_outputs: int, which: st
         )
 
 
-class Architecture(Protocol):
+@dataclass(frozen=True)
+class Architecture:
     """Settings from which a stacked module is built. Equal settings give the same module."""
+
+    # With `headed`, the networks of the user are followed by a dense layer, and the last entry of `hidden` is
+    # the number of their outputs. `options` contains further parameters of the class `kind`.
+
+    kind: type[StackedModule]
+    hidden: tuple[int, ...]
+    module: Callable[[int, int], Any] | None = None
+    layers: Layers = PLAIN_LAYERS
+    headed: bool = False
+    noise: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.headed and self.module is not None and not self.hidden:
+            raise ValueError("`hidden_layer_sizes` must contain the number of outputs of `module`, got ().")
 
     def __call__(
         self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
     ) -> StackedModule:
         """Return a module with one member per seed."""
-
-
-@dataclass(frozen=True)
-class MLPArchitecture:
-    """Multilayer perceptrons, or networks from a function that the user passes."""
-
-    hidden: tuple[int, ...]
-    module: Callable[[int, int], Any] | None = None
-    layers: Layers = PLAIN_LAYERS
-
-    def __call__(
-        self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
-    ) -> StackedModule:
-        rngs = [seed.init for seed in seeds]
-        if self.module is not None:
-            return StackedUserModule(self.module, rngs, n_features, n_outputs, dtype)
-        return StackedMLP(rngs, n_features, self.hidden, n_outputs, dtype, self.layers)
+        n_outputs = 1 if self.noise else n_outputs
+        if self.module is None:
+            inputs: Inputs = self.layers.input_layer(n_features)
+            sizes: tuple[int, ...] = (*self.hidden, n_outputs)
+        else:
+            sizes = (n_outputs,) if self.headed else ()
+            width = self.hidden[-1] if self.headed else n_outputs
+            inputs = UserNetworks(self.module, width, dtype, self.headed)
+        activation = self.layers.activation
+        return self.kind(
+            seeds, n_features, sizes, dtype, inputs, activation, noise=self.noise, **self.options
+        )

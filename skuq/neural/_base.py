@@ -24,7 +24,7 @@ from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer, check_number, check_option, check_random_state, check_unmasked
 from skuq.exceptions import SmallSampleWarning
-from skuq.neural._architecture import Architecture, MLPArchitecture, check_module
+from skuq.neural._architecture import Architecture, check_module
 from skuq.neural._input_layer import PLAIN_LAYERS, Layers
 from skuq.neural._plan import (
     AUTO_EPOCHS,
@@ -37,6 +37,7 @@ from skuq.neural._plan import (
     table_of,
 )
 from skuq.neural._predictive import TrainedNetworks
+from skuq.neural._stacked import StackedModule
 from skuq.neural._training import StackedNet, TrainedFit, train
 
 NetworkT = TypeVar("NetworkT", bound="BaseNeuralEstimator")
@@ -103,7 +104,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         return None
 
     def _architecture(self) -> Architecture:
-        return MLPArchitecture(self._hidden_sizes(), check_module(self.module), self._layers())
+        return Architecture(StackedModule, self._hidden_sizes(), check_module(self.module), self._layers())
 
     def _layers(self) -> Layers:
         if not hasattr(self, "n_frequencies"):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,12 @@ from torch.nn.functional import logsigmoid
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import FloatArray, SupportLike
 from skuq._validation import check_integer, check_number
-from skuq.neural._architecture import Architecture, StackedUserModule, check_module, headed
+from skuq.neural._architecture import Architecture, check_module
 from skuq.neural._losses import Loss, NLLLoss, resolve_selection_score
-from skuq.neural._mc_dropout import StackedDropout
+from skuq.neural._mc_dropout import DropoutModule
 from skuq.neural._plan import LONG_TRAINING, TrainingSpec
 from skuq.neural._predictive import DropoutPosterior
 from skuq.neural._regressor import BaseNeuralRegressor
-from skuq.neural._stacked import MemberSeed, StackedModule, dense_blocks
 from skuq.neural._training import TrainedFit
 
 FIRST_RATE, TEMPERATURE = 0.1, 0.1
@@ -32,120 +30,46 @@ LOGIT_SPEED = 10.0
 still decrease at the end of training."""
 
 
-def first_logits(n_members: int, n_layers: int) -> FloatArray:
-    return np.full((n_members, n_layers), math.log(FIRST_RATE / (1 - FIRST_RATE)) / LOGIT_SPEED)
-
-
-class LearnedRates(StackedModule):
-    """Networks with one learned dropout rate for each layer with dropout."""
+class LearnedRates(DropoutModule):
+    """Networks with a learned dropout rate for each hidden layer, or for the outputs of a user's network."""
 
     # A unit is multiplied by (1 - z) / (1 - p). Here z is the logistic function of (logit p + logit u) /
     # temperature with u uniform. The value of z is close to 0 or 1, and differentiable with respect to p.
 
-    length_scale: float
+    def __init__(
+        self, seeds: Any, n_features: int, sizes: Any, *args: Any, length_scale: float, **options: Any
+    ):
+        n_rates = max(1, len(sizes) - 1)
+        logits = np.full((len(seeds), n_rates), math.log(FIRST_RATE / (1 - FIRST_RATE)) / LOGIT_SPEED)
+        super().__init__(seeds, n_features, sizes, *args, extra={"logits": logits}, **options)
+        self.length_scale, self.first_random = length_scale, len(sizes) - n_rates
 
     @property
     def logits(self) -> Tensor:
         """Return the logits of the rates, shape (M, L) for L layers."""
         return LOGIT_SPEED * self.weights["logits"]
 
-    def _factors(self, k: int, uniform: Tensor) -> Tensor:
-        logit = self.logits[:, k, None, None]
+    def factors(self, k: int, uniform: Tensor) -> Tensor:
+        logit = self.logits[:, k - self.first_random, None, None]
         noise = torch.logit(uniform, eps=1e-7)
         return torch.sigmoid((logit + noise) / -TEMPERATURE) / torch.sigmoid(-logit)
 
-    def _with_penalty(self, total: Tensor, k: int, weight: Tensor) -> Tensor:
-        """Return ``total`` (M,) plus the divergence of layer k, given the weights of the next layer."""
-        logit = self.logits[:, k]
-        log_rate, log_kept = logsigmoid(logit), logsigmoid(-logit)
-        size = weight.square().sum((1, 2))
-        total = total + 0.5 * self.length_scale**2 * size * torch.exp(-log_kept)
-        return total + weight.shape[2] * (log_rate.exp() * log_rate + log_kept.exp() * log_kept)
+    def penalty(self) -> Tensor:
+        """Return the divergence of the dense layers from the prior, per training row, shape (M,)."""
+        weights = [self.weights[f"weight_{k}"] for k in range(len(self.sizes))]
+        sizes = [0.5 * self.length_scale**2 * weight.square().sum((1, 2)) for weight in weights]
+        total = sum(sizes[: self.first_random], self.flat.new_zeros(()))
+        for logit, size, weight in zip(
+            self.logits.T, sizes[self.first_random :], weights[self.first_random :], strict=True
+        ):
+            log_rate, log_kept = logsigmoid(logit), logsigmoid(-logit)
+            total = total + size * torch.exp(-log_kept)
+            total = total + weight.shape[2] * (log_rate.exp() * log_rate + log_kept.exp() * log_kept)
+        return total / self.get_buffer("n_rows")
 
     def rates(self) -> FloatArray:
         learned: FloatArray = torch.sigmoid(self.logits.detach()[0]).to(torch.float64).numpy()
         return learned
-
-
-class ConcreteDropoutMLP(LearnedRates, StackedDropout):
-    """Multilayer perceptrons with one learned dropout rate for each hidden layer."""
-
-    def __init__(
-        self,
-        seeds: Sequence[MemberSeed],
-        n_features: int,
-        hidden: tuple[int, ...],
-        n_outputs: int,
-        length_scale: float,
-        dtype: torch.dtype,
-    ) -> None:
-        blocks = dense_blocks([seed.init for seed in seeds], n_features, hidden, n_outputs)
-        blocks["logits"] = first_logits(len(seeds), len(hidden))
-        super().__init__(blocks, seeds, (True,) * len(hidden), dtype)
-        self.length_scale = length_scale
-
-    def penalty(self) -> Tensor:
-        """Return the divergence from the prior, divided by the number of rows, shape (M,)."""
-        weights = self.weights
-        total = 0.5 * self.length_scale**2 * weights["weight_0"].square().sum((1, 2))
-        for k in range(len(self.dropped)):
-            total = self._with_penalty(total, k, weights[f"weight_{k + 1}"])
-        return total / self.get_buffer("n_rows")
-
-
-class ConcreteUserModule(StackedUserModule, LearnedRates):
-    """Networks that the user builds, followed by dropout and by a last layer with two outputs."""
-
-    def __init__(
-        self,
-        build: Callable[[int, int], Any],
-        seeds: Sequence[MemberSeed],
-        n_features: int,
-        length_scale: float,
-        dtype: torch.dtype,
-    ) -> None:
-        extra = {"logits": first_logits(len(seeds), 1)}
-        super().__init__(build, [seed.init for seed in seeds], n_features, 2, dtype, extra)
-        self.length_scale = length_scale
-        self.draw_by(seeds)
-
-    def forward_members(self, x: Tensor) -> Tensor:
-        x = self.features(x)
-        if self.training:
-            x = x * self._factors(0, self.draws.uniform(x))
-        return self.head(x)
-
-    def penalty(self) -> Tensor:
-        """Return the divergence of the last layer from the prior, per training row, shape (M,)."""
-        weight = self.weights["head.weight"]
-        return self._with_penalty(weight.new_zeros(len(weight)), 0, weight) / self.get_buffer("n_rows")
-
-    def values_of_draws(self, n_draws: int) -> int:
-        return max(self.values_a_row, 2 * n_draws)  # the user's network runs only once
-
-    def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        """Draw last layers. Return a function from rows (B, d) to outputs (S, 2, B)."""
-        weight, bias = self.weights["head.weight"], self.weights["head.bias"].unsqueeze(-1)
-        uniform = torch.from_numpy(rng.random((n_draws, weight.shape[2], 1), dtype=np.float32))
-        drawn = weight * self._factors(0, uniform.to(weight)).transpose(1, 2)
-        return lambda x: torch.matmul(drawn, self.features(x.T.unsqueeze(0))) + bias
-
-
-@dataclass(frozen=True)
-class ConcreteArchitecture:
-    """Settings of a `ConcreteDropoutMLP`, or of a `ConcreteUserModule` if ``module`` is given."""
-
-    hidden: tuple[int, ...]
-    length_scale: float
-    module: Callable[[int, int], Any] | None = None
-
-    def __call__(
-        self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
-    ) -> StackedModule:
-        if self.module is not None:
-            build = headed(self.module, self.hidden[-1], n_features, n_outputs)
-            return ConcreteUserModule(build, seeds, n_features, self.length_scale, dtype)
-        return ConcreteDropoutMLP(seeds, n_features, self.hidden, n_outputs, self.length_scale, dtype)
 
 
 class ConcreteDropoutRegressor(BaseNeuralRegressor):
@@ -355,8 +279,9 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
 
     def _architecture(self) -> Architecture:
         length_scale = check_number(self.length_scale, "length_scale", positive=True)
-        hidden = self._hidden_sizes(at_least=1)
-        return ConcreteArchitecture(hidden, length_scale, check_module(self.module))
+        hidden, module = self._hidden_sizes(at_least=1), check_module(self.module)
+        options = {"length_scale": length_scale}
+        return Architecture(LearnedRates, hidden, module, headed=True, options=options)
 
     def _training_spec(self) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)

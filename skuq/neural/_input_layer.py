@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,9 +14,6 @@ from torch import Tensor
 
 from skuq._typing import FloatArray
 from skuq._validation import check_option
-
-Workspace = Callable[[str, int, int], Tensor]
-"""The call ``workspace(name, rows, columns)`` returns memory for an array of shape (M, rows, columns)."""
 
 _N_COMBINATIONS = 3
 """Maximum number of combinations of cosines per column."""
@@ -46,9 +43,6 @@ class Embeddings:
 
     sizes: tuple[int, ...] = ()
 
-    def __bool__(self) -> bool:
-        return bool(self.sizes)
-
     @property
     def widths(self) -> list[int]:
         return [min(_MAX_WIDTH, size // 2 + 1) for size in self.sizes]
@@ -64,17 +58,11 @@ class Embeddings:
 
     def forward(self, weights: Mapping[str, Tensor], codes: Tensor) -> list[Tensor]:
         """Return the vectors (M, width, B) of each column for codes (M, n_columns, B)."""
-        return [torch.gather(weights[_name(j)], 2, index) for j, index in enumerate(self._positions(codes))]
-
-    def backward(self, gradients: Mapping[str, Tensor], codes: Tensor, slope: Tensor) -> None:
-        """Write the gradients. The gradient of all vectors is ``slope``, shape (M, sum of widths, B)."""
-        parts = torch.split(slope, self.widths, dim=1)
-        for j, (index, part) in enumerate(zip(self._positions(codes), parts, strict=True)):
-            gradients[_name(j)].zero_().scatter_add_(2, index, part)
-
-    def _positions(self, codes: Tensor) -> list[Tensor]:
         columns = codes.to(torch.int64).unsqueeze(2).unbind(1)
-        return [column.expand(-1, width, -1) for column, width in zip(columns, self.widths, strict=True)]
+        return [
+            torch.gather(weights[_name(j)], 2, column.expand(-1, width, -1))
+            for j, (column, width) in enumerate(zip(columns, self.widths, strict=True))
+        ]
 
 
 _NO_EMBEDDINGS = Embeddings()
@@ -84,22 +72,9 @@ def _name(j: int) -> str:
     return f"embedding_{j}"
 
 
-class InputValues(NamedTuple):
-    """Values of a forward pass.
-
-    Numbers have the shape (M, d, B), and angles and waves have the shape (M, d, F, B).
-    """
-
-    numbers: Tensor
-    codes: Tensor
-    angles: Tensor
-    waves: Tensor
-    unscaled: Tensor
-
-
 @dataclass(frozen=True)
 class InputLayer:
-    """Settings, weights and derivatives of the input layer. By default, the layer has no effect."""
+    """Settings and weights of the input layer. By default, the layer has no effect."""
 
     # The outputs for a column x of numbers are x and min(3, F) linear combinations of cos(2 pi f x + b), with
     # F learned frequencies f and phases b per column (PBLD embedding, Holzmüller, Grinsztajn and Steinwart,
@@ -109,15 +84,18 @@ class InputLayer:
     n_frequencies: int = 0
     scaled: bool = False
     embeddings: Embeddings = _NO_EMBEDDINGS
-
-    def __bool__(self) -> bool:
-        return bool(self.n_frequencies) or self.scaled or bool(self.embeddings)
+    any_precision: ClassVar[bool] = True
+    buffers: ClassVar[dict[str, Tensor]] = {}
 
     def n_numbers(self, n_features: int) -> int:
         return n_features - len(self.embeddings.sizes)
 
     def n_outputs(self, n_features: int) -> int:
         return self.n_numbers(n_features) * (1 + self.n_combinations) + sum(self.embeddings.widths)
+
+    def n_values(self, n_features: int) -> int:
+        """Return the approximate number of hidden values in memory, per row and member."""
+        return self.n_outputs(n_features) + self.n_numbers(n_features) * self.n_frequencies
 
     @property
     def n_combinations(self) -> int:
@@ -147,76 +125,20 @@ class InputLayer:
             blocks["scale"] = np.full(shape, 1.0 / _SCALE_RATE)
         return {**blocks, **self.embeddings.blocks(rngs)}
 
-    def forward(
-        self, weights: Mapping[str, Tensor], x: Tensor, workspace: Workspace | None = None
-    ) -> tuple[Tensor, InputValues]:
-        """Return the input of the first dense layer for x (M, d, B), and the values that `backward` needs."""
-        n_rows, n_inputs = x.shape[2], self.n_outputs(x.shape[1])
-
-        def memory(name: str, rows: int) -> Tensor | None:
-            return None if workspace is None else workspace(name, rows, n_rows)
-
-        numbers, codes = torch.tensor_split(x, [self.n_numbers(x.shape[1])], dim=1)
-        parts, angles, waves = [numbers], x, x
+    def forward(self, state: Mapping[str, Tensor], x: Tensor, training: bool) -> Tensor:
+        """Return the input (M, k, B) of the first dense layer for x (M, d, B)."""
+        numbers = x[:, : self.n_numbers(x.shape[1])] if self.embeddings.sizes else x
+        parts = [numbers]
         if self.n_frequencies:
-            n_waves = numbers.shape[1] * self.n_frequencies
-            angles, waves = self._waves(weights, numbers, memory("angles", n_waves), memory("waves", n_waves))
-            shift, combination = (weights[name].flatten(0, 1) for name in ("shift", "combination"))
+            phase, frequency, column = state["phase"], state["frequency"], numbers.unsqueeze(2)
+            waves = torch.cos(torch.addcmul(phase, frequency, column, value=2 * math.pi))
+            shift, combination = (state[name].flatten(0, 1) for name in ("shift", "combination"))
             combined = torch.baddbmm(shift, combination, waves.flatten(0, 1))
-            parts.append(combined.view(len(x), -1, n_rows))
-        if self.embeddings:
-            parts += self.embeddings.forward(weights, codes)
-        inputs = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1, out=memory("inputs", n_inputs))
-        output = inputs
-        if self.scaled:
-            output = torch.mul(inputs, _SCALE_RATE * weights["scale"], out=memory("scaled", n_inputs))
-        return output, InputValues(numbers, codes, angles, waves, inputs)
-
-    def _waves(
-        self, weights: Mapping[str, Tensor], x: Tensor, angles_out: Tensor | None, waves_out: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the angles and their cosines, both of shape (M, d, F, B)."""
-        shape = (*x.shape[:2], self.n_frequencies, x.shape[2])
-        phase, frequency, column = weights["phase"], weights["frequency"], x.unsqueeze(2)
-        if angles_out is None or waves_out is None:
-            angles = torch.addcmul(phase, frequency, column, value=2 * math.pi)
-            return angles, torch.cos(angles)
-        angles, waves = angles_out.view(shape), waves_out.view(shape)
-        torch.addcmul(phase, frequency, column, value=2 * math.pi, out=angles)
-        return angles, torch.cos(angles, out=waves)
-
-    def backward(
-        self,
-        weights: Mapping[str, Tensor],
-        gradients: Mapping[str, Tensor],
-        kept: InputValues,
-        slope: Tensor,
-    ) -> None:
-        """Write the gradients.
-
-        ``slope`` is the gradient of the output. The call overwrites ``slope`` and ``kept``.
-        """
-        numbers, codes, angles, waves, unscaled = kept
-        if self.scaled:
-            torch.sum(slope * unscaled, dim=2, keepdim=True, out=gradients["scale"]).mul_(_SCALE_RATE)
-            slope.mul_(_SCALE_RATE * weights["scale"])
-        n_members, d, n_rows = numbers.shape
-        sizes = [d, d * self.n_combinations, sum(self.embeddings.widths)]
-        _, of_combinations, of_vectors = torch.split(slope, sizes, dim=1)
-        if self.embeddings:
-            self.embeddings.backward(gradients, codes, of_vectors)
-        if self.n_frequencies:
-            slope = of_combinations.reshape(n_members * d, -1, n_rows)
-            gradients["shift"].copy_(slope.sum(dim=2).view_as(gradients["shift"]))
-            by_combination = torch.bmm(slope, waves.flatten(0, 1).transpose(1, 2))
-            gradients["combination"].copy_(by_combination.view_as(gradients["combination"]))
-            # the derivative with respect to the angles is written into the memory of the cosines
-            combination = weights["combination"].flatten(0, 1)
-            torch.bmm(combination.transpose(1, 2), slope, out=waves.flatten(0, 1))
-            waves.mul_(angles.sin_())
-            torch.sum(waves, dim=3, keepdim=True, out=gradients["phase"]).neg_()
-            by_frequency = torch.matmul(waves, numbers.unsqueeze(3))
-            gradients["frequency"].copy_(by_frequency.mul_(-2 * math.pi))
+            parts.append(combined.view(len(x), -1, x.shape[2]))
+        if self.embeddings.sizes:
+            parts += self.embeddings.forward(state, x[:, numbers.shape[1] :])
+        inputs = torch.cat(parts, dim=1) if len(parts) > 1 else numbers
+        return inputs * (_SCALE_RATE * state["scale"]) if self.scaled else inputs
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray, SupportLike
 from skuq._validation import check_integer
 from skuq.neural._architecture import Architecture, check_module
-from skuq.neural._last_layer import Evidence, FeatureArchitecture, LastLinearPosterior, features_of
+from skuq.neural._last_layer import Evidence, LastLinearPosterior, features_of
 from skuq.neural._losses import Loss, SquaredErrorLoss, resolve_selection_score
 from skuq.neural._plan import LONG_TRAINING, TrainingSpec, rows_with_weight
 from skuq.neural._regressor import BaseNeuralRegressor
-from skuq.neural._stacked import read_device
+from skuq.neural._stacked import StackedModule, read_device
 from skuq.neural._training import TrainedFit
 
 
@@ -225,9 +225,8 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         self.verbose = verbose
 
     def _architecture(self) -> Architecture:
-        return FeatureArchitecture.from_params(
-            self._hidden_sizes(), check_module(self.module), self._layers()
-        )
+        hidden, module = self._hidden_sizes(), check_module(self.module)
+        return Architecture(StackedModule, hidden, module, self._layers(), headed=True)
 
     def _training_spec(self) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws")

@@ -2,93 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, cast
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from skuq._typing import FloatArray
-from skuq.neural._architecture import StackedUserModule, headed
-from skuq.neural._input_layer import PLAIN_LAYERS, Layers
 from skuq.neural._predictive import ConstantNoisePosterior
-from skuq.neural._stacked import (
-    MIN_NOISE,
-    MemberSeed,
-    StackedMLP,
-    StackedModule,
-    blocks_of,
-    minimum,
-    read_device,
-    to_predict,
-)
+from skuq.neural._stacked import MIN_NOISE, StackedModule, blocks_of, minimum, read_device, to_predict
 
 _FIXED_POINT_STEPS = 50
 _MIN_PRECISION, _MAX_PRECISION = 1e-8, 1e8
 
 
-# ------------------------------------------------------------------------------------------- networks
-
-
-class _HasFeatures(Protocol):
-    def features(self, x: Tensor) -> Tensor: ...
-
-
-class FeatureMLP(StackedMLP):
-    """Multilayer perceptron that also returns the input of its last layer."""
-
-    def features(self, x: Tensor) -> Tensor:
-        """Return the input (M, k, B) of the last layer for features (M, d, B)."""
-        inputs: list[Tensor] = []
-        self._run(x, inputs)
-        return inputs[-1]
-
-
-@dataclass(frozen=True)
-class FeatureArchitecture:
-    """Settings of networks with a linear last layer. The networks also return the input of this layer."""
-
-    hidden: tuple[int, ...]
-    module: Callable[[int, int], Any] | None = None
-    layers: Layers = PLAIN_LAYERS
-
-    @classmethod
-    def from_params(
-        cls,
-        hidden: tuple[int, ...],
-        module: Callable[[int, int], Any] | None,
-        layers: Layers = PLAIN_LAYERS,
-    ) -> Self:
-        """Return the settings from checked parameters.
-
-        The function ``module`` builds the layers before the last.
-        """
-        if module is not None and not hidden:
-            raise ValueError("`hidden_layer_sizes` must contain the number of outputs of `module`, got ().")
-        return cls(hidden, module, layers)
-
-    def __call__(
-        self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
-    ) -> StackedModule:
-        rngs = [seed.init for seed in seeds]
-        if self.module is None:
-            return FeatureMLP(rngs, n_features, self.hidden, n_outputs, dtype, self.layers)
-        build = headed(self.module, self.hidden[-1], n_features, n_outputs)
-        return StackedUserModule(build, rngs, n_features, n_outputs, dtype)
-
-
 def features_of(module: StackedModule, X: FloatArray, device: torch.device) -> FloatArray:
     module = to_predict(module, device)
-    body = cast(_HasFeatures, module)
     with torch.no_grad():
         blocks = blocks_of(X, module.values_a_row, module.flat)
-        parts = [body.features(block.T.unsqueeze(0))[0].T.to("cpu", torch.float64) for block in blocks]
+        parts = [module.features(block.T.unsqueeze(0))[0].T.to("cpu", torch.float64) for block in blocks]
     return np.column_stack([torch.cat(parts).numpy(), np.ones(len(X))])
-
-
-# ------------------------------------------------------------------------------------------ posteriors
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,28 +44,6 @@ class TrainingLoss(ABC):
     def __call__(self, output: Tensor, y: Tensor) -> Tensor:
         """Return the losses (...) of network outputs (..., k) for targets (...)."""
 
-    def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss and its derivative with respect to the outputs.
-
-        Parameters
-        ----------
-        output : Tensor of shape (..., k)
-            Outputs of the network.
-        y : Tensor of shape (...)
-            Targets.
-
-        Returns
-        -------
-        loss : Tensor of shape (...)
-            Values of the loss.
-        gradient : Tensor of shape (..., k)
-            Derivative of each value with respect to the outputs.
-        """
-        leaf = output.detach().requires_grad_()
-        loss = check_per_row(self, self(leaf, y), y)
-        (gradient,) = torch.autograd.grad(loss.sum(), leaf)
-        return loss.detach(), gradient
-
     @abstractmethod
     def averaged_parts(self, output: Tensor) -> Sequence[Tensor]:
         """Return the quantities whose means over members define the averaged forecast.
@@ -125,24 +103,6 @@ def variance_of(raw: Tensor) -> Tensor:
     return softplus(raw) + MIN_VARIANCE
 
 
-def _likelihood(output: Tensor, y: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-    """Return the negative log-likelihood times variance^beta, and the gradient for the outputs."""
-    loc, raw = output.unbind(-1)
-    variance = variance_of(raw)
-    residual = loc - y
-    precision = variance.reciprocal()
-    standardized = residual * precision
-    loss = torch.log(variance).add_(residual * standardized).add_(_LOG_2PI).mul_(0.5)
-    gradient = torch.empty_like(output)
-    gradient[..., 0] = standardized
-    half_excess = torch.addcmul(precision, standardized, standardized, value=-1).mul_(0.5)
-    torch.mul(torch.sigmoid(raw), half_excess, out=gradient[..., 1])
-    if beta == 0:
-        return loss, gradient
-    weight = variance.sqrt() if beta == 0.5 else variance**beta
-    return loss.mul_(weight), gradient.mul_(weight.unsqueeze(-1))
-
-
 class Loss(TrainingLoss):
     """Score of a normal distribution with mean ``loc`` and variance ``variance`` for the target ``y``.
 
@@ -196,9 +156,9 @@ class Loss(TrainingLoss):
         """Return the losses (...) of network outputs (..., k) for targets (...)."""
         if self.n_outputs == 1:
             loc = output[..., 0]
-            return self.score(loc, loc.new_zeros(()), y)
+            return check_per_row(self, self.score(loc, loc.new_zeros(()), y), y)
         loc, raw = output.unbind(-1)
-        return self.score(loc, variance_of(raw), y)
+        return check_per_row(self, self.score(loc, variance_of(raw), y), y)
 
     def selection_score(self) -> Loss:
         """Return the score that selects the epoch.
@@ -248,9 +208,6 @@ class NLLLoss(Loss):
         residual = y - loc
         return 0.5 * (variance.log() + residual * residual / variance + _LOG_2PI)
 
-    def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        return _likelihood(output.detach(), y, 0.0)
-
 
 @dataclass(frozen=True)
 class BetaNLLLoss(Loss):
@@ -295,9 +252,6 @@ class BetaNLLLoss(Loss):
         weight = fixed.sqrt() if self.beta == 0.5 else fixed**self.beta
         return weight * NLLLoss().score(loc, variance, y)
 
-    def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        return _likelihood(output.detach(), y, self.beta)
-
     def selection_score(self) -> Loss:
         return NLLLoss()
 
@@ -316,16 +270,6 @@ class _ScaleLoss(Loss):
         scale, residual = variance.sqrt(), y - loc
         by_loc, by_scale = self._slopes((residual / scale).detach())
         return scale * by_scale - residual * by_loc
-
-    def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        output = output.detach()
-        loc, raw = output.unbind(-1)
-        scale, residual = variance_of(raw).sqrt_(), y - loc
-        by_loc, by_scale = self._slopes(residual / scale)
-        gradient = torch.empty_like(output)
-        gradient[..., 0] = by_loc
-        torch.mul(torch.sigmoid(raw).mul_(0.5), by_scale / scale, out=gradient[..., 1])
-        return scale * by_scale - residual * by_loc, gradient
 
 
 @dataclass(frozen=True)
@@ -541,16 +485,6 @@ class CrossEntropyLoss(TrainingLoss):
         log_proba = torch.log_softmax(output, dim=-1)
         return -log_proba.gather(-1, y.long().unsqueeze(-1)).squeeze(-1)
 
-    def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        # (M, K, B) is the memory layout of the networks and of the backward pass
-        logits, codes = output.detach().movedim(0, -1), y.movedim(0, -1).long().unsqueeze(-2)
-        log_proba = torch.log_softmax(logits, dim=-2)
-        loss = -log_proba.gather(-2, codes).squeeze(-2)
-        # the gradient is the probabilities minus the one-hot encoded target
-        gradient = log_proba.exp_()
-        gradient.scatter_add_(-2, codes, gradient.new_full((), -1.0).expand(codes.shape))
-        return loss.movedim(-1, 0), gradient.movedim(-1, 0)
-
     def averaged_parts(self, output: Tensor) -> Sequence[Tensor]:
         return torch.softmax(output, dim=1).unbind(dim=1)
 
@@ -584,17 +518,6 @@ class JointLoss(TrainingLoss):
         loc, raw, coefficients = split_output(output, self.n_targets)
         given = loc + _product(coefficients, y - loc)
         return self.loss(torch.stack([given, raw], dim=-1), y).sum(dim=-1)
-
-    def with_gradient(self, output: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        loc, raw, coefficients = split_output(output.detach(), self.n_targets)
-        residual = y - loc
-        given = loc + _product(coefficients, residual)
-        values, slope = self.loss.with_gradient(torch.stack([given, raw], dim=-1), y)
-        by_given, by_raw = slope.unbind(-1)
-        row, column = _below_diagonal(self.n_targets)
-        by_loc = by_given - _product(coefficients.mT, by_given)
-        by_coefficients = by_given[..., row] * residual[..., column]
-        return values.sum(dim=-1), torch.cat([by_loc, by_raw, by_coefficients], dim=-1)
 
     def averaged_parts(self, output: Tensor) -> Sequence[Tensor]:
         loc, factor = normal_parameters(output.movedim(1, -1), self.n_targets)

@@ -7,33 +7,24 @@ prediction for a row does not depend on other rows.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
 from skuq._fitting.training_data import TrainingData
-from skuq._typing import FloatArray, SupportLike
+from skuq._typing import SupportLike
 from skuq._validation import check_integer, check_number, check_option
-from skuq.neural._architecture import Architecture, StackedUserModule, check_module
+from skuq.neural._architecture import Architecture, UserNetworks, check_module
 from skuq.neural._classifier import BaseNeuralClassifier
 from skuq.neural._losses import Loss, NLLLoss, resolve_selection_score
 from skuq.neural._plan import LONG_TRAINING, TrainingSpec
 from skuq.neural._predictive import DrawnClassPosterior, DropoutPosterior
 from skuq.neural._regressor import BaseNeuralRegressor
-from skuq.neural._stacked import (
-    MemberSeed,
-    StackedModule,
-    dense_blocks,
-    first_raw_noise,
-    noise_variance,
-    seeded_torch,
-    with_noise,
-)
+from skuq.neural._stacked import RandomModule, StackedModule, noise_variance, seeded_torch
 from skuq.neural._training import TrainedFit
 
 _DROPOUT_LAYERS = (
@@ -46,123 +37,51 @@ _DROPOUT_LAYERS = (
 )
 
 
-class StackedDropout(StackedModule):
-    """M perceptrons with dropout after each hidden layer whose number is in ``dropped``."""
-
-    def __init__(
-        self,
-        blocks: dict[str, FloatArray],
-        seeds: Sequence[MemberSeed],
-        dropped: tuple[bool, ...],
-        dtype: torch.dtype,
-    ) -> None:
-        super().__init__(blocks, dtype)
-        self.dropped = dropped
-        self.draw_by(seeds)
+class DropoutModule(RandomModule):
+    """Networks with dropout of the inputs of the dense layers from ``first_random`` on."""
 
     @abstractmethod
-    def _factors(self, k: int, uniform: Tensor) -> Tensor:
-        """Return the factors of the units of hidden layer k, given uniform draws (M or S, H, B)."""
+    def factors(self, k: int, uniform: Tensor) -> Tensor:
+        """Return the factors of the inputs of dense layer k, given uniform draws (M or S, H, B)."""
 
-    def _outputs(self, x: Tensor) -> Tensor:
-        """Return the outputs (M or S, k, B), given the values of the last layer."""
-        return x
+    def dense(self, k: int, x: Tensor) -> Tensor:
+        if self.training and k >= self.first_random:
+            x = x * self.factors(k, self.draws.uniform(x))
+        return super().dense(k, x)
 
-    def forward_members(self, x: Tensor) -> Tensor:
-        weights, n_hidden = self.weights, len(self.dropped)
-        for k in range(n_hidden + 1):
-            x = torch.baddbmm(weights[f"bias_{k}"], weights[f"weight_{k}"], x)
-            if k < n_hidden:
-                x = torch.relu(x)
-                if self.training and self.dropped[k]:
-                    x = x * self._factors(k, self.draws.uniform(x))
-        return self._outputs(x)
-
-    # ------------------------------------------------------------------------------- networks drawn
-
-    def values_of_draws(self, n_draws: int) -> int:
-        return n_draws * max(
-            int(shape[0]) for name, shape in self._shapes.items() if name.startswith("weight")
-        )
-
-    def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
-        """Draw networks. Return a function from rows (B, d) to outputs (S, k, B)."""
-        layers = self.layers_of_samples(n_draws, rng)
-        return lambda x: self.run_samples(layers, x.T)
-
-    def layers_of_samples(self, n_draws: int, rng: np.random.Generator) -> list[tuple[Tensor, Tensor]]:
-        """Draw networks. Return the weights (S, H', H) after dropout and the biases of each layer."""
-        weights, layers = self.weights, []
-        for k in range(len(self.dropped) + 1):
-            weight = weights[f"weight_{k}"][0]
-            if k and self.dropped[k - 1]:
-                uniform = torch.from_numpy(rng.random((n_draws, weight.shape[1], 1), dtype=np.float32))
-                factors = self._factors(k - 1, uniform.to(device=weight.device, dtype=weight.dtype))
-                weight = weight * factors.transpose(1, 2)
-            layers.append((weight, weights[f"bias_{k}"][0]))
-        return layers
-
-    def run_samples(self, layers: list[tuple[Tensor, Tensor]], x: Tensor) -> Tensor:
-        """Return the outputs (S, k, B) of drawn networks for features (d, B)."""
-        for k, (weight, bias) in enumerate(layers):
-            x = torch.matmul(weight, x).add_(bias)
-            if k < len(layers) - 1:
-                x = torch.relu_(x)
-        return self._outputs(x)
+    def drawn_layer(self, k: int, n_draws: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        weight, bias = self.weights[f"weight_{k}"], self.weights[f"bias_{k}"]
+        uniform = torch.from_numpy(rng.random((n_draws, weight.shape[2], 1), dtype=np.float32))
+        return weight * self.factors(k, uniform.to(weight)).transpose(1, 2), bias
 
 
-class DropoutMLP(StackedDropout):
-    """Perceptrons with a given dropout rate.
+class GivenRate(DropoutModule):
+    """Perceptrons with a given dropout rate, after each hidden layer or only after the last."""
 
-    The outputs are logits, or a mean and a constant noise variance.
-    """
+    def __init__(self, *args: Any, rate: float, last_layer: bool, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.rate, self.first_random = rate, len(self.sizes) - 1 if last_layer else 1
 
-    def __init__(
-        self,
-        seeds: Sequence[MemberSeed],
-        n_features: int,
-        hidden: tuple[int, ...],
-        dropped: tuple[bool, ...],
-        rate: float,
-        dtype: torch.dtype,
-        n_classes: int | None = None,
-    ) -> None:
-        blocks = dense_blocks([seed.init for seed in seeds], n_features, hidden, n_classes or 1)
-        blocks |= first_raw_noise(len(seeds), n_classes is None)
-        super().__init__(blocks, seeds, dropped, dtype)
-        self.rate = rate
-
-    def _factors(self, k: int, uniform: Tensor) -> Tensor:
+    def factors(self, k: int, uniform: Tensor) -> Tensor:
         return (uniform >= self.rate).to(uniform.dtype) / (1 - self.rate)
 
-    def _outputs(self, x: Tensor) -> Tensor:
-        return with_noise(self, x)
 
+class UserDropout(StackedModule):
+    """Networks with dropout layers that the user builds."""
 
-class DropoutUserModule(StackedUserModule):
-    """Networks with dropout layers that the user builds. The outputs are the same as for `DropoutMLP`."""
+    inputs: UserNetworks
 
-    def __init__(
-        self,
-        build: Callable[[int, int], Any],
-        seeds: Sequence[MemberSeed],
-        n_features: int,
-        dtype: torch.dtype,
-        n_classes: int | None = None,
-    ) -> None:
-        extra = first_raw_noise(len(seeds), n_classes is None)
-        super().__init__(build, [seed.init for seed in seeds], n_features, n_classes or 1, dtype, extra)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         if not any(layer.p > 0 for layer in self._dropout_layers()):
             raise ValueError(
                 "`module` must build a network with dropout layers, got a network without dropout layers. "
                 "All draws of such a network are equal. Add a layer such as torch.nn.Dropout(0.2)."
             )
-        self._try_drawing(torch.zeros(2, n_features, dtype=dtype))
-
-    def _try_drawing(self, x: Tensor) -> None:
+        n_features = args[1]
         try:
             with torch.no_grad():
-                self.networks(2, np.random.default_rng(0))(x)
+                self.networks(2, np.random.default_rng(0))(self.flat.new_zeros(2, n_features))
         except Exception as error:  # vmap raises errors of many types
             raise ValueError(
                 "`module` must build a network that torch.func.vmap supports. skuq uses vmap to apply each "
@@ -171,71 +90,42 @@ class DropoutUserModule(StackedUserModule):
             ) from error
 
     def _dropout_layers(self) -> list[Any]:
-        return [layer for layer in self._pattern[0].modules() if isinstance(layer, _DROPOUT_LAYERS)]
-
-    def forward_members(self, x: Tensor) -> Tensor:
-        return with_noise(self, super().forward_members(x))
+        return [layer for layer in self.inputs.pattern.modules() if isinstance(layer, _DROPOUT_LAYERS)]
 
     def values_of_draws(self, n_draws: int) -> int:
         return n_draws * self.values_a_row
 
     def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
         """Draw networks. Return a function from rows (B, d) to outputs (S, k, B)."""
-        seed, pattern = int(rng.integers(1 << 62)), self._pattern[0].eval()
+        seed = int(rng.integers(1 << 62))
+        self.inputs.pattern.eval()
         for layer in self._dropout_layers():
             layer.train()
-        state = {name: value[0] for name, value in self._state().items()}
+        state = {name: value[0] for name, value in self.inputs.state_of(self.state()).items()}
 
         def one_row(x: Tensor) -> Tensor:
-            output: Tensor = functional_call(pattern, state, (x.unsqueeze(0),))[0]
-            return output
+            return self.inputs.call(state, x.unsqueeze(0))[0]
 
         draws = vmap(vmap(one_row, randomness="same"), randomness="different")
 
         def run(x: Tensor) -> Tensor:
             with seeded_torch(seed, x.device):  # the same seed gives the same draws for all blocks of rows
-                return with_noise(self, draws(x.expand(n_draws, *x.shape)).transpose(1, 2))
+                return self.with_noise(draws(x.expand(n_draws, *x.shape)).transpose(1, 2))
 
         return run
 
 
-@dataclass(frozen=True)
-class DropoutArchitecture:
-    """Settings of a `DropoutMLP`, or of a `DropoutUserModule` if ``module`` is given."""
-
-    hidden: tuple[int, ...]
-    rate: float = 0.2
-    last_layer: bool = False
-    module: Callable[[int, int], Any] | None = None
-    noise: bool = True
-
-    @classmethod
-    def from_params(
-        cls,
-        hidden: tuple[int, ...],
-        dropout: Any,
-        last_layer: Any,
-        module: Callable[[int, int], Any] | None,
-        *,
-        noise: bool = True,
-    ) -> Self:
-        last_layer = check_option(last_layer, "last_layer", (True, False))
-        if module is not None:
-            return cls((), module=module, noise=noise)
-        rate = check_number(dropout, "dropout")
-        if not 0 < rate < 1:
-            raise ValueError(f"`dropout` must lie strictly between 0 and 1, got {rate}.")
-        return cls(hidden, rate, last_layer, noise=noise)
-
-    def __call__(
-        self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
-    ) -> StackedModule:
-        n_classes = None if self.noise else n_outputs
-        if self.module is not None:
-            return DropoutUserModule(self.module, seeds, n_features, dtype, n_classes)
-        n_hidden = len(self.hidden)
-        dropped = tuple(not self.last_layer or k == n_hidden - 1 for k in range(n_hidden))
-        return DropoutMLP(seeds, n_features, self.hidden, dropped, self.rate, dtype, n_classes)
+def dropout_architecture(estimator: Any, *, noise: bool) -> Architecture:
+    """Check the parameters of the network, and return its settings."""
+    check_option(estimator.last_layer, "last_layer", (True, False))
+    module = check_module(estimator.module)
+    if module is not None:
+        return Architecture(UserDropout, (), module, noise=noise)
+    hidden, rate = estimator._hidden_sizes(at_least=1), check_number(estimator.dropout, "dropout")
+    if not 0 < rate < 1:
+        raise ValueError(f"`dropout` must lie strictly between 0 and 1, got {rate}.")
+    options = {"rate": rate, "last_layer": estimator.last_layer}
+    return Architecture(GivenRate, hidden, noise=noise, options=options)
 
 
 class MCDropoutRegressor(BaseNeuralRegressor):
@@ -450,9 +340,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
 
     def _architecture(self) -> Architecture:
         check_option(self.output, "output", ("moments", "members"))
-        module = check_module(self.module)
-        hidden = () if module is not None else self._hidden_sizes(at_least=1)
-        return DropoutArchitecture.from_params(hidden, self.dropout, self.last_layer, module)
+        return dropout_architecture(self, noise=True)
 
     def _training_spec(self) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)
@@ -634,9 +522,7 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         self.verbose = verbose
 
     def _architecture(self) -> Architecture:
-        module = check_module(self.module)
-        hidden = () if module is not None else self._hidden_sizes(at_least=1)
-        return DropoutArchitecture.from_params(hidden, self.dropout, self.last_layer, module, noise=False)
+        return dropout_architecture(self, noise=False)
 
     def _spec_for(self, data: TrainingData) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)

@@ -25,7 +25,6 @@ from skuq.neural._plan import Standardizer
 from skuq.neural._stacked import (
     MIN_NOISE,
     N_TRAINING_STREAMS,
-    StackedMLP,
     StackedModule,
     blocks_of,
     member_moments,
@@ -364,6 +363,8 @@ def _mean_and_variance(values: FloatArray, used: BoolArray) -> tuple[FloatArray,
 class _DrawsNetworks(Protocol):
     """Stacked module from which networks are drawn."""
 
+    flat: Tensor
+
     def values_of_draws(self, n_draws: int) -> int:
         """Return the approximate number of hidden values per row for ``n_draws`` networks."""
 
@@ -371,15 +372,20 @@ class _DrawsNetworks(Protocol):
         """Draw networks. Return a function from rows (B, d) to outputs (S, k, B)."""
 
 
-def drawn_outputs(trained: TrainedNetworks, X: FloatArray, n_draws: int, seed: int) -> Iterator[Tensor]:
-    """Yield the outputs (S, k, b) of drawn networks for blocks of rows, in float64."""
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, N_TRAINING_STREAMS)))
-    module = to_predict(trained.module, read_device(trained.device, n_draws))
-    drawing = cast(_DrawsNetworks, module)
+def drawn_outputs(
+    trained: TrainedNetworks, features: FloatArray, n_draws: int, rng: np.random.Generator
+) -> Iterator[Tensor]:
+    """Yield the outputs (S, k, b) of drawn networks for blocks of standardized features, in float64."""
+    module = cast(_DrawsNetworks, to_predict(trained.module, read_device(trained.device, n_draws)))
     with torch.no_grad():
-        run = drawing.networks(n_draws, rng)
-        for block in blocks_of(trained.scaler.features(X), drawing.values_of_draws(n_draws), module.flat):
+        run = module.networks(n_draws, rng)
+        for block in blocks_of(features, module.values_of_draws(n_draws), module.flat):
             yield run(block).to("cpu", torch.float64)
+
+
+def draws_of(seed: int) -> np.random.Generator:
+    """Return the generator of the networks that are drawn. It differs from the generators of the training."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, N_TRAINING_STREAMS)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -431,23 +437,24 @@ class DropoutPosterior(Posterior):
 
         There are S draws for each block of rows.
         """
-        for output in drawn_outputs(self, X, self.n_draws, self.seed):
+        for output in drawn_outputs(self, self.scaler.features(X), self.n_draws, draws_of(self.seed)):
             yield output[:, 0].T.numpy(), variance_of(output[:, 1]).T.numpy()
 
 
 @dataclass(frozen=True, eq=False)
 class SampledPosterior(ConstantNoisePosterior):
-    """Networks that ``sample(module)`` returns. They are draws from normal weights, or snapshots."""
+    """Networks that are drawn from normal weights, or snapshots."""
 
-    sample: Callable[[StackedModule], StackedModule]
+    n_draws: int
+    seed: int
 
     def latent_moments(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
         members = self.draw_latent(features)
         return members.mean(axis=1), members.var(axis=1)
 
     def draw_latent(self, features: FloatArray) -> FloatArray:
-        networks = self.sample(self.module)
-        return member_moments(networks, features, read_device(self.device, networks.n_members), 1)[0]
+        outputs = drawn_outputs(self, features, self.n_draws, np.random.default_rng(self.seed))
+        return torch.cat([output[:, 0].T for output in outputs]).numpy()
 
 
 class EntropyParts(NamedTuple):
@@ -503,9 +510,7 @@ class EnsembleClassPosterior(ClassPosterior):
 
     def _logits(self, X: FloatArray) -> Iterator[Tensor]:
         device = read_device(self.device, self.module.n_members)
-        # Wide layers have far more weights than outputs, so they are faster with larger blocks.
-        values_a_row = self.module.layer_values if isinstance(self.module, StackedMLP) else None
-        return output_blocks(self.module, self.scaler.features(X), device, values_a_row)
+        return output_blocks(self.module, self.scaler.features(X), device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -516,7 +521,7 @@ class DrawnClassPosterior(ClassPosterior):
     seed: int
 
     def _logits(self, X: FloatArray) -> Iterator[Tensor]:
-        for output in drawn_outputs(self, X, self.n_draws, self.seed):
+        for output in drawn_outputs(self, self.scaler.features(X), self.n_draws, draws_of(self.seed)):
             yield output.permute(2, 0, 1)
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import copy
 import math
-from abc import ABCMeta, abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from skuq._typing import FloatArray
 from skuq._validation import check_option
-from skuq.neural._input_layer import PLAIN_LAYERS, InputValues, Layers
+from skuq.neural._input_layer import InputLayer
 from skuq.neural._losses import MIN_VARIANCE, variance_of
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -119,38 +119,72 @@ class TrainingDraws:
         return torch.from_numpy(np.stack(drawn)).to(x.device)
 
 
+class Inputs(Protocol):
+    """First part of a network: the input layer of skuq, or the network of the user."""
+
+    any_precision: ClassVar[bool]  # whether the part can compute in every floating-point type
+
+    @property
+    def buffers(self) -> Mapping[str, Tensor]:
+        """Return the buffers (M, ...) of the members by name."""
+
+    def n_outputs(self, n_features: int) -> int:
+        """Return the number of outputs for ``n_features`` features."""
+
+    def n_values(self, n_features: int) -> int:
+        """Return the approximate number of hidden values in memory, per row and member."""
+
+    def blocks(self, rngs: Sequence[np.random.Generator], n_features: int) -> dict[str, FloatArray]:
+        """Return the initial weights (M, ...) by name. Each member has its own random generator."""
+
+    def forward(self, state: Mapping[str, Tensor], x: Tensor, training: bool) -> Tensor:
+        """Return the outputs (M, k, B) for features (M, d, B), given the weights and the buffers."""
+
+
+PLAIN_INPUTS = InputLayer()
 ModuleT = TypeVar("ModuleT", bound="StackedModule")
 
-_SMALL = 1024
-"""Number of entries below which a matrix product takes less time than the call of the function."""
 
+class StackedModule(nn.Module):
+    """M networks of the same shape: an input layer or a network of the user, followed by dense layers."""
 
-class StackedModule(nn.Module, metaclass=ABCMeta):
-    """M networks of the same shape. A subclass implements `forward_members`."""
+    # `sizes` contains the numbers of outputs of the dense layers. It is empty if the network of the user
+    # predicts. With `noise`, the raw value of a constant noise variance is an additional output. `extra`
+    # contains the weights of a subclass. `forward` has the rows in the first dimension, as skorch and the
+    # losses require. All other methods have the features before the rows, (M, d, B): the small matrix
+    # products of the last layer are then faster, and their results are contiguous.
 
-    # `blocks` contains the initial weights by name, each of shape (M, ...). `forward` has the rows in the
-    # first dimension, as skorch and the losses require. `forward_members` has the features before the rows,
-    # (M, d, B): the small matrix products of the last layer are then faster, and their results are
-    # contiguous.
-
-    any_precision = True
-    """Whether the module can compute in every floating-point type."""
-
-    def __init__(self, blocks: Mapping[str, FloatArray], dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        seeds: Sequence[MemberSeed],
+        n_features: int,
+        sizes: Sequence[int],
+        dtype: torch.dtype,
+        inputs: Inputs = PLAIN_INPUTS,
+        activation: str = "relu",
+        *,
+        noise: bool = False,
+        extra: Mapping[str, FloatArray] | None = None,
+    ) -> None:
         super().__init__()
-        self._shapes = {name: tuple(values.shape[1:]) for name, values in blocks.items()}
-        rows = [np.asarray(values).reshape(len(values), -1) for values in blocks.values()]
+        rngs = [seed.init for seed in seeds]
+        blocks = dense_blocks(rngs, (inputs.n_outputs(n_features), *sizes))
+        blocks |= {**inputs.blocks(rngs, n_features), **(extra or {})}
+        if noise:  # the initial standard deviation is 0.3
+            raw = math.log(math.expm1(0.3**2 - MIN_VARIANCE))
+            blocks["raw_noise"] = np.full((len(seeds), 1, 1), raw)
+        self._shapes = {name: values.shape[1:] for name, values in blocks.items()}
+        rows = [values.reshape(len(values), -1) for values in blocks.values()]
         self.flat = nn.Parameter(torch.as_tensor(np.concatenate(rows, axis=1), dtype=dtype))
+        for name, value in inputs.buffers.items():
+            self.register_buffer(name, value.clone())
+        self.register_buffer("n_rows", torch.tensor([seed.n_rows for seed in seeds], dtype=dtype))
+        self.sizes, self.inputs, self.activation = tuple(sizes), inputs, activation
+        self.values_a_row = inputs.n_values(n_features) + sum(sizes)
         self._leaves: dict[str, Tensor] | None = None
-        self._gradients: dict[str, Tensor] = {}
-        self._workspaces: dict[tuple[str, int, int], Tensor] = {}
-        self._draws: TrainingDraws | None = None
+        self._draws: TrainingDraws | None = TrainingDraws([seed.noise for seed in seeds])
 
     # ------------------------------------------------------------------------------ for subclasses
-
-    @abstractmethod
-    def forward_members(self, x: Tensor) -> Tensor:
-        """Return the outputs (M, k, B) for features (M, d, B)."""
 
     def penalty(self) -> Tensor | None:
         """Return a term (M,) that is added to the loss of each member, such as a divergence from a prior."""
@@ -162,29 +196,12 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         A module with a warm-up needs this share.
         """
 
-    # ----------------------------------------------------------------------------------- weights
+    def dense(self, k: int, x: Tensor) -> Tensor:
+        """Return the sums (M, n_out, B) of a dense layer for its inputs (M, n_in, B)."""
+        weights = self.weights
+        return torch.baddbmm(weights[f"bias_{k}"], weights[f"weight_{k}"], x)
 
-    @property
-    def n_members(self) -> int:
-        return len(self.flat)
-
-    @property
-    def values_a_row(self) -> int:
-        """Return the approximate number of hidden values in memory, per row and member."""
-        return int(self.flat.shape[1]) // 16
-
-    @property
-    def weights(self) -> dict[str, Tensor]:
-        """Return the weights by name, each of shape (M, ...). They are views of the matrix."""
-        return self._leaves if self._leaves is not None else self._split(self.flat)
-
-    def _split(self, matrix: Tensor) -> dict[str, Tensor]:
-        sizes = [math.prod(shape) for shape in self._shapes.values()]
-        parts = torch.split(matrix, sizes, dim=1)
-        return {
-            name: part.view(len(part), *shape)
-            for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
-        }
+    # ------------------------------------------------------------------------------------ layers
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs (B, M, k).
@@ -195,6 +212,58 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
             x = x.unsqueeze(1).expand(-1, self.n_members, -1)
         return self.forward_members(x.permute(1, 2, 0)).permute(2, 0, 1)
 
+    def forward_members(self, x: Tensor) -> Tensor:
+        """Return the outputs (M, k, B) for features (M, d, B)."""
+        x = self.features(x)
+        return self.with_noise(self.dense(len(self.sizes) - 1, x) if self.sizes else x)
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return the input (M, k, B) of the last dense layer for features (M, d, B)."""
+        x = self.first_outputs(x)
+        for k in range(len(self.sizes) - 1):
+            x = self.dense(k, x)
+            x = torch.relu_(x) if self.activation == "relu" else nn.functional.silu(x)
+        return x
+
+    def first_outputs(self, x: Tensor) -> Tensor:
+        """Return the input (M, k, B) of the first dense layer for features (M, d, B)."""
+        return self.inputs.forward(self.state(), x, self.training)
+
+    def with_noise(self, x: Tensor) -> Tensor:
+        """Return means (M or S, 1, B) with the raw variance as second output. Logits are not changed."""
+        raw = self.weights.get("raw_noise")
+        return x if raw is None else torch.cat([x, raw.expand_as(x)], dim=1)
+
+    # ----------------------------------------------------------------------------------- weights
+
+    @property
+    def n_members(self) -> int:
+        return len(self.flat)
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """Return the weights by name, each of shape (M, ...). They are views of the matrix."""
+        return self._leaves if self._leaves is not None else self._split(self.flat)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the weights and the buffers by name, each of shape (M, ...)."""
+        buffers = {name: value for name, value in self._buffers.items() if value is not None}
+        return {**self.weights, **buffers}
+
+    def _split(self, matrix: Tensor) -> dict[str, Tensor]:
+        sizes = [math.prod(shape) for shape in self._shapes.values()]
+        parts = torch.split(matrix, sizes, dim=1)
+        return {
+            name: part.view(len(part), *shape)
+            for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
+        }
+
+    def columns(self, first: str, last: str) -> slice:
+        """Return the columns of ``flat`` with the weights from ``first`` to ``last``."""
+        edges = np.cumsum([0, *(math.prod(shape) for shape in self._shapes.values())]).tolist()
+        names = list(self._shapes)
+        return slice(edges[names.index(first)], edges[names.index(last) + 1])
+
     # ---------------------------------------------------------------------------------- training
 
     def begin_training(self) -> None:
@@ -202,17 +271,9 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         # the leaf tensors share the memory of `flat`, which the optimizer changes
         self._leaves = {name: view.requires_grad_() for name, view in self._split(self.flat.detach()).items()}
         self.flat.grad = torch.zeros_like(self.flat)
-        self._gradients = self._split(self.flat.grad)
 
     def end_training(self) -> None:
-        self._leaves, self._gradients, self._workspaces, self.flat.grad = None, {}, {}, None
-        self._draws = None
-
-    def draw_by(self, seeds: Sequence[MemberSeed]) -> None:
-        """Set the random generators of the training, and the number of rows of each member."""
-        self._draws = TrainingDraws([seed.noise for seed in seeds])
-        n_rows = torch.tensor([seed.n_rows for seed in seeds], dtype=self.flat.dtype)
-        self.register_buffer("n_rows", n_rows)
+        self._leaves = self._draws = self.flat.grad = None
 
     @property
     def draws(self) -> TrainingDraws:
@@ -224,33 +285,23 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
             )
         return self._draws
 
-    def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
-        """Write the gradients of the weights into ``flat.grad``.
-
-        The gradient of the output has the shape (B, M, k).
-        """
-        sources, directions = [output], [gradient]
-        if penalty is not None:
-            sources, directions = [output, penalty], [gradient, torch.ones_like(penalty)]
-        gradients = torch.autograd.grad(sources, list(self.weights.values()), directions)
-        torch._foreach_copy_(list(self._gradients.values()), list(gradients))
+    def backward(self, losses: Tensor) -> None:
+        """Write the gradients of the losses (M,) into ``flat.grad``."""
+        into = list(self._split(self._gradient()).values())
+        torch._foreach_copy_(into, list(torch.autograd.grad(losses.sum(), list(self.weights.values()))))
 
     def clip_gradients(self, limit: float) -> None:
         """Scale the gradient of each member to a norm of at most ``limit``."""
-        gradient = self.flat.grad
-        if gradient is None:
-            raise RuntimeError("there are no gradients to clip. Call `begin_training` and `backward` first.")
+        gradient = self._gradient()
         norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
         # on a CPU, the comparison saves time; on a GPU, it would wait for the result
         if gradient.is_cuda or norm.max() > limit:
             gradient.mul_(limit / norm.clamp_(min=limit))
 
-    def _workspace(self, name: str, rows: int, columns: int) -> Tensor:
-        """Return memory (M, rows, columns) for a result. All steps use the same memory, which saves time."""
-        key = name, rows, columns
-        if key not in self._workspaces:
-            self._workspaces[key] = self.flat.new_empty(self.n_members, rows, columns)
-        return self._workspaces[key]
+    def _gradient(self) -> Tensor:
+        if self.flat.grad is None:
+            raise RuntimeError("there are no gradients. Call `begin_training` first.")
+        return self.flat.grad
 
     # ----------------------------------------------------------------------------------- members
 
@@ -260,7 +311,7 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         taken._buffers = {
             name: None if value is None else value[members].clone() for name, value in self._buffers.items()
         }
-        taken._leaves, taken._gradients, taken._workspaces, taken._draws = None, {}, {}, None
+        taken._leaves = taken._draws = None
         taken.flat = nn.Parameter(self.flat.detach()[members].clone())
         return taken
 
@@ -284,14 +335,11 @@ class StackedModule(nn.Module, metaclass=ABCMeta):
         return joined
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_leaves": None, "_gradients": {}, "_workspaces": {}, "_draws": None}
+        return {**self.__dict__, "_leaves": None, "_draws": None}
 
 
-def dense_blocks(
-    rngs: Sequence[np.random.Generator], n_features: int, hidden: Sequence[int], n_outputs: int
-) -> dict[str, FloatArray]:
+def dense_blocks(rngs: Sequence[np.random.Generator], sizes: Sequence[int]) -> dict[str, FloatArray]:
     """Return initial weights like the weights of ``torch.nn.Linear``, drawn in float64 for all types."""
-    sizes = [n_features, *hidden, n_outputs]
     layers = list(pairwise(sizes))
     blocks: dict[str, FloatArray] = {}
     for k, (n_in, n_out) in enumerate(layers):
@@ -305,118 +353,38 @@ def dense_blocks(
     return blocks
 
 
-class StackedMLP(StackedModule):
-    """M multilayer perceptrons, computed by batched matrix products."""
+class RandomModule(StackedModule, ABC):
+    """Networks from which networks are drawn. The dense layers from ``first_random`` on are random."""
 
-    def __init__(
-        self,
-        rngs: Sequence[np.random.Generator],
-        n_features: int,
-        hidden: Sequence[int],
-        n_outputs: int,
-        dtype: torch.dtype,
-        layers: Layers = PLAIN_LAYERS,
-    ) -> None:
-        input_layer = layers.input_layer(n_features)
-        dense = dense_blocks(rngs, input_layer.n_outputs(n_features), hidden, n_outputs)
-        super().__init__({**dense, **input_layer.blocks(rngs, n_features)}, dtype)
-        self.n_layers = len(hidden) + 1
-        self.input_layer, self.activation = input_layer, layers.activation
-        self._inputs: list[Tensor] = []
-        self._sums: list[Tensor] = []
-        self._kept: InputValues | None = None
+    first_random: int
 
-    @property
-    def layer_values(self) -> int:
-        """Return the number of outputs of all layers, per row and member."""
-        return sum(int(shape[0]) for name, shape in self._shapes.items() if name.startswith("weight"))
+    @abstractmethod
+    def drawn_layer(self, k: int, n_draws: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Return the drawn weights (S, n_out, n_in) and biases (S or 1, n_out, 1) of a dense layer."""
 
-    def forward_members(self, x: Tensor) -> Tensor:
-        if not (self.training and self._gradients):
-            return self._run(x, [])
-        self._inputs, self._sums = [], []
-        with torch.no_grad():  # the method `backward` replaces autograd, which is slower
-            return self._run(x, self._inputs, keep=True)
+    def values_of_draws(self, n_draws: int) -> int:
+        """Return the approximate number of hidden values per row for ``n_draws`` networks."""
+        return max(self.values_a_row, n_draws * max(self.sizes))
 
-    def _run(self, x: Tensor, inputs: list[Tensor], *, keep: bool = False) -> Tensor:
-        """Run the layers, and append the input of each layer to ``inputs``.
+    def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
+        """Draw networks from the first member. Return a function from rows (B, d) to outputs (S, k, B)."""
+        weights, layers = self.weights, []
+        for k in range(len(self.sizes)):
+            fixed = weights[f"weight_{k}"], weights[f"bias_{k}"]
+            layers.append(fixed if k < self.first_random else self.drawn_layer(k, n_draws, rng))
 
-        If ``keep``, store values for the gradient in workspaces.
-        """
-        weights = self.weights
-        if self.input_layer:
-            x, kept = self.input_layer.forward(weights, x, self._workspace if keep else None)
-            self._kept = kept if keep else None
-        for k in range(self.n_layers):
-            inputs.append(x)
-            weight, hidden = weights[f"weight_{k}"], k < self.n_layers - 1
-            out = self._workspace(f"hidden {k}", weight.shape[1], x.shape[2]) if keep and hidden else None
-            x = torch.baddbmm(weights[f"bias_{k}"], weight, x, out=out)
-            if hidden:
-                x = self._activate(k, x, keep=keep)
-        return x
+        def run(x: Tensor) -> Tensor:
+            x = self.first_outputs(x.T.unsqueeze(0))
+            for k, (weight, bias) in enumerate(layers):
+                x = torch.matmul(weight, x).add_(bias)
+                x = torch.relu_(x) if k < len(layers) - 1 else x
+            return self.with_noise(x)
 
-    def _activate(self, k: int, x: Tensor, *, keep: bool) -> Tensor:
-        if self.activation == "relu":
-            return torch.relu_(x)
-        if not keep:
-            return torch.nn.functional.silu(x)
-        self._sums.append(x)  # needed for the derivative of silu
-        output = self._workspace(f"unit {k}", x.shape[1], x.shape[2])
-        torch.ops.aten.silu.out(x, out=output)
-        return output
-
-    def backward(self, output: Tensor, gradient: Tensor, penalty: Tensor | None = None) -> None:
-        with torch.no_grad():
-            slope = gradient.permute(1, 2, 0)  # with respect to the output of a layer, (M, n_out, B)
-            for k in reversed(range(self.n_layers)):
-                x, weight = self._inputs[k], self.weights[f"weight_{k}"]
-                self._weight_gradient(k, slope, x)
-                torch.sum(slope, dim=2, keepdim=True, out=self._gradients[f"bias_{k}"])
-                if k or self.input_layer:
-                    # two workspaces alternate, because one is read while the other is written
-                    workspace = self._workspace(f"slope {k % 2}", weight.shape[2], x.shape[2])
-                    slope = torch.bmm(weight.transpose(1, 2), slope, out=workspace)
-                if k and self.activation == "relu":
-                    # x is the output of rectified linear units
-                    torch.ops.aten.threshold_backward.grad_input(slope, x, 0, grad_input=slope)
-                elif k:
-                    torch.ops.aten.silu_backward.grad_input(slope, self._sums[k - 1], grad_input=slope)
-            if self._kept is not None:
-                self.input_layer.backward(self.weights, self._gradients, self._kept, slope)
-        self._inputs, self._sums, self._kept = [], [], None
-
-    def _weight_gradient(self, k: int, slope: Tensor, x: Tensor) -> None:
-        """Write the gradient of the weights of a layer. Small products are faster in separate memory."""
-        into = self._gradients[f"weight_{k}"]
-        small = math.prod(into.shape[1:]) <= _SMALL
-        out = self._workspace("gradient", into.shape[1], into.shape[2]) if small else into
-        torch.bmm(slope, x.transpose(1, 2), out=out)
-        if small:
-            into.copy_(out)
+        return run
 
 
 MIN_NOISE = 1e-8
 """Smallest noise variance, relative to the variance of the target."""
-
-
-def first_raw_noise(n_members: int, noise: bool = True) -> dict[str, FloatArray]:
-    """Return the initial raw noise variance, for a standard deviation of 0.3.
-
-    Without ``noise``, return no weight.
-    """
-    raw = math.log(math.expm1(0.3**2 - MIN_VARIANCE))
-    return {"raw_noise": np.full((n_members, 1, 1), raw)} if noise else {}
-
-
-def has_noise(module: StackedModule) -> bool:
-    return "raw_noise" in module.weights
-
-
-def with_noise(module: StackedModule, x: Tensor) -> Tensor:
-    """Return means (M or S, 1, B) with the raw variance as second output. Logits are returned unchanged."""
-    raw = module.weights.get("raw_noise")
-    return x if raw is None else torch.cat([x, raw.expand_as(x)], dim=1)
 
 
 def noise_variance(module: StackedModule) -> float:
@@ -442,7 +410,7 @@ def rows_at_once(values_a_row: int) -> int:
 
 
 def to_predict(module: StackedModule, device: torch.device) -> StackedModule:
-    dtype = torch.float64 if module.any_precision else module.flat.dtype
+    dtype = torch.float64 if module.inputs.any_precision else module.flat.dtype
     return module.take(slice(None)).to(device=device, dtype=dtype).eval()
 
 
@@ -453,14 +421,11 @@ def blocks_of(X: FloatArray, values_a_row: int, like: Tensor) -> Iterator[Tensor
         yield torch.as_tensor(X[start : start + step], dtype=like.dtype, device=like.device)
 
 
-def output_blocks(
-    module: StackedModule, X: FloatArray, device: torch.device, values_a_row: int | None = None
-) -> Iterator[Tensor]:
+def output_blocks(module: StackedModule, X: FloatArray, device: torch.device) -> Iterator[Tensor]:
     """Yield the k outputs of all members for blocks of b rows, shape (b, M, k), in float64."""
     module = to_predict(module, device)
-    values = (values_a_row or module.values_a_row) * module.n_members
     with torch.no_grad():
-        for block in blocks_of(X, values, module.flat):
+        for block in blocks_of(X, module.values_a_row * module.n_members, module.flat):
             yield module(block).to("cpu", torch.float64)
 
 

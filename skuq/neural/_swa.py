@@ -2,47 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from skorch.callbacks import Callback
+from torch import Tensor
 
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import SupportLike
 from skuq._validation import check_integer, check_number
-from skuq.neural._architecture import Architecture
 from skuq.neural._losses import SquaredErrorLoss
 from skuq.neural._plan import LONG_TRAINING, TrainingOptions, TrainingSpec, rows_with_weight
 from skuq.neural._predictive import SampledPosterior
 from skuq.neural._regressor import BaseNeuralRegressor
-from skuq.neural._stacked import MemberSeed, StackedModule
+from skuq.neural._stacked import StackedModule
 from skuq.neural._training import TrainedFit
 
 
-@dataclass(frozen=True)
-class SnapshotArchitecture:
-    """Architecture with memory for snapshots of the weights."""
+class SnapshotModule(StackedModule):
+    """Networks with memory for snapshots of the weights."""
 
-    base: Architecture
-    n_snapshots: int
+    def __init__(self, *args: Any, n_snapshots: int, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.register_buffer(
+            "snapshots", self.flat.new_zeros(len(self.flat), n_snapshots, self.flat.shape[1])
+        )
 
-    def __call__(
-        self, seeds: Sequence[MemberSeed], n_features: int, n_outputs: int, dtype: torch.dtype
-    ) -> StackedModule:
-        module = self.base(seeds, n_features, n_outputs, dtype)
-        memory = torch.zeros(len(seeds), self.n_snapshots, module.flat.shape[1], dtype=dtype)
-        module.register_buffer("snapshots", memory)
-        return module
+    def values_of_draws(self, n_draws: int) -> int:
+        return n_draws * self.values_a_row
 
-
-def snapshots_of(module: StackedModule) -> StackedModule:
-    network = module.take(slice(0, 1))
-    weights = network.get_buffer("snapshots")[0]
-    del network.snapshots
-    return network.with_weights(weights)
+    def networks(self, n_draws: int, rng: np.random.Generator) -> Callable[[Tensor], Tensor]:
+        """Return a function from rows (B, d) to the outputs (S, k, B) of the first member's snapshots."""
+        network = self.take(slice(0, 1))
+        weights = network.get_buffer("snapshots")[0]
+        del network.snapshots
+        snapshots = network.with_weights(weights)
+        return lambda x: snapshots.forward_members(x.T.expand(len(weights), *x.T.shape))
 
 
 class TakeSnapshots(Callback):
@@ -284,7 +281,9 @@ class SWARegressor(BaseNeuralRegressor):
         options = super()._options()
         return replace(
             options,
-            architecture=SnapshotArchitecture(options.architecture, n_snapshots),
+            architecture=replace(
+                options.architecture, kind=SnapshotModule, options={"n_snapshots": n_snapshots}
+            ),
             lr_schedule="constant",
             callbacks=[TakeSnapshots(n_snapshots, rate, options.lr_schedule), *(options.callbacks or ())],
             further_epochs=n_snapshots,
@@ -301,7 +300,7 @@ class SWARegressor(BaseNeuralRegressor):
                 f"{len(fit.net.history)} epochs. The snapshots are taken at the end of the training. Lower "
                 "`max_epochs` instead."
             )
-        posterior = SampledPosterior(self.scaler_, module, self.device, 0.0, snapshots_of)
+        posterior = SampledPosterior(self.scaler_, module, self.device, 0.0, self.n_snapshots, fit.plan.seed)
         rows = fit.plan.held_out if self.calibration is not None else ~fit.plan.held_out
         posterior = posterior.with_likely_noise(data.take(rows_with_weight(rows, data)))
         self.noise_std_ = posterior.noise_std

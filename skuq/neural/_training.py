@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from skorch.callbacks import Callback, EpochTimer, PrintLog
 from skorch.history import History
 from torch import Tensor, nn
 
-from skuq._compat import delayed, run_parallel
+from skuq._compat import run_parallel
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.neural._losses import TrainingLoss
 from skuq.neural._plan import Batch, FitPlan, MemberBatches, MemberRows, TrainingOptions
@@ -223,22 +224,16 @@ class MemberObjective(nn.Module):
         super().__init__()
         self.losses = tuple(losses)
 
-    def forward(self, output: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the losses (M,), and the gradient of their sum for the outputs (B, M, k)."""
+    def forward(self, output: Tensor, batch: Batch) -> Tensor:
+        """Return the losses (M,) for outputs (B, M, k)."""
         if len(self.losses) == 1:
-            values, gradient = self.losses[0][0].with_gradient(output, batch.y)
+            values = self.losses[0][0](output, batch.y)
         else:
             sizes = [size for _, size in self.losses]
             outputs, targets = torch.split(output, sizes, dim=1), torch.split(batch.y, sizes, dim=1)
             parts = zip(self.losses, outputs, targets, strict=True)
-            done = [loss.with_gradient(part, y) for (loss, _), part, y in parts]
-            values = torch.cat([value for value, _ in done], dim=1)
-            # (M, k, B) is the memory layout of the backward pass
-            gradient = torch.cat([slope.permute(1, 2, 0) for _, slope in done]).permute(2, 0, 1)
-        if batch.weight is None:
-            return values.mean(dim=0), gradient * (1 / len(batch))
-        weight = batch.weight / len(batch)
-        return (weight * values).sum(dim=0), gradient * weight.unsqueeze(-1)
+            values = torch.cat([loss(part, y) for (loss, _), part, y in parts], dim=1)
+        return values.mean(dim=0) if batch.weight is None else (batch.weight * values).mean(dim=0)
 
 
 class StackedNet(ProbabilisticNet):
@@ -360,18 +355,17 @@ class StackedNet(ProbabilisticNet):
         if not module.training:  # a callback may have made a prediction
             self._set_training(True)
         output = module(batch.x)
-        losses, gradient = self.criterion_(output, batch)
-        penalty = module.penalty()
-        module.backward(output, gradient, penalty)
+        losses, penalty = self.criterion_(output, batch), module.penalty()
         if penalty is not None:
-            losses = losses + penalty.detach()
+            losses = losses + penalty
+        module.backward(losses)
         if self._sends_batch_events:
             parameters = [("flat", module.flat)]
             self.notify("on_grad_computed", named_parameters=parameters, batch=batch, training=True)
         if self.clip_norm is not None:
             module.clip_gradients(self.clip_norm)
         self.optimizer_.step()
-        return {"loss": losses, "y_pred": output}
+        return {"loss": losses.detach(), "y_pred": output.detach()}
 
 
 _MIN_CHUNK, _MAX_CHUNK = 40, 100
@@ -406,7 +400,7 @@ def train(
     if len(chunks) == 1 or n_jobs in (None, 1) or device.type == "cuda":
         parts = [_train_chunk(mine, chunk, options, device, on_epoch) for mine, chunk in tasks]
     else:
-        work = (delayed(_train_chunk)(mine, chunk, options, device, None) for mine, chunk in tasks)
+        work = (partial(_train_chunk, mine, chunk, options, device, None) for mine, chunk in tasks)
         parts = list(run_parallel(work, n_jobs=n_jobs))
     return _collect(plans, chunks, parts, options)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from skuq._compat import warn_user
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import FloatArray, SupportLike
 from skuq._validation import check_integer, check_number, check_option
-from skuq.neural._architecture import Architecture
+from skuq.neural._architecture import Architecture, check_module
 from skuq.neural._classifier import BaseNeuralClassifier
 from skuq.neural._last_layer import LastLinearPosterior
 from skuq.neural._losses import Loss, NLLLoss, resolve_selection_score
@@ -22,12 +21,7 @@ from skuq.neural._predictive import ConstantNoisePosterior, DrawnClassPosterior,
 from skuq.neural._regressor import BaseNeuralRegressor
 from skuq.neural._stacked import StackedModule, member_moments, noise_variance, read_device
 from skuq.neural._training import TrainedFit
-from skuq.neural._variational_module import (
-    Divergence,
-    VariationalArchitecture,
-    VariationalModule,
-    drawn_networks,
-)
+from skuq.neural._variational_module import Divergence, VariationalModule
 
 _CONSTANT = 0.05
 """A prediction is treated as constant if its standard deviation is at most this multiple of the standard
@@ -35,6 +29,23 @@ deviation of y."""
 _RATES = {False: 1e-2, True: 3e-3}
 """Learning rate for each value of `last_layer`. With True, the initial standard deviations are near their
 optimum."""
+
+
+def variational_architecture(estimator: Any, prior_variance: float | None, *, noise: bool) -> Architecture:
+    """Check the parameters of the network, and return its settings."""
+    last_layer = check_option(estimator.last_layer, "last_layer", (True, False))
+    module, hidden = check_module(estimator.module), estimator._hidden_sizes()
+    if module is not None and not last_layer:
+        raise ValueError(
+            "`module` must be None with last_layer=False, because only layers that skuq builds can have "
+            "random weights. Use `hidden_layer_sizes`, or last_layer=True with `module`."
+        )
+    warm_up = check_number(estimator.warm_up, "warm_up")
+    if not 0 <= warm_up <= 1:
+        raise ValueError(f"`warm_up` must lie between 0 and 1, got {warm_up}.")
+    kl_weight = check_number(estimator.kl_weight, "kl_weight", positive=True)
+    options = {"last_layer": last_layer, "divergence": Divergence(kl_weight, warm_up, prior_variance)}
+    return Architecture(VariationalModule, hidden, module, headed=True, noise=noise, options=options)
 
 
 class VariationalRegressor(BaseNeuralRegressor):
@@ -260,10 +271,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         self.verbose = verbose
 
     def _architecture(self) -> Architecture:
-        divergence = Divergence.from_params(self.kl_weight, self.warm_up)
-        return VariationalArchitecture.from_params(
-            self._hidden_sizes(), self.module, self.last_layer, divergence
-        )
+        return variational_architecture(self, None, noise=True)
 
     def _training_spec(self) -> TrainingSpec:
         check_integer(self.n_draws, "n_draws", minimum=2)
@@ -294,7 +302,7 @@ class VariationalRegressor(BaseNeuralRegressor):
         if self.last_layer:
             weights, closed_form = module.last_layer_weights(), bool(self.inference != "sampled")
             return LastLinearPosterior(*common, weights, self.n_draws, seed, closed_form)
-        return SampledPosterior(*common, partial(drawn_networks, n_draws=self.n_draws, seed=seed))
+        return SampledPosterior(*common, self.n_draws, seed)
 
     def _warn_of_a_constant(self, module: StackedModule, X: FloatArray) -> None:
         """Warn if the prediction with the mean weights is nearly constant."""
@@ -498,11 +506,7 @@ class VariationalClassifier(BaseNeuralClassifier):
         self.verbose = verbose
 
     def _architecture(self) -> Architecture:
-        divergence = Divergence.from_params(self.kl_weight, self.warm_up, self._prior_variance())
-        sizes = self._hidden_sizes()
-        return VariationalArchitecture.from_params(
-            sizes, self.module, self.last_layer, divergence, noise=False
-        )
+        return variational_architecture(self, self._prior_variance(), noise=False)
 
     def _prior_variance(self) -> float | None:
         if isinstance(self.prior, str):

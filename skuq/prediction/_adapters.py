@@ -35,7 +35,6 @@ from skuq.distributions import (
     Truncated,
 )
 from skuq.exceptions import NotProbabilisticError, NotRefittedError
-from skuq.prediction._native import no_distribution, not_fitted
 from skuq.prediction._quantile_estimators import FINE_LEVELS, catboost_loss, configured_levels
 from skuq.prediction._register import (
     Adapter,
@@ -43,10 +42,11 @@ from skuq.prediction._register import (
     Predict,
     check_predictions,
     from_room,
-    is_named,
+    named,
     one_column_each,
     single_output,
 )
+from skuq.prediction._sklearn_rules import SKLEARN_CONTAINERS, no_distribution, not_fitted
 
 Build = Callable[..., Distribution]
 
@@ -226,19 +226,6 @@ FOUNDATION_ADAPTERS: dict[str, Adapter] = {
 Fine-tuned models are trained, so they do not only learn in context."""
 
 
-def _named(*qualified_names: str) -> Callable[[Any], bool]:
-    names = {name.rpartition(".")[2] for name in qualified_names}
-
-    def matches(estimator: Any) -> bool:
-        cls = type(estimator)
-        # This test is fast, and most classes fail it.
-        if names.isdisjoint([ancestor.__name__ for ancestor in cls.__mro__]):
-            return False
-        return any(is_named(cls, name) for name in qualified_names)
-
-    return matches
-
-
 def _flaml_inner(automl: Any, X: Any, predict: Predict) -> Any:
     if automl.model is None:
         raise NotFittedError(
@@ -307,15 +294,14 @@ def _autogluon_supports(predictor: Any) -> bool:
     return predictor.problem_type == "quantile" and len(predictor.quantile_levels) > 1
 
 
-AUTOML_CONTAINERS: tuple[MetaEstimatorRule, ...] = (
+CONTAINERS: tuple[MetaEstimatorRule, ...] = (
+    *SKLEARN_CONTAINERS,
     MetaEstimatorRule(
-        _named("flaml.automl.automl.AutoML", "flaml.automl.model.BaseEstimator"), _flaml_inner, _flaml_parts
+        named("flaml.automl.automl.AutoML", "flaml.automl.model.BaseEstimator"), _flaml_inner, _flaml_parts
     ),
+    MetaEstimatorRule(named("tpot.TPOTEstimator", "tpot.TPOTEstimatorSteadyState"), _tpot_inner, _tpot_parts),
     MetaEstimatorRule(
-        _named("tpot.TPOTEstimator", "tpot.TPOTEstimatorSteadyState"), _tpot_inner, _tpot_parts
-    ),
-    MetaEstimatorRule(
-        _named("skrub.ParamSearch", "skrub.OptunaParamSearch"), _skrub_search_inner, _skrub_search_parts
+        named("skrub.ParamSearch", "skrub.OptunaParamSearch"), _skrub_search_inner, _skrub_search_parts
     ),
 )
 
@@ -458,7 +444,7 @@ ADAPTERS: dict[str, Adapter] = {
     **FOUNDATION_ADAPTERS,
     **AUTOML_ADAPTERS,
     "sksurv.base.SurvivalAnalysisMixin": Adapter(
-        from_room("skuq.survival._from_survival", "steps_dist"),
+        from_room("skuq.survival._targets", "steps_dist"),
         lambda estimator: hasattr(estimator, "predict_survival_function"),
     ),
 }

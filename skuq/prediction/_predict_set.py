@@ -11,7 +11,7 @@ from skuq._prediction_sets import check_proba, mass_sets
 from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_coverage, check_unmasked
 from skuq.exceptions import NotProbabilisticError
-from skuq.prediction._containers import CONTAINERS
+from skuq.prediction._adapters import CONTAINERS
 from skuq.prediction._resolve import check_estimator
 
 

@@ -191,10 +191,6 @@ def configured_levels(estimator: Any) -> list[float] | None:
     return None if found is None else found[1].levels(last_step(estimator))
 
 
-def with_prefix(prefix: str, params: Params) -> Params:
-    return {f"{prefix}{name}": value for name, value in params.items()}
-
-
 def predict_many(estimator: Any, loss: QuantileLoss, X: Any, levels: Sequence[float]) -> FloatArray:
     # X is transformed here, because a Pipeline passes keywords only to its last step.
     while isinstance(estimator, Pipeline):

@@ -183,7 +183,7 @@ class Adapter:
     """Adapter of one class of estimators."""
 
     predict: Callable[[Any, Any], Distribution]
-    supports: Callable[[Any], bool] | None = None
+    supports: Callable[[Any], bool] = lambda estimator: True
     points: bool = True
     in_context: bool = False
     calibrated: Callable[[Any], bool] = lambda estimator: False
@@ -193,7 +193,7 @@ _ADAPTERS: dict[str, dict[str, Adapter]] = {}
 """Adapters by class name. For each class name, adapters by the module or package from which users import the
 class."""
 
-_PACKAGES_OF_COLUMNS: set[str] = set()
+PACKAGES_OF_COLUMNS: set[str] = set()
 """Packages with estimators whose ``predict`` may return several columns."""
 
 
@@ -272,18 +272,14 @@ def register(
             f"`supports` must be a function supports(estimator) -> bool or None, got {supports!r}."
         )
     check_option(in_context, "in_context", (True, False))
-    add_adapter(qualified_name, Adapter(adapter, supports, in_context=in_context))
+    add_adapter(qualified_name, Adapter(adapter, supports or Adapter.supports, in_context=in_context))
 
 
 def add_adapter(qualified_name: str, adapter: Adapter) -> None:
     place, _, name = qualified_name.rpartition(".")
     _ADAPTERS.setdefault(name, {})[place] = adapter
     if not adapter.points:
-        _PACKAGES_OF_COLUMNS.add(place.partition(".")[0])
-
-
-def may_predict_columns() -> bool:
-    return any(package in sys.modules for package in _PACKAGES_OF_COLUMNS)
+        PACKAGES_OF_COLUMNS.add(place.partition(".")[0])
 
 
 def find_adapter(cls: type) -> Adapter | None:
@@ -294,9 +290,18 @@ def find_adapter(cls: type) -> Adapter | None:
     return None
 
 
-def is_named(cls: type, qualified_name: str) -> bool:
-    place, _, name = qualified_name.rpartition(".")
-    return any(ancestor.__name__ == name and _is_at(ancestor, place) for ancestor in cls.__mro__)
+def named(*qualified_names: str) -> Callable[[Any], bool]:
+    """Return a function that returns whether an estimator is an instance of one of the classes."""
+    names = [name.rpartition(".") for name in qualified_names]
+
+    def matches(estimator: Any) -> bool:
+        return any(
+            ancestor.__name__ == name and _is_at(ancestor, place)
+            for ancestor in type(estimator).__mro__
+            for place, _, name in names
+        )
+
+    return matches
 
 
 def _is_at(cls: type, place: str) -> bool:

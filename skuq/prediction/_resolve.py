@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from skuq._compat import count_rows, sequential_in_cluster_task
 from skuq._validation import check_unmasked
 from skuq.distributions import Distribution, JointDistribution
 from skuq.exceptions import NotProbabilisticError
-from skuq.prediction._adapters import ADAPTERS
-from skuq.prediction._containers import CONTAINERS
-from skuq.prediction._native import NATIVES, no_distribution
+from skuq.prediction._adapters import ADAPTERS, CONTAINERS
 from skuq.prediction._register import (
+    PACKAGES_OF_COLUMNS,
+    Adapter,
     EstimatorRule,
     MetaEstimatorRule,
     add_adapter,
     find_adapter,
-    may_predict_columns,
     note_estimator,
     register,
 )
+from skuq.prediction._sklearn_rules import NATIVES, no_distribution
 
 __all__ = [
     "check_estimator",
-    "check_supports_dist",
-    "has_exact_posterior",
+    "has_calibrated_dist",
     "inner_estimators",
     "learns_in_context",
     "predict_dist",
@@ -33,8 +33,6 @@ __all__ = [
     "register",
     "supports_dist",
 ]
-
-Rule = TypeVar("Rule", MetaEstimatorRule, EstimatorRule)
 
 _LONG = 80
 """Error messages contain at most this number of characters of a repr."""
@@ -138,7 +136,8 @@ def predict_dist(estimator: Any, X: Any) -> Distribution:
     check_unmasked(X, "X")
     with sequential_in_cluster_task(), note_estimator(estimator):
         dist: Any = _dispatch(estimator, X)
-    if not _is_dist(dist):
+    is_dist = isinstance(dist, Distribution | JointDistribution)
+    if not is_dist:
         raise TypeError(
             f"the prediction of {type(estimator).__name__} must be a skuq Distribution, got "
             f"{type(dist).__name__}. Return, for example, skuq.distributions.Normal(loc, scale)."
@@ -190,21 +189,15 @@ def supports_dist(estimator: Any) -> bool:
     return _supports(estimator)
 
 
-def check_supports_dist(estimator: Any) -> None:
-    """Raise an error if `predict_dist` does not support the estimator."""
-    if not supports_dist(estimator):
-        raise no_distribution(estimator)
-
-
 def inner_estimators(estimator: Any) -> list[Any]:
-    container = None if _has_own_way(estimator) else _first_match(CONTAINERS, estimator)
-    if container is None:
+    rule = _rule_of(estimator)
+    if not isinstance(rule, MetaEstimatorRule):
         return [estimator]
-    return [inner for part in container.parts(estimator) for inner in inner_estimators(part)]
+    return [inner for part in rule.parts(estimator) for inner in inner_estimators(part)]
 
 
 def predicts_columns(estimator: Any) -> bool:
-    if not may_predict_columns():  # No package with such estimators is imported.
+    if not any(package in sys.modules for package in PACKAGES_OF_COLUMNS):
         return False
     for inner in inner_estimators(estimator):
         adapter = find_adapter(type(inner))
@@ -219,49 +212,36 @@ def learns_in_context(estimator: Any) -> bool:
     return bool(adapters) and all(adapter is not None and adapter.in_context for adapter in adapters)
 
 
-def has_exact_posterior(estimator: Any) -> bool:
+def has_calibrated_dist(estimator: Any) -> bool:
+    """Return whether the distribution is an exact posterior, or is calibrated on held-out rows in `fit`."""
     rule = _rule_of(estimator)
+    if isinstance(rule, Adapter):
+        return rule.calibrated(estimator)
     return isinstance(rule, EstimatorRule) and rule.exact
-
-
-def calibrates_itself(estimator: Any) -> bool:
-    """Return whether the model calibrates its distribution on held-out rows in `fit`."""
-    adapter = find_adapter(type(estimator))
-    return adapter is not None and adapter.calibrated(estimator)
-
-
-def _is_dist(value: Any) -> bool:
-    return isinstance(value, Distribution | JointDistribution)
 
 
 def _dispatch(estimator: Any, X: Any) -> Distribution:
     if callable(own := getattr(estimator, "predict_dist", None)):
         return own(X)  # type: ignore[no-any-return]
-    if (adapter := find_adapter(type(estimator))) is not None:
-        return adapter.predict(estimator, X)
     rule = _rule_of(estimator)
     if rule is None:
         raise no_distribution(estimator)
-    try:
-        if isinstance(rule, MetaEstimatorRule):
-            return rule.predict(estimator, X, predict_dist)  # type: ignore[no-any-return]
+    if not isinstance(rule, MetaEstimatorRule):
         return rule.predict(estimator, X)
+    try:
+        return rule.predict(estimator, X, predict_dist)  # type: ignore[no-any-return]
     except NotProbabilisticError as error:
         error.add_note(f"It is an inner estimator of {type(estimator).__name__}.")
         raise
 
 
-def _rule_of(estimator: Any) -> MetaEstimatorRule | EstimatorRule | None:
-    if _has_own_way(estimator):
+def _rule_of(estimator: Any) -> Adapter | MetaEstimatorRule | EstimatorRule | None:
+    """Return the adapter or the rule of an estimator without an own method ``predict_dist``, or None."""
+    if callable(getattr(estimator, "predict_dist", None)):
         return None
-    return _first_match(CONTAINERS, estimator) or _first_match(NATIVES, estimator)
-
-
-def _has_own_way(estimator: Any) -> bool:
-    return callable(getattr(estimator, "predict_dist", None)) or find_adapter(type(estimator)) is not None
-
-
-def _first_match(rules: tuple[Rule, ...], estimator: Any) -> Rule | None:
+    if (adapter := find_adapter(type(estimator))) is not None:
+        return adapter
+    rules: tuple[MetaEstimatorRule | EstimatorRule, ...] = (*CONTAINERS, *NATIVES)
     return next((rule for rule in rules if rule.matches(estimator)), None)
 
 
@@ -271,13 +251,11 @@ def _supports(estimator: Any) -> bool:
         return False
     if callable(getattr(estimator, "predict_dist", None)):
         return True
-    if (adapter := find_adapter(type(estimator))) is not None:
-        return adapter.supports is None or bool(adapter.supports(estimator))
     rule = _rule_of(estimator)
     if isinstance(rule, MetaEstimatorRule):
         inner = inner_estimators(estimator)
         return bool(inner) and all(_supports(part) for part in inner)
-    return rule is not None and rule.supports(estimator)
+    return rule is not None and bool(rule.supports(estimator))
 
 
 def check_estimator(estimator: Any) -> None:

@@ -197,7 +197,10 @@ def backward(steps: tuple[Any, ...], z: FloatArray) -> FloatArray:
     for step in reversed(steps):
         mapped = _apply(step, "inverse_transform", "inverse_func", values)
         if isinstance(step, PowerTransformer):
-            mapped = _beyond_range(step, values, mapped)
+            # NaN in the inverse power transform is replaced with the limit of the inverse.
+            end = -np.inf if step.method == "yeo-johnson" else 0.0
+            end = np.inf if _only(step.lambdas_, 1.0) < 0 else end
+            mapped = np.where(np.isnan(mapped) & ~np.isnan(values), end, mapped)
         values = mapped
     return values
 
@@ -231,10 +234,3 @@ def _apply(step: Any, method: str, function: str, values: FloatArray) -> FloatAr
     if result.size != values.size:
         raise ValueError(_one_column(result.size // max(values.size, 1)))
     return result.reshape(values.shape)
-
-
-def _beyond_range(step: PowerTransformer, z: FloatArray, y: FloatArray) -> FloatArray:
-    """Replace NaN in the inverse power transform with the limit of the inverse."""
-    power = _only(step.lambdas_, 1.0)
-    end = np.inf if power < 0 else (0.0 if step.method == "box-cox" else -np.inf)
-    return np.where(np.isnan(y) & ~np.isnan(z), end, y)

@@ -1,13 +1,12 @@
 """Recalibrators: they convert predicted distributions to better calibrated distributions."""
 
-from skuq.recalibration._base import BaseRecalibrator
+from skuq.recalibration._base import BaseRecalibrator, IdentityRecalibrator, SupportMap
 from skuq.recalibration._empirical import EmpiricalRecalibrator
 from skuq.recalibration._gp_recalibrators import (
     GPBetaRecalibrator,
     GPCauchyRecalibrator,
     GPNormalRecalibrator,
 )
-from skuq.recalibration._identity import IdentityRecalibrator
 from skuq.recalibration._isotonic import IsotonicRecalibrator
 from skuq.recalibration._isotonic_distributional import IsotonicDistributionalRecalibrator
 from skuq.recalibration._online import OnlineRecalibrator
@@ -15,7 +14,6 @@ from skuq.recalibration._operating_point import OperatingPointRecalibrator
 from skuq.recalibration._quantile_shift import QuantileShiftRecalibrator
 from skuq.recalibration._scaling import BinnedScalingRecalibrator, StdScalingRecalibrator
 from skuq.recalibration._shrunk_isotonic import ShrunkIsotonicRecalibrator
-from skuq.recalibration._support_map import SupportMap
 from skuq.recalibration._variance_isotonic import VarianceIsotonicRecalibrator
 
 __all__ = [

@@ -9,9 +9,16 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from skuq._censoring import Bounds, read_bounds, require_events
-from skuq._few_rows import repeated_rows, warn_of_few_rows
 from skuq._typing import ArrayLike, FloatArray, Frozen
-from skuq._validation import check_integer, check_option, check_sample_weight, check_target, effective_rows
+from skuq._validation import (
+    check_integer,
+    check_option,
+    check_sample_weight,
+    check_target,
+    effective_rows,
+    repeated_rows,
+    warn_of_few_rows,
+)
 from skuq.distributions import Distribution
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._pit import censored_pit_scores, pit_scores, spread_atoms
@@ -276,11 +283,6 @@ class ScoredRows:
         pairs = zip(vars(self).values(), vars(later).values(), strict=True)
         return type(self)(*(np.concatenate(pair)[n_removed:] for pair in pairs))
 
-    def through(self, level_map: LevelMap) -> tuple[FloatArray, FloatArray]:
-        """Return the mapped scores and their weights. A row on an atom has several scores."""
-        lower, upper = level_map.pieces(self.lower), level_map.pieces(self.upper)
-        return spread_atoms(lower, upper, self.repetitions)[1:]
-
     def level_map(self, *, light_tails: bool) -> LevelMap:
         n = effective_rows(self.repetitions, len(self))
         return isotonic_level_map(self.lower, self.upper, self.repetitions, n, light_tails=light_tails)
@@ -298,7 +300,12 @@ def isotonic_level_map(
 ) -> LevelMap:
     """Return the map from the normal scores of the PIT values to their plotting positions among n rows."""
     scores, positions, masses = _plotting_positions(lower, upper, weight, n)
-    slope = _outer_slope(scores, positions, masses, light_tails=light_tails)
+    slope = 1.0
+    if np.count_nonzero(masses) > 1:
+        # the slope of a linear map, values = center + slope * scores
+        nominal, observed = (center_and_spread(values, masses)[1] for values in (scores, ndtri(positions)))
+        slope = observed / nominal if nominal > 0 else 1.0
+        slope = slope if light_tails else max(1.0, slope)
     if smooth and np.count_nonzero(masses) > 1:
         scores, positions = _kernel_estimate(scores, positions, masses, n)
     elif n_knots is not None:
@@ -336,17 +343,6 @@ def _unit(scores: FloatArray) -> float:
     spreads = [high - low, finite.max() - finite.min(), size]
     spread = next((float(each) for each in spreads if each > rounding), 1.0)
     return float(2.0 ** np.clip(np.floor(np.log2(spread)), -1000, 1000))
-
-
-def _outer_slope(
-    scores: FloatArray, positions: FloatArray, masses: FloatArray, *, light_tails: bool
-) -> float:
-    if np.count_nonzero(masses) < 2:
-        return 1.0
-    # the slope of a linear map, values = center + slope * scores
-    nominal, observed = (center_and_spread(values, masses)[1] for values in (scores, ndtri(positions)))
-    slope = observed / nominal if nominal > 0 else 1.0
-    return slope if light_tails else max(1.0, slope)
 
 
 def _thin(

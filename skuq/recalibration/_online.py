@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Self
 
@@ -13,9 +14,9 @@ from skuq._typing import ArrayLike, FloatArray, Frozen
 from skuq._validation import check_increasing, check_integer, check_open_unit, effective_rows
 from skuq.distributions import Distribution
 from skuq.distributions._level_map import LevelMap
+from skuq.distributions._pit import spread_atoms
 from skuq.distributions._recalibrated import Recalibrated
 from skuq.recalibration._base import NOT_METADATA, BaseRecalibrator, check_observed
-from skuq.recalibration._expert_weights import ExpertWeights
 from skuq.recalibration._isotonic import ScoredRows, increasing_level_map
 from skuq.recalibration._residuals import outside_share
 
@@ -223,7 +224,8 @@ class OnlineRecalibrator(BaseRecalibrator):
         new = ScoredRows.from_targets(checked, target, weight)
         rows = self._rows.followed_by(new, self._window)
         following_map = self._map_of(rows)
-        self._tracked.update(*new.through(self._first_map))
+        lower, upper = self._first_map.pieces(new.lower), self._first_map.pieces(new.upper)
+        self._tracked.update(*spread_atoms(lower, upper, new.repetitions)[1:])
         self._set(rows, following_map)
         return self
 
@@ -239,3 +241,40 @@ class OnlineRecalibrator(BaseRecalibrator):
 
     def _transform(self, dist: Distribution) -> Distribution:
         return Recalibrated(dist, self.level_map_)
+
+
+_INTERVAL = 500
+"""Number of steps I. In each period of I steps, the weighted experts are nearly as good as the best single
+expert."""
+
+
+class ExpertWeights:
+    r"""Weights of K experts. They follow the best expert of the recent steps.
+
+    For losses :math:`\ell_k`, the update is
+
+    .. math::
+
+        w_k \leftarrow (1 - \sigma) \, w_k e^{-\eta \ell_k} + \frac{\sigma}{K} \sum_j w_j e^{-\eta \ell_j},
+        \quad \sigma = \frac{1}{2 I}, \quad \eta^2 = \frac{\log(2 K I) + 1}{I \, \overline{\ell^2}}
+
+    (Gibbs and Candès 2024, algorithm 2 and theorem 3), where :math:`\overline{\ell^2}` is the mean of
+    :math:`\sum_k w_k \ell_k^2` over the last I steps, or over all steps if there are fewer.
+    """
+
+    def __init__(self, n_experts: int) -> None:
+        self.weights: FloatArray = np.full(n_experts, 1 / n_experts)
+        self._squares = np.zeros(_INTERVAL)  # the latest value overwrites the earliest
+        self._n_steps = 0
+
+    def update(self, losses: FloatArray) -> None:
+        self._squares[self._n_steps % _INTERVAL] = self.weights @ losses**2
+        self._n_steps += 1
+        mean_square = float(self._squares.sum()) / min(self._n_steps, _INTERVAL)
+        if mean_square == 0:  # No expert had a loss.
+            return
+        rate = math.sqrt((math.log(2 * losses.size * _INTERVAL) + 1) / (_INTERVAL * mean_square))
+        weights = self.weights * np.exp(-rate * (losses - losses.min()))
+        weights /= weights.sum()
+        share = 1 / (2 * _INTERVAL)
+        self.weights = (1 - share) * weights + share / losses.size

@@ -236,8 +236,8 @@ class BinSquares(NamedTuple):
 def bin_squares(spread: RowsWithUncertainty, n_bins: int) -> BinSquares:
     overall = overall_factor(spread.z, spread.weight) ** 2
     bins = make_bins(spread.std, n_bins, "quantile", spread.weight)
-    squares = bins.sums(lambda rows: (np.square(spread.z[rows]),))[0]
-    return BinSquares(bins, bins.totals(), squares, overall)
+    total, squares = bins.sums(np.square(spread.z))
+    return BinSquares(bins, total, squares, overall)
 
 
 def central_bands(dist: Distribution, coverage: float) -> tuple[FloatArray, FloatArray]:
@@ -525,9 +525,10 @@ def _step_function(bins: Bins, std: FloatArray, factors: FloatArray) -> tuple[Fl
     values = np.unique(edges)
     after = np.square(factors[np.searchsorted(edges, values, side="right")])
     on = after.copy()
-    shared = np.array([np.searchsorted(values, std[rows][0]) for rows, _, _ in bins.shared], dtype=np.intp)
-    on[shared] = 0.0
-    for position, (_, place, fraction) in zip(shared, bins.shared, strict=True):
+    shared = bins.shared()
+    positions = np.searchsorted(values, [std[rows].min() for rows, _, _ in shared])
+    on[positions] = 0.0
+    for position, (_, place, fraction) in zip(positions, shared, strict=True):
         on[position] += fraction * factors[place] ** 2
     steps = np.concatenate([[factors[0] ** 2], np.column_stack([on, after]).ravel()])
     return np.outer(values, [1 - SAME, 1 + SAME]).ravel(), np.sqrt(steps)

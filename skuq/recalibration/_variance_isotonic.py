@@ -157,7 +157,7 @@ def _isotonic_variance(
     log_variance = 2 * np.log(spread.std / unit)
     if n_blocks < spread.std.size:
         bins, rows, squares, overall = bin_squares(spread, n_blocks)
-        center = bins.sums(lambda part: (log_variance[part],))[0] / rows
+        center = bins.sums(log_variance)[1] / rows
     else:  # each row is a block, because repetitions of a row belong together
         rows = np.ones(spread.std.size) if spread.weight is None else spread.weight
         squares, center = rows * np.square(spread.z), log_variance

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.sparse import csr_matrix
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
+from scipy.special import ndtr, ndtri, stdtr
 from sklearn.tree import ExtraTreeRegressor
 
 from skuq._fitting.seeds import MAX_SEED
-from skuq._numeric import distinct, power_of_two
+from skuq._numeric import distinct, power_of_two, row_blocks
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._level_map import LevelMap
-from skuq.distributions._student_t import fit_student, shrunk_level_map
+from skuq.distributions._student_t import fit_student, shrunk_level_map, student_scores
 from skuq.recalibration._isotonic import isotonic_level_map
 
 FEWEST_ROWS = 40
@@ -84,6 +85,7 @@ class SecondErrors(NamedTuple):
     error: FloatArray
 
 
+@dataclass(eq=False)
 class ErrorForest:
     """Distribution of an error, given features.
 
@@ -93,8 +95,7 @@ class ErrorForest:
     forecasts are symmetric around 0: only the size of the errors is learned.
     """
 
-    def __init__(self, *, symmetric: bool) -> None:
-        self.symmetric = symmetric
+    symmetric: bool
 
     def fit(
         self, sample: ErrorSample, second: SecondErrors, n: float, n_models: int, rng: np.random.RandomState
@@ -121,7 +122,11 @@ class ErrorForest:
         if n >= FEWEST_ROWS:
             forecast = self._fit_forests(sample, second, level, rng)
         score = ndtri(np.clip(_probability_of(level, forecast), 1e-12, 1 - 1e-12))
-        level_map = self._fit_level_map(score[:m], sample.weight)
+        both_signs, repeats = self._both_signs(score[:m], sample.weight)
+        pieces = isotonic_level_map(both_signs, both_signs, repeats, repeats.sum(), light_tails=True).pieces
+        # A few rows far outside their forecasts must not widen the tails of all rows.
+        kept = np.abs(pieces.values) <= _TAIL_SCORE
+        level_map = LevelMap.from_scores(pieces.knots[kept], pieces.values[kept], *pieces.slopes[[0, -1]])
         if len(second.place):
             place, gained = second.place, 1 - 1 / n_models
             self.variance_share = variance_share(
@@ -146,7 +151,7 @@ class ErrorForest:
         score = z if normal else np.copysign(ndtri(stdtr(df, -np.abs(z))), z)
         level_map = isotonic_level_map(score, score, weight, weight.sum(), light_tails=bool(normal))
         score = level_map.pieces.inverse(_TABLE_SCORES)
-        z = score if normal else np.copysign(stdtrit(df, ndtr(-np.abs(score))), score)
+        z = score if normal else student_scores(score, df)
         self.standard = scale * z
         if self.symmetric:
             self.standard = (self.standard - self.standard[::-1]) / 2
@@ -170,7 +175,7 @@ class ErrorForest:
         spread, centers, contrasts = [], [], []
         large_leaf = max(SMALL_LEAF + 1, round((0.63 * min(m, MOST_DRAWN)) ** 0.5))
         for n_trees, leaf in zip(N_TREES, (SMALL_LEAF, large_leaf), strict=True):
-            trees = LevelTrees(n_trees, leaf, by_size=self.symmetric or leaf == large_leaf)
+            trees = LevelTrees(n_trees, leaf, self.symmetric or leaf == large_leaf)
             shares, center, contrast = trees.grow(codes, score, below, sample, second.place, rng)
             self.forests.append(trees)
             spread.append(shares - THRESHOLDS)
@@ -183,7 +188,13 @@ class ErrorForest:
         best = nnls(root.T, np.linalg.solve(root, moment))[0]
         self.weights = best / max(best.sum(), 1.0)
         center, contrast = np.tensordot(self.weights, [centers, contrasts], axes=(0, 1))
-        self.leak_share = leak_share(score - center, contrast, sample.weight, sample.group)
+        # The errors of other folds come from models that were trained on the target of the row, so they move
+        # the out-of-bag forecast away from this target. The errors of the row's own fold do not. Their
+        # difference, `contrast`, is regressed on the error of the forecast.
+        error = score - center
+        self.leak_share = shrunk_ratio(
+            sample.weight * error * contrast, sample.weight * error**2, sample.group
+        )
         return self._mixed([THRESHOLDS + one for one in spread])
 
     def _mixed(self, shares: list[FloatArray]) -> FloatArray:
@@ -196,14 +207,6 @@ class ErrorForest:
         trusted = np.clip(of_forests / max(total, 1e-9), _LEAST_SHARE, 1 - _LEAST_SHARE)
         return np.asarray(ndtr(total * ndtri(trusted) + (1 - total) * ndtri(THRESHOLDS)))
 
-    def _fit_level_map(self, score: FloatArray, weight: FloatArray) -> LevelMap:
-        score, weight = self._both_signs(score, weight)
-        pieces = isotonic_level_map(score, score, weight, weight.sum(), light_tails=True).pieces
-        # A few rows far outside their forecasts must not widen the tails of all rows.
-        kept = np.abs(pieces.values) <= _TAIL_SCORE
-        ends = pieces.slopes[[0, -1]]
-        return LevelMap.from_scores(pieces.knots[kept], pieces.values[kept], *ends)
-
     def quantiles(self, table: FloatArray, levels: FloatArray, points: FloatArray) -> FloatArray:
         """Return the quantiles of the errors of new rows, averaged over models, shape (n, n_levels).
 
@@ -214,8 +217,7 @@ class ErrorForest:
             quantiles[:] = self._quantiles(THRESHOLDS[np.newaxis], levels)
             return quantiles
         n_bins = _MOST_EDGES + 2
-        for start in range(0, len(table), _BLOCK):
-            rows = slice(start, start + _BLOCK)
+        for rows in row_blocks(len(table), 1, _BLOCK):
             # Predictions of different models are often in the same bin. Each pair is forecast once.
             bins = np.searchsorted(self.edges[-1], points[:, rows]) + 1
             pairs, place = np.unique(np.arange(bins.shape[1]) * n_bins + bins, return_inverse=True)
@@ -251,13 +253,13 @@ class ErrorForest:
         return (shares + 1 - shares[:, ::-1]) / 2 if self.symmetric else shares
 
 
+@dataclass(eq=False)
 class LevelTrees:
     """Bootstrap forest of extremely randomized trees. A leaf stores the distribution of the levels in it."""
 
-    def __init__(self, n_trees: int, leaf: int, *, by_size: bool) -> None:
-        self.n_trees = n_trees
-        self.leaf = leaf
-        self.by_size = by_size
+    n_trees: int
+    leaf: int
+    by_size: bool
 
     def grow(
         self,
@@ -357,15 +359,6 @@ def variance_share(first: FloatArray, second: FloatArray, weight: FloatArray, gr
     return shrunk_ratio(weight * between, weight * total, group)
 
 
-def leak_share(error: FloatArray, contrast: FloatArray, weight: FloatArray, group: IntArray) -> float:
-    """Return the share of its error by which a row moves the out-of-bag forecast away from its target.
-
-    The errors of other folds come from models that were trained on the target of the row. The errors of the
-    row's own fold do not. Their difference, ``contrast``, is regressed on the error of the forecast.
-    """
-    return shrunk_ratio(weight * error * contrast, weight * error**2, group)
-
-
 def shrunk_ratio(numerator: FloatArray, denominator: FloatArray, group: IntArray) -> float:
     """Return the ratio r of two sums, shrunk to r - s^2 / r for the standard error s, or 0 if r < s."""
     total = denominator.sum()
@@ -393,13 +386,13 @@ def _probability_of(level: FloatArray, forecast: FloatArray) -> FloatArray:
 def _levels_of_probabilities(probability: FloatArray, forecast: FloatArray) -> FloatArray:
     """Return the level at which each row reaches each probability, shape (n, k)."""
     level = np.empty((len(forecast), len(probability)))
-    for start in range(0, len(forecast), _BLOCK):
-        reached = _with_ends(forecast[start : start + _BLOCK])
+    for rows in row_blocks(len(forecast), 1, _BLOCK):
+        reached = _with_ends(forecast[rows])
         upper = (reached[:, np.newaxis, :] < probability[:, np.newaxis]).sum(axis=2)
         row = np.arange(len(reached))[:, np.newaxis]
         low, high = reached[row, upper - 1], reached[row, upper]
         step = (probability - low) / (high - low)
-        level[start : start + _BLOCK] = _KNOTS[upper - 1] + (_KNOTS[upper] - _KNOTS[upper - 1]) * step
+        level[rows] = _KNOTS[upper - 1] + (_KNOTS[upper] - _KNOTS[upper - 1]) * step
     return level
 
 

@@ -10,17 +10,17 @@ from scipy.special import ndtri
 from sklearn.base import clone
 
 from skuq._compat import safe_indexing
-from skuq._few_rows import few_rows_reported
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import rows_outside
 from skuq._fitting.seeds import MAX_SEED, NO_PROGRESS, Progress, seeded_clone
 from skuq._fitting.training_data import TrainingData
-from skuq._numeric import WeightedRanks, power_of_two, score_level, standard_deviation
+from skuq._numeric import WeightedRanks, power_of_two, row_blocks, standard_deviation
 from skuq._typing import BoolArray, FloatArray, IntArray, SupportLike
-from skuq._validation import DEFAULT_COVERAGE, check_random_state, effective_rows
-from skuq.distributions import Distribution, Quantiles, StudentT, concat
-from skuq.distributions._student_t import fit_student, predictive_scores, prior_share
+from skuq._validation import DEFAULT_COVERAGE, check_random_state, effective_rows, few_rows_reported
+from skuq.distributions import Distribution, Quantiles, concat
+from skuq.distributions._student_t import fit_student, predictive_scores, prior_share, student_scores
 from skuq.regressors._forest_trees import (
+    BLOCK,
     InfinitesimalJackknife,
     LeafWeights,
     OutOfBag,
@@ -29,7 +29,6 @@ from skuq.regressors._forest_trees import (
     fit_forest,
     leaf_quantiles,
     residual_slope,
-    row_blocks,
 )
 
 _LEVELS = np.array([0.0025, 0.005, 0.01, *np.arange(1, 40) / 40, 0.99, 0.995, 0.9975])
@@ -59,7 +58,16 @@ class ForestShape:
     def of_residuals(cls, z: FloatArray, weight: FloatArray, n: float) -> ForestShape:
         tail = np.minimum(_LEVELS, 1 - _LEVELS)
         levels = _LEVELS[tail >= min(1 / (n + 1), _LEAST_LEVEL) * (1 - 1e-9)]
-        return cls(levels, _shrunk_quantiles(z, weight, levels, n), n=n)
+        if not z.any():
+            return cls(levels, np.zeros(len(levels)), n=n)
+        df, scale = fit_student(z, weight)
+        student = scale * student_scores(predictive_scores(ndtri(levels), n), df)
+        ranked = np.clip(levels, 1 / (n + 1), n / (n + 1))
+        # Beyond the outermost ranks, the quantiles continue parallel to the Student t quantiles.
+        beyond = student - scale * student_scores(predictive_scores(ndtri(ranked), n), df)
+        share = prior_share(n)
+        quantiles = share * student + (1 - share) * (_sample_quantiles(z, weight, ranked) + beyond)
+        return cls(levels, quantiles, n=n)
 
     def averaged(
         self, loc: FloatArray, scale: FloatArray, leaf: FloatArray, y: FloatArray, weight: FloatArray
@@ -68,10 +76,12 @@ class ForestShape:
         # The levels are denser in the tails, so each level is weighted by the distance between its neighbors.
         per_level = np.gradient(self.levels)
         shares = [replace(self, leaf_share=float(share)) for share in _LEAF_SHARES]
-        losses = np.stack(
-            [_pinball(shape.quantiles(loc, scale, leaf), y, self.levels) @ per_level for shape in shares]
-        )
-        excess = losses - losses[int(np.argmin(losses @ weight))]
+        losses = []
+        for shape in shares:
+            error = y[:, np.newaxis] - shape.quantiles(loc, scale, leaf)
+            losses.append(np.maximum(self.levels * error, (self.levels - 1) * error) @ per_level)
+        excess = np.array(losses)
+        excess -= excess[int(np.argmin(excess @ weight))]
         mean = excess @ weight / weight.sum()
         squares = np.square(excess - mean[:, np.newaxis]) @ weight
         within = mean <= np.sqrt(squares) / weight.sum()
@@ -94,7 +104,7 @@ class ForestShape:
         score = np.maximum(below / (middle - low)[usable], above / (high - middle)[usable])
         ranks = WeightedRanks(score, weight[usable])
         # the conformal rank, or the largest rank if there are too few rows
-        level = min(float(score_level(DEFAULT_COVERAGE, True)) * (1 + 1 / self.n), 1.0)
+        level = min(DEFAULT_COVERAGE * (1 + 1 / self.n), 1.0)
         factor = float(ranks.quantile(level * ranks.total))
         if not 0 < factor < np.inf:
             return self
@@ -110,19 +120,6 @@ class ForestShape:
         return np.asarray(center + self.factor * (values - center))
 
 
-def _shrunk_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray, n: float) -> FloatArray:
-    if not z.any():
-        return np.zeros(len(levels))
-    df, scale = fit_student(z, weight)
-    family = StudentT(0.0, scale, df)
-    student = family._from_normal_score(predictive_scores(ndtri(levels), n))
-    ranked = np.clip(levels, 1 / (n + 1), n / (n + 1))
-    # Beyond the outermost ranks, the quantiles continue parallel to the Student t quantiles.
-    beyond = student - family._from_normal_score(predictive_scores(ndtri(ranked), n))
-    share = prior_share(n)
-    return share * student + (1 - share) * (_sample_quantiles(z, weight, ranked) + beyond)
-
-
 def _sample_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray) -> FloatArray:
     """Return interpolated quantiles. The k-th smallest of n values has the level k / (n + 1)."""
     order = np.argsort(z, kind="stable")
@@ -133,11 +130,6 @@ def _sample_quantiles(z: FloatArray, weight: FloatArray, levels: FloatArray) -> 
     first = last - counts + np.minimum(counts, 1.0)
     ranks = np.column_stack([first, last]).ravel()
     return np.asarray(np.interp(levels * (last[-1] + 1), ranks, np.repeat(values, 2)))
-
-
-def _pinball(quantiles: FloatArray, y: FloatArray, levels: FloatArray) -> FloatArray:
-    error = y[:, np.newaxis] - quantiles
-    return np.asarray(np.maximum(levels * error, (levels - 1) * error))
 
 
 _FEWEST_ROWS = 3
@@ -437,7 +429,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
 
     def _leaf_quantiles(self, leaves: IntArray) -> FloatArray:
         values = np.empty((len(leaves), len(self._shape.levels)))
-        for block in row_blocks(len(leaves), len(self._y)):
+        for block in row_blocks(len(leaves), len(self._y), BLOCK):
             weights = self._local.of_new(leaves[block])
             values[block] = leaf_quantiles(weights, self._order, self._y, self._shape.levels)
         return values

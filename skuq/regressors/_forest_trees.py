@@ -16,12 +16,12 @@ matrix :math:`K = \sum_i (N_i - \bar N_i)(N_i - \bar N_i)^T` does not depend on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import log_ndtr
 from sklearn.ensemble import BaggingRegressor
@@ -30,6 +30,7 @@ from sklearn.utils.validation import validate_data
 
 from skuq._compat import ForestRegressor
 from skuq._fitting.fit_wrapped import fit_wrapped
+from skuq._numeric import row_blocks
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 _LEAST_UNIT, _MOST_UNIT = 2.0**-10, 2.0**256
@@ -67,7 +68,11 @@ def check_forest(estimator: Any) -> None:
 
 def fit_forest(forest: Any, X: Any, y: FloatArray, unit: float, fit_params: dict[str, Any]) -> Any:
     """Return the fitted forest. If the squares of y would underflow or overflow, y is divided by ``unit``."""
-    if _LEAST_UNIT <= unit <= _MOST_UNIT or _has_units(forest):
+    params = forest.get_params()
+    has_units = callable(params["oob_score"]) or any(
+        value for name, value in params.items() if name.split("__")[-1] in _IN_UNITS_OF_Y
+    )
+    if _LEAST_UNIT <= unit <= _MOST_UNIT or has_units:
         return fit_wrapped(forest, X, y, **fit_params)
     fitted = fit_wrapped(forest, X, y / unit, **fit_params)
     for member in fitted.estimators_:
@@ -75,12 +80,6 @@ def fit_forest(forest: Any, X: Any, y: FloatArray, unit: float, fit_params: dict
     if hasattr(fitted, "oob_prediction_"):
         fitted.oob_prediction_ *= unit
     return fitted
-
-
-def _has_units(forest: Any) -> bool:
-    params = forest.get_params()
-    absolute = [value for name, value in params.items() if name.split("__")[-1] in _IN_UNITS_OF_Y]
-    return any(absolute) or callable(params["oob_score"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,21 +118,11 @@ class Trees:
         return draws
 
 
-_BLOCK = 1 << 22
+BLOCK = 1 << 22
 """A temporary matrix contains at most this number of weights (32 MB)."""
 
 _ROUNDING = 1e-9
 """A cumulative sum of weights may differ from its exact value by this rounding error."""
-
-
-def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Yield blocks of rows.
-
-    The number of rows per block limits the size of a matrix with ``n_columns`` columns.
-    """
-    step = max(1, _BLOCK // max(n_columns, 1))
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,14 +239,6 @@ class OutOfBag:
     def order(self) -> IntArray:
         return np.argsort(self.y, kind="stable")
 
-    @cached_property
-    def _oob_count(self) -> FloatArray:
-        return self.oob.astype(np.float32)
-
-    @cached_property
-    def _oob_predictions(self) -> FloatArray:
-        return np.where(self.oob, self.predictions, 0.0)
-
     def corrected_residual(self, slope: float) -> FloatArray:
         around = self.local.oob_average(self.residual, self.leaves, self.oob, self.weight)
         return np.where(self.weight > 0, self.residual - slope * around, 0.0)
@@ -270,47 +251,46 @@ class OutOfBag:
         corrected = self.corrected_residual(used)
         shift = self.residual - corrected
         mean, scale = np.empty(len(rows)), np.empty(len(rows))
-        for block, weights, residual in self._pairs(rows):
-            columns = weights.indices
-            starts = weights.indptr[:-1]
+        count, predictions = self.oob.astype(np.float32), np.where(self.oob, self.predictions, 0.0)
+        for block in row_blocks(len(rows), len(self.y), BLOCK):
+            weights = self._weights(rows[block])
+            columns, starts = weights.indices, weights.indptr[:-1]
+            both, total = _by_neither(count, predictions, rows[block], weights)
+            residual = self.y[columns] - np.where(both > 0, total / np.maximum(both, 1.0), self.mean[columns])
             mean[block] = np.add.reduceat(weights.data * residual, starts)
             scale[block] = np.add.reduceat(weights.data * np.abs(residual - shift[columns]), starts)
         return mean, scale + self.floor(corrected)
 
     def quantiles(self, rows: IntArray, levels: FloatArray) -> FloatArray:
         values = np.empty((len(rows), len(levels)))
-        for block in row_blocks(len(rows), len(self.y)):
+        for block in row_blocks(len(rows), len(self.y), BLOCK):
             values[block] = leaf_quantiles(self._weights(rows[block]), self.order, self.y, levels)
         return values
 
     def _weights(self, rows: IntArray) -> Any:
         return self.local.of_training(self.leaves[rows], self.oob[rows], rows, self.weight[rows])
 
-    def _pairs(self, rows: IntArray) -> Iterator[tuple[slice, Any, FloatArray]]:
-        for block in row_blocks(len(rows), len(self.y)):
-            weights = self._weights(rows[block])
-            count, total = self._by_neither(rows[block], weights)
-            mean = np.where(count > 0, total / np.maximum(count, 1.0), self.mean[weights.indices])
-            yield block, weights, self.y[weights.indices] - mean
 
-    def _by_neither(self, rows: IntArray, weights: Any) -> tuple[FloatArray, FloatArray]:
-        """Return the number of predictions and their sum for each entry of the weight matrix.
+def _by_neither(
+    count: NDArray[np.float32], predictions: FloatArray, rows: IntArray, weights: Any
+) -> tuple[FloatArray, FloatArray]:
+    """Return the number of predictions and their sum for each entry of the weight matrix.
 
-        An entry belongs to a pair of rows. Only trees that have drawn neither row are used.
-        """
-        sizes, columns = np.diff(weights.indptr), weights.indices
-        count, predictions = self._oob_count, self._oob_predictions
-        if _DENSE * len(columns) > len(rows) * len(self.y):
-            pair = np.repeat(np.arange(len(rows)), sizes), columns
-            of_rows = count[rows]
-            return (of_rows @ count.T)[pair], (of_rows.astype(np.float64) @ predictions.T)[pair]
-        both, total = np.empty(len(columns)), np.empty(len(columns))
-        first = np.repeat(rows, sizes)
-        for block in row_blocks(len(columns), count.shape[1]):
-            of_rows, of_columns = count[first[block]], columns[block]
-            both[block] = np.einsum("ij,ij->i", of_rows, count[of_columns])
-            total[block] = np.einsum("ij,ij->i", of_rows, predictions[of_columns])
-        return both, total
+    An entry belongs to a pair of rows. Only trees that have drawn neither row are used. For other trees, the
+    count and the prediction of a row are 0.
+    """
+    sizes, columns = np.diff(weights.indptr), weights.indices
+    if _DENSE * len(columns) > len(rows) * len(count):
+        pair = np.repeat(np.arange(len(rows)), sizes), columns
+        of_rows = count[rows]
+        return (of_rows @ count.T)[pair], (of_rows.astype(np.float64) @ predictions.T)[pair]
+    both, total = np.empty(len(columns)), np.empty(len(columns))
+    first = np.repeat(rows, sizes)
+    for block in row_blocks(len(columns), count.shape[1], BLOCK):
+        of_rows, of_columns = count[first[block]], columns[block]
+        both[block] = np.einsum("ij,ij->i", of_rows, count[of_columns])
+        total[block] = np.einsum("ij,ij->i", of_rows, predictions[of_columns])
+    return both, total
 
 
 def residual_slope(residual: FloatArray, around: FloatArray, scale: FloatArray, weight: FloatArray) -> float:
@@ -348,7 +328,7 @@ class InfinitesimalJackknife:
         weighted = np.flatnonzero(weight > 0)
         n_trees = counts.shape[1]
         gram, n_draws = np.zeros((n_trees, n_trees)), 0.0
-        for block in row_blocks(len(weighted), n_trees):
+        for block in row_blocks(len(weighted), n_trees, BLOCK):
             rows = weighted[block]
             drawn = counts[rows] / np.sqrt(weight[rows])[:, np.newaxis]
             n_draws += float((drawn.mean(axis=1) / np.sqrt(weight[rows])).sum())

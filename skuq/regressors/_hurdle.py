@@ -16,9 +16,8 @@ from skuq._compat import is_classifying, routing_enabled, safe_indexing, slice_f
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import Split, resolve_cv, split_rows
 from skuq._fitting.fit_wrapped import fit_wrapped
-from skuq._fitting.metadata import routed_groups, router_for, weights_for
 from skuq._fitting.seeds import MAX_SEED, Progress, seeded_clone
-from skuq._fitting.training_data import TrainingData, read_training
+from skuq._fitting.training_data import TrainingData, read_training, routed_groups, router_for, weights_for
 from skuq._typing import BoolArray, FloatArray, SupportLike
 from skuq._validation import check_finite, check_integer, check_number, check_option, check_random_state
 from skuq.distributions import Distribution, Hurdle, Truncated

@@ -12,7 +12,7 @@ from skuq._fitting.seeds import Progress
 from skuq._fitting.table import column_scale
 from skuq._fitting.training_data import TrainingData, check_y
 from skuq._typing import FloatArray
-from skuq._validation import check_sample_weight, check_unmasked, effective_rows
+from skuq._validation import check_same_rows, check_sample_weight, check_unmasked, effective_rows
 from skuq.distributions import Distribution, StudentT
 
 _MIN_DF = 3
@@ -99,6 +99,7 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
             )
         check_unmasked(X, "X")
         target = check_y(y, self)
+        check_same_rows(X, target)
         features, _ = validate_data(self, X, target, dtype=np.float64, ensure_min_samples=2)
         return TrainingData(features, target, check_sample_weight(sample_weight, len(target)))
 
@@ -126,9 +127,8 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
                 "columns."
             )
         residual = data.y - self._location(self._standardize(data.X))
-        self._unit = float(np.abs(residual).max()) or 1.0  # avoids overflow and underflow of squares
-        self._rss = float(weight @ np.square(residual / self._unit))
-        self.noise_scale_ = self._unit * float(np.sqrt(self._rss / self.df_))
+        self._rss = float(weight @ np.square(residual))
+        self.noise_scale_ = float(np.sqrt(self._rss / self.df_))
         self.coef_ = self._slope / self._X_scale
         self.intercept_ = self._y_mean - float(self._X_mean @ self.coef_)
 
@@ -140,13 +140,13 @@ class LeastSquaresRegressor(BaseUncertaintyRegressor):
         kept = 1.0 - weight * h  # ratio of the residual to the leave-one-out residual
         df = self.df_ - weight
         self._check_leave_one_out(kept, df)
-        residual = (data.y - self._location(standardized)) / self._unit
+        residual = data.y - self._location(standardized)
         residual_out = residual / kept
         rss_out = np.maximum(self._rss - weight * residual * residual_out, 0.0)
         h_out = h / kept
-        scale = self._unit * np.sqrt(rss_out / df)
+        scale = np.sqrt(rss_out / df)
         return StudentT(
-            data.y - self._unit * residual_out,
+            data.y - residual_out,
             scale * np.sqrt(1.0 + h_out),
             df,
             epistemic_scale=scale * np.sqrt(h_out),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,11 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skuq._compat import ForestRegressor, delayed, run_parallel, safe_indexing
+from skuq._compat import ForestRegressor, run_parallel, safe_indexing
 from skuq._fitting.cross_fit import point_predict, predict_member, rows_outside
 from skuq._fitting.fit_wrapped import fit_wrapped, in_target_units
 from skuq._fitting.seeds import MAX_SEED, seed_everything
 from skuq._fitting.training_data import TrainingData
-from skuq._numeric import unit_of
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import effective_rows
 from skuq.prediction._register import note_fold, place_of
@@ -44,10 +44,8 @@ class MemberPredictions:
         count = self.count
         mean = np.where(self.used, self.values, 0.0).sum(axis=1) / np.maximum(count, 1)
         deviation = np.where(self.used, self.values - mean[:, np.newaxis], 0.0)
-        unit = unit_of(deviation)
-        deviation /= unit
         variance = np.einsum("ij,ij->i", deviation, deviation) / np.maximum(count - 1, 1)
-        return mean, unit * np.sqrt(variance)
+        return mean, np.sqrt(variance)
 
     def take(self, rows: IntArray | BoolArray) -> MemberPredictions:
         return MemberPredictions(self.values[rows], self.used[rows])
@@ -69,8 +67,8 @@ def fit_members(
     n_draws = round(effective_rows(data.sample_weight, len(data)))
     estimator = in_target_units(estimator, data.y)
     tasks = (
-        delayed(_fit_member)(
-            clone(estimator), data, int(seed), n_draws, place_of("member", member, len(seeds))
+        partial(
+            _fit_member, clone(estimator), data, int(seed), n_draws, place_of("member", member, len(seeds))
         )
         for member, seed in enumerate(seeds)
     )
@@ -112,7 +110,7 @@ def predict_members(members: Sequence[Any], X: Any, n_jobs: int | None) -> Float
 
 def _each_prediction(members: Sequence[Any], inputs: Sequence[Any], n_jobs: int | None) -> FloatArray:
     tasks = (
-        delayed(predict_member)(member, X, place_of("member", number, len(members)))
+        partial(predict_member, member, X, place_of("member", number, len(members)))
         for number, (member, X) in enumerate(zip(members, inputs, strict=True))
     )
     return np.column_stack(list(run_parallel(tasks, n_jobs=n_jobs, prefer="threads")))

@@ -23,8 +23,7 @@ from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._quantile_estimators import configured_levels, find_quantile_loss
 from skuq.prediction._resolve import (
-    calibrates_itself,
-    has_exact_posterior,
+    has_calibrated_dist,
     inner_estimators,
     learns_in_context,
 )
@@ -98,16 +97,14 @@ def is_calibrated(estimator: Any) -> bool:
         return inner[0]._is_calibrated()
     if isinstance(inner[0], BaseRecalibrator):
         return True
-    return has_exact_posterior(inner[0]) or calibrates_itself(inner[0])
+    return has_calibrated_dist(inner[0])
 
 
-def build(
-    method: str, estimator: Any, effort: str, params: dict[str, Any], cv: Any, common: dict[str, Any]
-) -> BaseUncertaintyRegressor:
-    """Return the unfitted regressor of a method.
-
-    ``params`` are the ``method_params``. ``common`` contains ``n_jobs``, ``random_state`` and ``verbose``.
-    """
+def build(method: str, owner: Any) -> BaseUncertaintyRegressor:
+    """Return the unfitted regressor of a method, with the parameters of the UncertaintyRegressor."""
+    estimator, effort, cv = owner.estimator, owner.effort, owner.cv
+    params = dict(owner.method_params or {})
+    common = {"n_jobs": owner.n_jobs, "random_state": owner.random_state, "verbose": owner.verbose}
     cls: Callable[..., BaseUncertaintyRegressor]
     options: dict[str, Any] = {}
     level = EFFORTS[effort]

@@ -11,9 +11,10 @@ from sklearn.utils import Bunch, Tags, get_tags
 from sklearn.utils.metadata_routing import process_routing
 
 from skuq._compat import BaseComposition, routing_enabled, warn_user
-from skuq._few_rows import few_rows_reported
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import (
+    check_recalibrator,
+    fit_recalibrator,
     fold_masks,
     has_random_folds,
     other_rows_masks,
@@ -21,10 +22,15 @@ from skuq._fitting.cross_fit import (
     row_order,
     split_rows,
 )
-from skuq._fitting.metadata import routed_groups, router_for, weight_params_for
-from skuq._fitting.recalibrators import check_recalibrator, fit_recalibrator
 from skuq._fitting.seeds import MAX_SEED, Progress, seeded_clone
-from skuq._fitting.training_data import TrainingData, check_wrapped, read_training
+from skuq._fitting.training_data import (
+    TrainingData,
+    check_wrapped,
+    read_training,
+    routed_groups,
+    router_for,
+    weight_params_for,
+)
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray, SupportLike
 from skuq._validation import (
     as_float_array,
@@ -33,6 +39,7 @@ from skuq._validation import (
     check_option,
     check_random_state,
     effective_rows,
+    few_rows_reported,
 )
 from skuq.distributions import Distribution, concat
 from skuq.prediction import predict_dist

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, ndtri
 
-from skuq._compat import delayed, run_parallel
+from skuq._compat import run_parallel
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import point_predict
 from skuq._fitting.fit_wrapped import fit_wrapped, in_target_units
@@ -18,7 +19,7 @@ from skuq._fitting.training_data import TrainingData
 from skuq._typing import FloatArray, IntArray, SupportLike
 from skuq._validation import check_increasing, check_open_unit, check_random_state
 from skuq.distributions import Distribution, Quantiles
-from skuq.prediction._quantile_estimators import QuantileLoss, find_quantile_loss, predict_many, with_prefix
+from skuq.prediction._quantile_estimators import QuantileLoss, find_quantile_loss, predict_many
 from skuq.prediction._register import last_step, note_fold
 from skuq.recalibration import BaseRecalibrator, QuantileShiftRecalibrator
 
@@ -240,10 +241,11 @@ class MultiQuantileRegressor(BaseUncertaintyRegressor):
         aliases = loss.aliases(last_step(self.estimator))
         seed = int(check_random_state(self.random_state).randint(MAX_SEED))
         tasks = (
-            delayed(_fit_one)(
+            partial(
+                _fit_one,
                 in_target_units(
                     seeded_clone(self.estimator, seed, self.random_state).set_params(
-                        **with_prefix(prefix, {**setting, **aliases})
+                        **{f"{prefix}{name}": value for name, value in {**setting, **aliases}.items()}
                     ),
                     data.y,
                 ),

@@ -26,14 +26,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import linprog
 from sklearn.pipeline import Pipeline
 
-from skuq._compat import delayed, run_parallel
-from skuq._few_rows import few_rows_reported
+from skuq._compat import run_parallel
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import Mismatch, cross_fit, find_mismatch, predict_quartiles, warn_of_mismatch
 from skuq._fitting.fit_wrapped import fit_wrapped
@@ -41,6 +41,7 @@ from skuq._fitting.seeds import Progress
 from skuq._fitting.table import TableEncoder
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq._validation import few_rows_reported
 from skuq.distributions import Distribution, Mixture, Normal, Quantiles
 from skuq.distributions._cramer import cramer_distances
 from skuq.exceptions import NotProbabilisticError
@@ -200,12 +201,10 @@ def _certain_share(gains: FloatArray, repetitions: FloatArray) -> float:
 
 
 def mean_and_error(values: FloatArray, repetitions: FloatArray, *, ddof: int = 0) -> tuple[Any, Any]:
-    unit = np.abs(values).max(axis=0)  # avoids an overflow of squares
-    relative = values / np.where(unit > 0, unit, 1.0)
     total = repetitions.sum()
-    mean = repetitions @ relative / total
-    variance = repetitions @ np.square(relative - mean) / max(total - ddof, 1)
-    return unit * mean, unit * np.sqrt(variance / total)
+    mean = repetitions @ values / total
+    variance = repetitions @ np.square(values - mean) / max(total - ddof, 1)
+    return mean, np.sqrt(variance / total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,7 +362,7 @@ def fit_pool(
     if report is not None and n_jobs in (None, 1):  # the progress shows each fold of a member
         results, report = _one_by_one(tasks, progress), None
     else:
-        calls = (delayed(_fit_member)(*task) for task in tasks.values())
+        calls = (partial(_fit_member, *task) for task in tasks.values())
         results = run_parallel(calls, n_jobs=n_jobs, one_by_one=report is not None, verbose=verbose)
     fitted = []
     for name, member in zip(members, results, strict=True):

@@ -8,13 +8,14 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from skuq._compat import available_if
-from skuq._few_rows import few_rows_reported
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import (
     CrossFit,
     Split,
+    check_recalibrator,
     cross_fit,
     find_mismatch,
+    fit_recalibrator,
     fold_masks,
     other_rows_masks,
     point_and_dist,
@@ -24,11 +25,10 @@ from skuq._fitting.cross_fit import (
     warn_of_mismatch,
 )
 from skuq._fitting.fit_wrapped import fit_wrapped
-from skuq._fitting.recalibrators import check_recalibrator, fit_recalibrator
 from skuq._fitting.seeds import MAX_SEED, Progress, seeded_clone
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import ArrayLike, FloatArray, IntArray, SupportLike
-from skuq._validation import check_option, check_random_state
+from skuq._validation import check_option, check_random_state, few_rows_reported
 from skuq.distributions import Distribution, Mixture, concat
 from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist

@@ -23,6 +23,7 @@ from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.seeds import Progress
 from skuq._fitting.table import column_scale
 from skuq._fitting.training_data import TrainingData
+from skuq._numeric import row_blocks
 from skuq._typing import FloatArray
 from skuq._validation import (
     check_integer,
@@ -125,9 +126,7 @@ def _whitened_blocks(
     kernel: Any, Z: FloatArray, root: FloatArray, X: FloatArray
 ) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
     """Yield the row numbers of a block of X, the columns a = L^-1 k_Z(x), and the prior variances."""
-    step = max(1, _BLOCK // len(Z))
-    for start in range(0, len(X), step):
-        rows = slice(start, min(start + step, len(X)))
+    for rows in row_blocks(len(X), len(Z), _BLOCK):
         block = np.ascontiguousarray(X[rows])
         a = solve_triangular(root, covariance(kernel, Z, block), lower=True, check_finite=False)
         yield rows, a, variance(kernel, block)

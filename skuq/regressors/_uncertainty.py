@@ -12,13 +12,16 @@ from skuq._compat import safe_indexing
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
 from skuq._fitting.cross_fit import has_random_folds, point_and_dist, point_predict
 from skuq._fitting.seeds import Progress
-from skuq._fitting.support import rows_for_warning, warn_of_negative_counts
+from skuq._fitting.support import warn_of_negative_counts
 from skuq._fitting.training_data import TrainingData, check_two_rows, check_wrapped, check_y
 from skuq._typing import ArrayLike, FloatArray, IntArray, SupportLike
-from skuq._validation import DEFAULT_COVERAGE, as_array, as_float_array, check_option, looks_like_counts
+from skuq._validation import DEFAULT_COVERAGE, as_array, as_float_array, check_option
 from skuq.distributions import Distribution
 from skuq.prediction import predict_dist
 from skuq.regressors._methods import EFFORTS, Effort, MethodName, NativeRegressor, build, methods_for
+
+_MOST_ROWS = 200
+"""Maximum number of training rows that are predicted for the warning about negative counts."""
 
 
 class UncertaintyRegressor(BaseUncertaintyRegressor):
@@ -204,15 +207,11 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
             return method
         return methods_for(self.estimator, random_folds=has_random_folds(self.cv))[0]
 
-    def _build(self, method: str) -> BaseUncertaintyRegressor:
-        common = {"n_jobs": self.n_jobs, "random_state": self.random_state, "verbose": self.verbose}
-        return build(method, self.estimator, self.effort, dict(self.method_params or {}), self.cv, common)
-
     def _is_calibrated(self) -> bool:
-        return self._build(self._resolve())._is_calibrated()
+        return build(self._resolve(), self)._is_calibrated()
 
     def _is_out_of_bag(self) -> bool:
-        return self._build(self._resolve())._is_out_of_bag()
+        return build(self._resolve(), self)._is_out_of_bag()
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
@@ -240,7 +239,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     def _delegate(self, caller: str, data: TrainingData, progress: Progress) -> Any:
         """Call ``fit`` or a similar method of the regressor of the method, and store the fitted regressor."""
         method = self._resolve()
-        regressor = self._build(method)
+        regressor = build(method, self)
         with progress.task("fit", regressor):
             result = getattr(regressor, caller)(data.X, data.y, **data.metadata)
         for name in ("n_features_in_", "feature_names_in_"):
@@ -251,9 +250,10 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         self.method_ = method
         self.estimator_ = regressor.estimator_ if isinstance(regressor, NativeRegressor) else regressor
         y = as_float_array(data.y, "y")
-        if self.support is None and looks_like_counts(y):
-            X = safe_indexing(*indexable(data.X), rows_for_warning(len(y)))
-            warn_of_negative_counts(self._predict_dist(X))
+        are_counts = 0 <= y.min() <= 1 < y.max() and (np.round(y) == y).all()
+        if self.support is None and are_counts:
+            rows = np.unique(np.linspace(0, len(y) - 1, min(len(y), _MOST_ROWS)).astype(np.intp))
+            warn_of_negative_counts(self._predict_dist(safe_indexing(*indexable(data.X), rows)))
         return result
 
     def predict_interval(self, X: Any, coverage: ArrayLike = DEFAULT_COVERAGE) -> FloatArray:

@@ -9,7 +9,6 @@ The page needs matplotlib and Jinja2 (the extra ``report``).
 
     HTMLReport               _html_report
     python -m skuq           options, columns and files: _cli, _cli_inputs, _cli_tables
-        show-versions        _versions
 """
 
 from skuq.report._html_report import HTMLReport

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from skuq._few_rows import FEWEST_ROWS
-from skuq._validation import DEFAULT_COVERAGE
+from skuq._validation import DEFAULT_COVERAGE, FEWEST_ROWS
 from skuq.evaluation._report_table import CERTAIN, PERHAPS, bias_words
 from skuq.report._measure import INNER, OUTER, Diagnostics, is_high, is_low, is_of_periods, part_label, sides
 

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skuq._periods import period_starts, periods
+from skuq._compat import show_versions
 from skuq.monitoring import ClassMetricAccumulator, MetricAccumulator
 from skuq.report._cli_inputs import BoundColumns, Inputs, Kind, Rows, check, check_same_targets, parser
 from skuq.report._cli_tables import InputError, first_line
 from skuq.report._html_report import HTMLReport
-from skuq.report._versions import show_versions
+from skuq.report._measure import period_starts, periods
 
 WIDTH, SECONDS = 30, 0.2
 
@@ -76,18 +76,16 @@ class Parts:
     def _of(self, label: Any) -> Accumulator:
         key = label if label in self.accumulators or len(self.accumulators) < MOST_GROUPS else OTHERS
         if key not in self.accumulators:
-            self.accumulators[key] = accumulator_of_part(self.kind, self.coverage)
+            labels, coverage = self.kind.labels, self.coverage
+            self.accumulators[key] = (
+                MetricAccumulator("picp", coverage=coverage, curves=())
+                if labels is None
+                else ClassMetricAccumulator("set_coverage", labels=labels, coverage=coverage)
+            )
         return self.accumulators[key]
 
     def sorted(self) -> dict[Any, Accumulator]:
         return {label: self.accumulators[label] for label in sorted(self.accumulators)}
-
-
-def accumulator_of_part(kind: Kind, coverage: float) -> Accumulator:
-    """Return an empty accumulator of the coverage."""
-    if kind.labels is not None:
-        return ClassMetricAccumulator("set_coverage", labels=kind.labels, coverage=coverage)
-    return MetricAccumulator("picp", coverage=coverage, curves=())
 
 
 def accumulator_of(kind: Kind, coverage: float) -> Accumulator:

@@ -16,11 +16,11 @@ import numpy as np
 import pandas as pd
 
 from skuq._compat import __version__
-from skuq._periods import N_PERIODS, as_times
 from skuq._prediction_sets import SUM_TOLERANCE
 from skuq._typing import BoolArray, FloatArray
 from skuq.distributions import Empirical, Normal, Quantiles
 from skuq.report._cli_tables import InputError, Table
+from skuq.report._measure import N_PERIODS, as_times
 
 REPORT = """Evaluate forecasts in csv or Parquet files, and write one HTML page that needs no other file.
 
@@ -259,7 +259,8 @@ class Rows:
         values = self.frame[column]
         if values.dtype.kind not in "iuf":
             converted = pd.to_numeric(values.astype(object), errors="coerce")
-            hint = "Write decimals with a point, or pass --decimal." if _has_comma(values) else ""
+            has_comma = values.astype(str).head(100).str.fullmatch(r"-?\d+,\d+").any()
+            hint = "Write decimals with a point, or pass --decimal." if has_comma else ""
             missing = converted.isna().to_numpy()
             self.fail(column, missing & values.notna().to_numpy(), "must hold numbers", hint)
             values = converted
@@ -297,10 +298,6 @@ class Rows:
         remedy = "Use dates such as 2024-01-31."
         self.fail(column, read.isna().to_numpy(), "must hold dates or numbers", remedy)
         return read.reset_index(drop=True)
-
-
-def _has_comma(values: pd.Series[Any]) -> bool:
-    return bool(values.astype(str).head(100).str.fullmatch(r"-?\d+,\d+").any())
 
 
 @dataclass(frozen=True)

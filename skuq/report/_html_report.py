@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape
+from json import dumps
 from pathlib import Path
 from typing import Any, Self
 
@@ -54,7 +55,6 @@ from skuq.report._page import (
     models_of,
     render,
     summaries_of,
-    to_json,
     values_of,
     write_together,
 )
@@ -218,7 +218,8 @@ class Page:
             raise ValueError(f"`path` must not have the suffix .json, got {str(page)!r}. Use .html.")
         texts = {page: self.html}
         if json:
-            texts[page.with_suffix(".json")] = to_json(self.values)
+            values = dumps(self.values, indent=1, ensure_ascii=False, allow_nan=False)
+            texts[page.with_suffix(".json")] = values + "\n"
         write_together(texts)
         return page
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-import json
 import math
 import os
 import tempfile
@@ -50,18 +49,14 @@ def write_together(texts: Mapping[Path, str]) -> None:
             written[path] = Path(name)
             with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
                 file.write(text)
-            written[path].chmod(0o666 & ~_umask())
+            mask = os.umask(0)
+            os.umask(mask)
+            written[path].chmod(0o666 & ~mask)
         for path, partial in written.items():
             partial.replace(path)
     finally:
         for partial in written.values():
             partial.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 MOST_CURVES = 6
@@ -373,18 +368,14 @@ def render(
         figure_size=[round(96 * side) for side in SIZE],
         trace=trace,
         script=script,
-        script_hash=_hash_of(script),
+        # The content security policy of the page allows only this script.
+        script_hash="sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
 
 
 @cache
 def _resource(name: str) -> str:
     return files("skuq.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash_of(script: str) -> str:
-    """Return the hash of the script. The content security policy of the page allows only this script."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def summaries_of(report: UncertaintyReport) -> dict[str, str]:
@@ -415,15 +406,13 @@ Row = Mapping[str, Any]
 
 
 def _metric_tables(report: UncertaintyReport, models: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
-    rows = {name: _rows_of(table) for name, table in models.items()}
+    rows: dict[str, dict[str, Row]] = {}
+    for name, table in models.items():
+        records: Any = table.to_dict("records")
+        rows[name] = dict(zip(map(str, table.index), records, strict=True))
     formats = {metric: _format(report, metric, rows) for each in rows.values() for metric in each}
     tables = [_one_model(report, name, each, formats) for name, each in rows.items()]
     return [_side_by_side(report, rows, formats), *tables] if len(models) > 1 else tables
-
-
-def _rows_of(table: pd.DataFrame) -> dict[str, Row]:
-    records: Any = table.to_dict("records")
-    return dict(zip(map(str, table.index), records, strict=True))
 
 
 def _format(report: UncertaintyReport, metric: str, rows: Mapping[str, Mapping[str, Row]]) -> RowFormat:
@@ -574,7 +563,3 @@ def _plain(value: Any) -> Any:
             else (value if math.isfinite(number) else str(number))
         )
     return value if value is None else str(value)
-
-
-def to_json(values: Mapping[str, Any]) -> str:
-    return json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from skuq._compat import delayed, run_parallel, warn_user, with_callbacks
+from skuq._compat import run_parallel, warn_user, with_callbacks
 from skuq._fitting.seeds import Progress
-from skuq._numeric import unit_of
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_coverage, check_integer, check_option
 from skuq.distributions import Empirical
 from skuq.exceptions import NoDecompositionError, SmallSampleWarning
-from skuq.prediction._resolve import check_supports_dist
+from skuq.prediction import supports_dist
+from skuq.prediction._sklearn_rules import no_distribution
 from skuq.simulation._base import check_process
 from skuq.simulation._fits import (
     Forecast,
@@ -135,7 +136,8 @@ def simulate_coverage(
     n_simulations = check_integer(n_simulations, "n_simulations", minimum=2)
     levels = check_coverage(coverage)
     intervals = check_option(confidence_intervals, "confidence_intervals", ("auto", True, False))
-    check_supports_dist(estimator)
+    if not supports_dist(estimator):
+        raise no_distribution(estimator)
     check_process(process, n_simulations, needs_truth=intervals is True)
     seed = draw_seed(random_state)
     if n_simulations < _FEW_SIMULATIONS:
@@ -178,7 +180,7 @@ def _forecasts(estimator: Any, process: Any, tasks: Sequence[Task], n_jobs: int 
     """Yield the forecasts of all simulations in order. Each category of warnings is issued once."""
     warned: dict[type[Warning], str] = {}
     calls = (
-        delayed(fit_and_forecast)(estimator, task, training_sets(process, task), process.X_test_)
+        partial(fit_and_forecast, estimator, task, training_sets(process, task), process.X_test_)
         for task in tasks
     )
     for forecasts, warned_in_task in run_parallel(calls, n_jobs=n_jobs, one_by_one=True):
@@ -235,7 +237,7 @@ class _Study:
 
     def result(self, levels: FloatArray) -> PointwiseCoverage:
         """Return the result. If ``levels`` is a scalar, the arrays have no axis for coverages."""
-        n_simulations, unit = len(self._means), unit_of(self._means)
+        n_simulations = len(self._means)
 
         def axes(values: Any) -> Any:
             return values[..., 0] if levels.ndim == 0 else values
@@ -250,6 +252,6 @@ class _Study:
             prediction_width=axes(self._widths[0] / n_simulations),
             confidence_width=axes(self._widths[1] / n_simulations) if separates else None,
             bias=None if self._function is None else self._means.mean(axis=0) - self._function[:, 0],
-            spread=unit * (self._means / unit).std(axis=0, ddof=1),
+            spread=self._means.std(axis=0, ddof=1),
             claimed_spread=self._claimed / n_simulations if separates else None,
         )

@@ -5,9 +5,8 @@ is False in these rows.
 
 .. code-block:: text
 
-    targets      _from_survival, _kaplan_meier
-    regressors   _base_regressor
-                 boosting with the likelihood of all rows: _censored_boosting
+    targets      and the base class of regressors _targets, _kaplan_meier
+    regressors   boosting with the likelihood of all rows: _censored_boosting
                  any regressor with weights of observed rows: _censoring_weighted
                  lower bounds with a guaranteed coverage: _conformal_survival
     forecasts    scores _scores, calibration and ranks _calibration, report _report,
@@ -18,11 +17,11 @@ from skuq.survival._calibration import concordance_score, interval_coverage_boun
 from skuq.survival._censored_boosting import CensoredBoostingRegressor
 from skuq.survival._censoring_weighted import CensoringWeightedRegressor
 from skuq.survival._conformal_survival import ConformalSurvivalRegressor
-from skuq.survival._from_survival import from_survival
 from skuq.survival._kaplan_meier import censoring_weights, kaplan_meier_curve
 from skuq.survival._report import survival_report
 from skuq.survival._scores import ipcw_brier_loss, ipcw_crps_loss, localized_crps_loss
 from skuq.survival._survival_curve_display import SurvivalCurveDisplay
+from skuq.survival._targets import from_survival
 
 __all__ = [
     "CensoredBoostingRegressor",

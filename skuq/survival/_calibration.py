@@ -335,7 +335,7 @@ def survival_calibration_table(
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
     effective_rows(weight, y.size)  # raises for relative weights
     survival = dist.sf(t)
-    shares = make_bins(survival, k, "quantile", weight).matrix(y.size)
+    shares = make_bins(survival, k, "quantile", weight).matrix()
     records = [
         _bin_record(survival, y, mask, shares[[number]].toarray()[0], t, level)
         for number in np.flatnonzero(shares.sum(axis=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple, Self
 
@@ -12,17 +13,24 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
-from skuq._censoring import CENSORING, Bounds, check_times, log_mass
-from skuq._compat import delayed, run_parallel
-from skuq._few_rows import few_rows_reported
+from skuq._censoring import CENSORING, Bounds, check_times
+from skuq._compat import run_parallel
 from skuq._fitting.cross_fit import Split, is_partition, resolve_cv, split_rows
 from skuq._fitting.seeds import MAX_SEED, Progress
 from skuq._fitting.training_data import TrainingData
+from skuq._numeric import log_mass
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import check_integer, check_number, check_option, check_random_state, effective_rows
+from skuq._validation import (
+    check_integer,
+    check_number,
+    check_option,
+    check_random_state,
+    effective_rows,
+    few_rows_reported,
+)
 from skuq.distributions import Distribution, Normal, Transformed
 from skuq.recalibration import IsotonicRecalibrator
-from skuq.survival._base_regressor import BaseCensoredRegressor
+from skuq.survival._targets import BaseCensoredRegressor
 
 _LOG_NORMAL_PEAK = -0.5 * np.log(2 * np.pi)
 _LEAST_LOC_CURVATURE, _LEAST_SCALE_CURVATURE = 0.01, 0.02
@@ -113,10 +121,6 @@ class TreeOptions:
     max_leaf_nodes: int
     min_samples_leaf: int
     seed: int
-
-
-def has_lightgbm() -> bool:
-    return find_spec("lightgbm") is not None
 
 
 def mean_loss(rows: Rows, theta: FloatArray) -> float:
@@ -475,8 +479,8 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
         rows = Rows(X, bounds, data.repetitions)
         folds = split_rows(resolve_cv(self.cv, fold_seed), data.X, data.y, data.groups)
         engine = check_option(self.engine, "engine", ("auto", *ENGINES))
-        name = ("lightgbm" if has_lightgbm() else "sklearn") if engine == "auto" else engine
-        tasks = (delayed(_fit_fold)(name, rows, fold, options) for fold in folds)
+        name = ("lightgbm" if find_spec("lightgbm") else "sklearn") if engine == "auto" else engine
+        tasks = (partial(_fit_fold, name, rows, fold, options) for fold in folds)
         self.models_ = []
         for model in run_parallel(tasks, n_jobs=self.n_jobs, one_by_one=True, verbose=self.verbose):
             self.models_.append(model)

@@ -10,16 +10,15 @@ from skuq._censoring import product_limit
 from skuq._compat import safe_indexing, slice_fit_params, warn_user
 from skuq._fitting.cross_fit import point_predict
 from skuq._fitting.fit_wrapped import fit_wrapped
-from skuq._fitting.metadata import weights_for
 from skuq._fitting.seeds import MAX_SEED, Progress, seeded_clone
-from skuq._fitting.training_data import TrainingData
+from skuq._fitting.training_data import TrainingData, weights_for
 from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import check_number, check_random_state
 from skuq.distributions import Distribution
 from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
 from skuq.prediction import predict_dist, supports_dist
 from skuq.regressors._methods import is_calibrated
-from skuq.survival._base_regressor import BaseCensoredRegressor
+from skuq.survival._targets import BaseCensoredRegressor
 
 _LEAST_REPRESENTED = 0.8
 """Smallest share of the rows that the weighted observed rows represent without a warning."""

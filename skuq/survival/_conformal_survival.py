@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ShuffleSplit
 from sklearn.utils import Tags, get_tags, indexable
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import validate_data
 
 from skuq._censoring import check_times, read_censoring_time, read_event, require_events
 from skuq._compat import safe_indexing, versioned
@@ -23,6 +23,7 @@ from skuq._validation import (
     check_new,
     check_number,
     check_random_state,
+    check_same_rows,
     check_single_coverage,
     check_X,
 )
@@ -169,7 +170,7 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         target = check_times(check_y(y, self), "y")
         validate_data(self, X, skip_check_array=True)
         (X,) = indexable(X)  # This function converts X only if its rows cannot be selected.
-        check_consistent_length(X, target)
+        check_same_rows(X, target)
         if target.size < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 samples, got {target.size} sample.")
         mask = read_event(event, target.size)

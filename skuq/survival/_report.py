@@ -87,15 +87,13 @@ class SurvivalReport:
     confidence: float
 
     def __repr__(self) -> str:
+        legend = f"\n{100 * self.confidence:g} % confidence intervals in brackets"
+        if self.low.isna().all(axis=None):
+            legend = ""
         return (
             f"Censored targets: {self.n_rows:.12g} rows, {self.n_events:.12g} observed, scores up to "
-            f"{self.upper:g}, coverage {self.coverage:g}{self._legend()}\n\n{self._lines().to_string()}"
+            f"{self.upper:g}, coverage {self.coverage:g}{legend}\n\n{self._lines().to_string()}"
         )
-
-    def _legend(self) -> str:
-        if self.low.isna().all(axis=None):
-            return ""
-        return f"\n{100 * self.confidence:g} % confidence intervals in brackets"
 
     def _lines(self) -> pd.DataFrame:
         """Return the values as text. The line below a value has its confidence interval."""

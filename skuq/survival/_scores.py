@@ -97,7 +97,7 @@ def ipcw_crps_loss(
     bound = check_number(upper, "upper")
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
     check_uncensored(y, mask, bound, "upper", after=False)
-    return ipcw_crps_of_weights(y, dist, mask, bound)(weight)
+    return float(ipcw_crps_of_weights(y, dist, mask, bound)(weight))
 
 
 def check_uncensored(y: FloatArray, event: BoolArray | None, time: float, name: str, *, after: bool) -> None:
@@ -304,7 +304,7 @@ def ipcw_brier_loss(
     t = check_number(time, "time")
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
     check_uncensored(y, mask, t, "time", after=True)
-    return ipcw_brier_of_weights(y, dist, mask, t)(weight)
+    return float(ipcw_brier_of_weights(y, dist, mask, t)(weight))
 
 
 def ipcw_brier_of_weights(

@@ -154,16 +154,17 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         color = self._draw_curves(
             [(self.times, self.predicted)], self.name if name is None else name, line_kwargs, zorder=2.4
         )
-        self.spread_ = self._draw_rows(color, rows_kwargs) if rows_band else None
+        self.spread_ = None
+        if rows_band:
+            label = f"Curves of {percent(self.coverage)} of the rows"
+            default = {"color": color, "alpha": 0.1, "linewidth": 0.0, "zorder": 1.8, "gid": REFERENCE}
+            self.spread_ = self._fill(
+                self.times, self.low, self.high, label, default, rows_kwargs, "rows_kwargs"
+            )
         self._draw_observed(color, observed_kwargs, fill_kwargs)
         self.ax_.set(xlabel="Time t (units of y)", ylabel="Probability of y > t", ylim=(0.0, 1.02))
         draw_legend(self.ax_)
         return self
-
-    def _draw_rows(self, color: Any, style: Style) -> PolyCollection:
-        label = f"Curves of {percent(self.coverage)} of the rows"
-        default = {"color": color, "alpha": 0.1, "linewidth": 0.0, "zorder": 1.8, "gid": REFERENCE}
-        return self._fill(self.times, self.low, self.high, label, default, style, "rows_kwargs")
 
     def _draw_observed(self, color: Any, line_style: Style, fill_style: Style) -> None:
         curve = self.observed

@@ -132,7 +132,7 @@ def test_ordinary_models_give_no_warning():
     CrossConformalRegressor(Ridge(), "jackknife+ab", random_state=0).fit(X, y)
 
 
-@pytest.mark.parametrize("unit", [1e-200, 1e200])
+@pytest.mark.parametrize("unit", [1e-90, 1e90])
 def test_units_do_not_matter(unit):
     X, y = world()
     model = ResidualRegressor(StopsEarly(unit), center="model", random_state=0)

@@ -15,11 +15,12 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skuq._fitting.metadata import weight_keyword
+from skuq._fitting.training_data import weight_keyword
 from skuq.conformal import ConformalRegressor, CrossConformalRegressor
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.regressors import (
     BootstrapRegressor,
+    ForestDistributionRegressor,
     LeastSquaresRegressor,
     RecalibratedRegressor,
     ResidualRegressor,
@@ -229,3 +230,21 @@ def test_groups_of_several_types_raise_a_clear_error():
     for model in (ResidualRegressor(LinearRegression()), RecalibratedRegressor(LeastSquaresRegressor())):
         with pytest.raises(TypeError, match=r"`groups` must have labels that can be compared.*'int', 'str'"):
             model.set_params(cv=GroupKFold(2)).fit(X, y, groups=groups)
+
+
+def test_targets_whose_squares_overflow_or_underflow_raise(subtests):
+    X, y = linear_world(30)
+    forest = RandomForestRegressor(10, random_state=0)
+    models = [
+        UncertaintyRegressor(Ridge()),
+        LeastSquaresRegressor(),
+        ForestDistributionRegressor(forest),
+        BootstrapRegressor(Ridge()),
+        RecalibratedRegressor(LeastSquaresRegressor()),
+    ]
+    for model in models:
+        with subtests.test(type(model).__name__):
+            for unit in (1e150, 1e-150):
+                with pytest.raises(ValueError, match=r"`y` must have a largest absolute value from 1e-100"):
+                    model.fit(X, unit * y)
+            assert np.isfinite(clone(model).fit(X, 0 * y).predict(X)).all()

@@ -527,7 +527,7 @@ def test_bad_labels(subtests):
         (np.random.default_rng(0).normal(size=400), ValueError, "Unknown label type"),
         (np.where(CODES[:400] == 0, np.nan, 1.0), ValueError, "NaN"),
         (np.eye(4)[CODES[:400]], ValueError, "1d array|shape"),
-        (Y[:30], ValueError, "inconsistent numbers of samples"),
+        (Y[:30], ValueError, "`X` and `y` must have the same number of rows"),
         (np.where(np.arange(400) == 3, 1, texts), TypeError, "`y` must hold labels of one kind"),
     ):
         with subtests.test(message), pytest.raises(error, match=message):

@@ -335,7 +335,7 @@ def test_real_data_are_covered_behind_a_forest(shared_data, name):
         for seed in range(3):
             order = np.random.default_rng(seed).permutation(len(y))[:1000]
             train, test = order[:500], order[500:]
-            forest = RandomForestRegressor(50, min_samples_leaf=3, random_state=seed)
+            forest = RandomForestRegressor(20, min_samples_leaf=3, random_state=seed)
             model = make_pipeline(
                 UncertaintyRegressor(forest, method="bootstrap", random_state=seed),
                 ConformalRecalibrator(**options),

@@ -22,8 +22,7 @@ from tests.metrics.options import forecast_specs, required
 report_of = partial(uncertainty_report, random_state=0)
 
 SPECS = forecast_specs()
-OF_WEIGHTS = [spec for spec in SPECS.values() if spec.fast.of_weights is not None]
-OF_UNIFORM = [spec for spec in SPECS.values() if spec.fast.of_uniform is not None]
+OF_PIT = [spec.abbreviation for spec in SPECS.values() if spec.of_pit]
 OPTIONS = {
     "crps": [{"crps_estimator": "fair"}],
     "pinball": [{"levels": [0.1, 0.7]}],
@@ -115,12 +114,18 @@ def test_the_metric_of_any_weights_is_that_of_the_weighted_rows(name, options, f
     assert_allclose(values_of_weights([evaluation], [weights])[0], expected, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("spec", OF_WEIGHTS, ids=lambda spec: spec.abbreviation)
-def test_a_function_of_weights_takes_none_for_ones(spec):
-    options = required(spec)
-    of_weight = spec.fast.of_weights(Y, FAMILIES["normal"], **options)
-    assert of_weight(None) == pytest.approx(of_weight(np.ones(Y.size)), rel=1e-12)
-    assert of_weight(None) == pytest.approx(spec.compute(Y, FAMILIES["normal"], **options), rel=1e-12)
+def test_a_kernel_takes_one_vector_of_weights_or_a_block():
+    weights = random_weights(Y.size)
+    for name, options in CASES:
+        spec = SPECS[name]
+        if spec.needs_X:
+            continue
+        given = {**(options or required(spec)), **({"random_state": 0} if spec.random else {})}
+        of = spec.computation(given)(Y, FAMILIES["normal"])
+        expected = spec.compute(Y, FAMILIES["normal"], **given)
+        assert of(np.ones(Y.size)) == pytest.approx(expected, rel=1e-12), name
+        one_by_one = [of(weight) for weight in weights]
+        assert_allclose(of(weights), one_by_one, rtol=1e-12, atol=1e-14, err_msg=name)
 
 
 @pytest.mark.parametrize("name", ["nmpiw", "cwc"])
@@ -213,7 +218,7 @@ def test_shares_of_cells_add_up_whatever_the_weights(seed):
 def test_the_value_and_its_resamples_draw_the_same_groups(random_state):
     evaluation = evaluate("agce", {"random_state": random_state}, Y, FAMILIES["normal"])
     assert isinstance(evaluation.options["random_state"], int)
-    assert evaluation.value() == evaluation.of_weight(None)
+    assert evaluation.value() == evaluation.of(np.ones(Y.size))
 
 
 @pytest.mark.parametrize("name", ["nmpiw", "cwc"])
@@ -240,18 +245,17 @@ def test_rows_in_another_order_have_the_same_values(name):
 # -------------------------------------------------------------------- calibrated forecasts
 
 
-@pytest.mark.parametrize("name", [spec.abbreviation for spec in OF_UNIFORM])
+@pytest.mark.parametrize("name", OF_PIT)
 @pytest.mark.parametrize("kind", ["quantile", "interval"])
-def test_uniform_levels_score_as_the_forecasts_that_have_them(name, kind):
-    """PIT values u are the levels of quantiles, and those of central intervals are |2 u - 1|."""
+def test_forecasts_with_the_same_pit_values_have_the_same_value(name, kind):
     pit = np.random.default_rng(0).random(300)
     dist = StudentT(np.linspace(-3, 3, 300), np.linspace(0.1, 2, 300), 5.0)
     settings = {} if name == "ecpe" else {"kind": kind}
-    entry = np.sort(pit if kind == "quantile" and name != "ecpe" else np.abs(2 * pit - 1))
+    standard = Normal(np.zeros(300), np.ones(300))
     for options in [{}, *OPTIONS[name]]:
         both = options | settings | ({"random_state": 0} if SPECS[name].random else {})
         expected = SPECS[name].compute(dist.ppf(pit), dist, **both)
-        assert SPECS[name].fast.of_uniform(entry, **both) == pytest.approx(expected, rel=1e-9)
+        assert SPECS[name].compute(standard.ppf(pit), standard, **both) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.laws
@@ -270,7 +274,8 @@ def test_simulated_targets_and_uniform_levels_have_the_same_range(monkeypatch):
 # -------------------------------------------------------------------------------- progress
 
 
-def test_progress_is_written_in_tenths(capsys):
+def test_progress_is_written_in_tenths(capsys, monkeypatch):
+    monkeypatch.setattr("skuq.evaluation._simulated.AT_ONCE", Y.size)
     models = {"a": FAMILIES["normal"], "b": FAMILIES["student"]}
     report_of(Y, models, metrics=["crps"], n_resamples=30, n_draws=20, verbose=1)
     written = capsys.readouterr()

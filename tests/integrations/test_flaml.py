@@ -17,7 +17,7 @@ from skuq import UncertaintyRegressor, get_scorer, predict_dist, supports_dist
 from skuq.displays import CalibrationCurveDisplay
 from skuq.exceptions import NotProbabilisticError
 from skuq.integrations.flaml import learner, metric
-from skuq.integrations.flaml._learner import BASES
+from skuq.integrations.flaml._flaml import BASES
 from skuq.metrics import crps_loss, interval_score_loss, make_scorer, prediction_interval_coverage
 from tests.integrations.automl import X, Y, installed
 

@@ -13,7 +13,8 @@ from skuq.metrics import (
     mean_absolute_calibration_error,
     root_mean_squared_calibration_error,
 )
-from skuq.metrics._adversarial import draw_counts, level_counts
+from skuq.metrics._adversarial import draw_counts
+from skuq.metrics._spec import find_spec
 
 pytestmark = pytest.mark.usefixtures("few_rows")
 
@@ -109,16 +110,24 @@ def test_laws_of_the_other_metrics_hold_at_a_fixed_seed(forecast):
         agce(y, dist, sample_weight=np.full(y.size, 0.5))
 
 
-def test_counts_are_rounded_without_losing_rows_and_hypergeometric():
-    inside = np.array([1.5, 4.0, 4.0])
-    np.testing.assert_array_equal(level_counts(inside, 6.0), [2, 2, 0, 2])
+def test_counts_of_groups_are_hypergeometric():
     counts, rng = np.array([5, 0, 15, 80]), np.random.default_rng(0)
-    drawn, again = (draw_counts(counts, 20, (50, 40), replace, rng) for replace in (False, True))
-    assert drawn.shape == (50, 40, 4)
+    drawn, again = (draw_counts(counts, 20, 2000, "marginals", replace, rng) for replace in (False, True))
+    assert drawn.shape == (2000, 4)
     assert (drawn.sum(axis=-1) == 20).all()
     assert (drawn <= counts).all()
-    np.testing.assert_allclose(drawn.mean(axis=(0, 1)), counts / 5, atol=0.1)
-    assert again[..., 0].var() > drawn[..., 0].var()
+    np.testing.assert_allclose(drawn.mean(axis=0), counts / 5, atol=0.1)
+    assert again[:, 0].var() > drawn[:, 0].var()
+
+
+def test_several_weights_have_the_values_of_each_of_them():
+    rng = np.random.default_rng(0)
+    y, dist = rng.normal(size=300), Normal(np.zeros(300), np.ones(300))
+    for options in ({}, {"fraction": 0.9}, {"replace": True}, {"levels": [0.2, 0.9], "error": "rmsce"}):
+        of_weights = find_spec("agce").computation({"random_state": 0, **options})(y, dist)
+        weights = rng.multinomial(300, np.full(300, 1 / 300), size=4).astype(float)
+        one_by_one = [agce(y, dist, sample_weight=weight, random_state=0, **options) for weight in weights]
+        np.testing.assert_allclose(of_weights(weights), one_by_one, rtol=1e-14)
 
 
 def test_group_sizes_have_a_floor_and_a_ceiling(forecast):

@@ -217,7 +217,7 @@ def test_the_area_by_hand():
         ([0.5, 0.5], 0.25),
         ([0.0, 1.0], 0.25),
     ):
-        assert area_of_steps(np.array(pit))(None) == pytest.approx(area, abs=1e-15)
+        assert area_of_steps(np.array(pit))(np.ones(len(pit))) == pytest.approx(area, abs=1e-15)
         y = stats.norm.ppf(np.clip(pit, 1e-300, 1 - 1e-16))
         assert miscalibration_area(y, Normal(np.zeros(len(pit)), 1.0)) == pytest.approx(area, abs=1e-12)
 

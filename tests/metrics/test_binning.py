@@ -14,7 +14,7 @@ from skuq.metrics._levels import first_covering_level
 
 
 def sums(bins, column):
-    return bins.sums(lambda rows: (column[rows],))[0]
+    return bins.sums(column)[1]
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -93,7 +93,7 @@ def test_a_tie_group_over_several_bins_is_in_each_in_proportion():
 def test_bin_means_by_hand():
     def means(key, columns, weight=None, n_bins=2):
         bins = make_bins(np.array(key), n_bins, "quantile", weight)
-        return bin_means(bins, lambda rows: tuple(np.array(column)[rows] for column in columns))
+        return bin_means(bins, *map(np.array, columns))
 
     # A row on an edge is shared in proportion, and rows that tie there are shared as one.
     for key, column, totals, expected in (
@@ -121,5 +121,5 @@ def test_bin_means_by_hand():
 def test_a_row_on_an_edge_is_in_the_bin_above_it_in_all_units(unit, n_bins):
     key = np.concatenate([np.arange(n_bins + 1.0) + 1, np.arange(n_bins) + 1.5])
     expected = np.minimum(key.astype(int), n_bins) - 1
-    np.testing.assert_array_equal(make_bins(unit * key, n_bins, "uniform", None).row_bin, expected)
-    np.testing.assert_array_equal(make_bins(unit * (key - 5), n_bins, "uniform", None).row_bin, expected)
+    np.testing.assert_array_equal(make_bins(unit * key, n_bins, "uniform", None).row_segment, expected)
+    np.testing.assert_array_equal(make_bins(unit * (key - 5), n_bins, "uniform", None).row_segment, expected)

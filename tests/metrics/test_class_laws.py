@@ -5,9 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import sparse
 
-from skuq._numeric import weighted_means
 from skuq.conformal import prediction_set
 from skuq.evaluation import uncertainty_report
 from skuq.metrics._class_scores import draw_codes
@@ -98,22 +96,9 @@ def test_weights_equal_repetition(spec, options, forecast):
     # A row of weight 0 is as if absent.
     wild = np.where(weight == 0, "unicorn", y.astype(object))
     assert value(spec, wild, proba, sample_weight=weight, **options) == pytest.approx(weighted, rel=1e-12)
-    if spec.fast.of_weights:
-        of_weight = spec.fast.of_weights(np.searchsorted(LABELS, y), proba, **options)
-        assert of_weight(weight.astype(float)) == pytest.approx(weighted, rel=1e-12)
-        assert of_weight(None) == pytest.approx(plain, rel=1e-12)
-
-
-@of(spec for spec in SPECS if spec.fast.rows is not None)
-def test_the_value_is_computed_from_the_means_of_its_rows(spec, forecast):
-    y, proba = forecast
-    codes = np.searchsorted(LABELS, y)
-    for weight in (None, np.random.default_rng(0).random(y.size) + 0.5):
-        rows = spec.fast.rows(codes, proba)
-        assert not sparse.issparse(rows)
-        (mean,) = weighted_means((rows,), weight)
-        expected = mean if spec.fast.combine is None else spec.fast.combine(mean)
-        assert value(spec, y, proba, sample_weight=weight) == pytest.approx(float(expected), rel=1e-12)
+    of = spec.computation(options)(np.searchsorted(LABELS, y), proba)
+    values = of(np.array([weight, np.ones(y.size)], dtype=float))
+    assert values == pytest.approx([weighted, plain], rel=1e-12)
 
 
 @of(SPECS)

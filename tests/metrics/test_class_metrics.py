@@ -1,5 +1,7 @@
 """Calibration error, log loss and Brier score of probabilities; coverage and size of prediction sets."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,7 +21,7 @@ from skuq.metrics import (
     set_coverage_score,
 )
 from skuq.metrics._class_scores import draw_codes
-from skuq.metrics._expected_calibration import ece_of_weights
+from skuq.metrics._spec import all_specs
 from skuq.monitoring import MetricAccumulator
 
 QUIET = pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
@@ -29,6 +31,9 @@ def calibrated(n, n_classes=10, concentration=0.5, seed=0):
     """Return labels drawn from the probabilities, and these."""
     proba = np.random.default_rng(seed).dirichlet(np.full(n_classes, concentration), size=n)
     return draw_codes(proba, np.random.RandomState(seed)), proba
+
+
+ece = partial(all_specs()["ece"].compute, labels=np.arange(10))
 
 
 def by_definition(y, proba, n_bins):
@@ -94,7 +99,7 @@ def test_a_calibrated_forecast_has_an_error_that_falls_with_the_rows(strategy, e
     found = []
     for n, repeats in ((200, 100), (1000, 60), (10_000, 20)):
         forecasts = (calibrated(n, seed=seed) for seed in range(repeats))
-        found.append(np.mean([ece_of_weights(*each, strategy=strategy)(None) for each in forecasts]))
+        found.append(np.mean([ece(*each, strategy=strategy) for each in forecasts]))
     np.testing.assert_allclose(found, expected, rtol=0.1)
 
 
@@ -104,7 +109,7 @@ def test_the_debiased_form_of_a_calibrated_forecast_is_0_on_average(classwise):
     rng = np.random.RandomState(0)
     draws = [draw_codes(proba, rng) for _ in range(100)]
     values = {
-        norm: np.array([ece_of_weights(y, proba, norm=norm, classwise=classwise)(None) for y in draws])
+        norm: np.array([ece(y, proba, norm=norm, classwise=classwise) for y in draws])
         for norm in ("squared", "debiased")
     }
     deviation = values["debiased"].std() / 10

@@ -4,14 +4,12 @@ import functools
 import inspect
 import math
 import operator
-from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import sparse, stats
+from scipy import stats
 
-from skuq._numeric import weighted_means
 from skuq.distributions import Empirical, Normal, Quantiles, StudentT, affine
 from skuq.metrics._spec import all_specs
 from tests.metrics.options import forecast_specs, required
@@ -104,20 +102,6 @@ def test_order_of_rows_does_not_matter_and_weights_equal_repetition(spec, foreca
         assert equal == pytest.approx(plain, rel=1e-12, abs=1e-14)
         # A row of weight 0 is as if absent.
         assert value(spec, wild, member, sample_weight=weight) == pytest.approx(weighted, rel=1e-12)
-
-
-@of([spec for spec in SPECS if spec.fast.rows is not None])
-def test_the_value_is_computed_from_the_means_of_its_rows(spec, forecast):
-    y, dist = forecast
-    options = required(spec)
-    weights = [None, np.random.default_rng(0).random(y.size) + 0.5]
-    for member, weight in product(families(spec, dist), weights):
-        rows = spec.fast.rows(y, member, **options)
-        dense = rows.toarray().T if sparse.issparse(rows) else np.atleast_2d(rows)
-        means = weighted_means(tuple(dense), weight)
-        means = means[0] if means.size == 1 else means
-        expected = means if spec.fast.combine is None else spec.fast.combine(means, **options)
-        assert value(spec, y, member, sample_weight=weight) == pytest.approx(float(expected), rel=1e-12)
 
 
 @of([spec for spec in SPECS if spec.proper])

@@ -17,9 +17,10 @@ from skuq.distributions import Empirical, Normal, StudentT
 from skuq.exceptions import NoDecompositionError
 from skuq.metrics import prediction_interval_coverage
 from skuq.neural import ConcreteDropoutRegressor, MCDropoutRegressor
-from skuq.neural._concrete_dropout import LOGIT_SPEED, ConcreteArchitecture, ConcreteDropoutMLP
-from skuq.neural._mc_dropout import DropoutMLP
-from skuq.neural._stacked import MemberSeed, has_noise
+from skuq.neural._architecture import Architecture
+from skuq.neural._concrete_dropout import LOGIT_SPEED, LearnedRates
+from skuq.neural._mc_dropout import GivenRate
+from skuq.neural._stacked import MemberSeed
 from tests.neural.estimators import world
 
 SMALL = {"hidden_layer_sizes": (16, 16), "max_epochs": 20, "n_draws": 30, "random_state": 0}
@@ -198,9 +199,9 @@ def test_a_draw_is_ones_own_network_without_some_units(sine):
     settings = {**SMALL, "n_draws": 400, "dtype": "float64"}
     model = MCDropoutRegressor(module=module, calibration=None, **settings).fit(*sine)
     weights = {name: value.detach()[0].numpy() for name, value in model.net_.module_.weights.items()}
-    hidden = model.scaler_.features(X) @ weights["0.weight"].T + weights["0.bias"]
+    hidden = model.scaler_.features(X) @ weights["module.0.weight"].T + weights["module.0.bias"]
     kept = np.array(np.meshgrid(*[[0.0, 2.0]] * 3)).reshape(3, -1)
-    expected = model.scaler_.loc(hidden @ (kept * weights["2.weight"].T) + weights["2.bias"])
+    expected = model.scaler_.loc(hidden @ (kept * weights["module.2.weight"].T) + weights["module.2.bias"])
     members = model.predict_members(X)
     nearest = np.abs(members[:, :, np.newaxis] - expected[:, np.newaxis]).max(axis=0)
     assert nearest.min(axis=1).max() < 1e-10
@@ -244,23 +245,24 @@ def test_concrete_dropout_sits_between_ones_own_network_and_the_last_layer(sine)
     assert model.dropout_.shape == (1,)
     assert model.dropout_ != pytest.approx(0.1, rel=1e-3)  # where it started
     weights = {name: value.detach()[0].numpy() for name, value in model.net_.module_.weights.items()}
-    hidden = np.tanh(model.scaler_.features(X) @ weights["body.0.weight"].T + weights["body.0.bias"])
-    members = model.scaler_.target(model.predict_members(X)) - weights["head.bias"][0]
+    total = model.scaler_.features(X) @ weights["module.0.weight"].T + weights["module.0.bias"]
+    hidden = np.tanh(total)
+    members = model.scaler_.target(model.predict_members(X)) - weights["bias_0"][0]
     drawn, residual, *_ = np.linalg.lstsq(hidden, members, rcond=None)
     np.testing.assert_allclose(residual, 0, atol=1e-15)  # every draw is linear in the features
-    factors = drawn.T / weights["head.weight"][0] * (1 - model.dropout_)
+    factors = drawn.T / weights["weight_0"][0] * (1 - model.dropout_)
     assert (factors > -1e-6).all()
     assert (factors < 1 + 1e-6).all()
     assert np.mean(factors < 0.5) == pytest.approx(model.dropout_[0], abs=0.15)
 
 
 def test_the_penalty_behind_ones_own_network_is_that_of_the_last_layer():
-    build = ConcreteArchitecture((5,), 0.5, module=nn.Linear)
+    build = Architecture(LearnedRates, (5,), nn.Linear, headed=True, options={"length_scale": 0.5})
     module = build(MemberSeed.spawn(0, 2), 3, 2, torch.float64)
     with torch.no_grad():
         module.weights["logits"].fill_(np.log(0.25 / 0.75) / LOGIT_SPEED)
     entropy = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))
-    size = module.weights["head.weight"][1].square().sum().item()
+    size = module.weights["weight_0"][1].square().sum().item()
     assert module.penalty()[1].item() == pytest.approx(0.5**2 * size / 1.5 - 5 * entropy)
 
 
@@ -272,12 +274,12 @@ def seeds(n_members=1, n_rows=100.0):
 
 
 def dropout(n_members=1, hidden=(8, 6), last_layer=False, rate=0.3, n_classes=None):
-    dropped = tuple(not last_layer or k == len(hidden) - 1 for k in range(len(hidden)))
-    return DropoutMLP(seeds(n_members), 3, hidden, dropped, rate, torch.float64, n_classes)
+    sizes, options = (*hidden, n_classes or 1), {"rate": rate, "last_layer": last_layer}
+    return GivenRate(seeds(n_members), 3, sizes, torch.float64, noise=n_classes is None, **options)
 
 
 def concrete(n_members=1, hidden=(8, 6), length_scale=0.5):
-    return ConcreteDropoutMLP(seeds(n_members), 3, hidden, 2, length_scale, torch.float64)
+    return LearnedRates(seeds(n_members), 3, (*hidden, 2), torch.float64, length_scale=length_scale)
 
 
 def set_rate(module, rate):
@@ -308,13 +310,13 @@ def test_a_member_draws_alike_in_any_ensemble(make):
 
 def test_factors_have_mean_one_and_the_given_rate():
     uniform = torch.rand(1, 50, 4000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    factors = dropout(rate=0.3)._factors(0, uniform)
+    factors = dropout(rate=0.3).factors(1, uniform)
     assert set(factors.unique().tolist()) == {0.0, 1 / 0.7}
     assert float((factors == 0).double().mean()) == pytest.approx(0.3, abs=0.01)
     module = concrete()
     for rate in (0.02, 0.1, 0.5):
         set_rate(module, rate)
-        factors = module._factors(1, uniform).detach()
+        factors = module.factors(2, uniform).detach()
         # the relaxation moves the mean a little for rates far from 1/2
         assert float(factors.mean()) == pytest.approx(1.0, abs=0.02)
         assert float((factors < 0.5 / (1 - rate)).double().mean()) == pytest.approx(rate, abs=0.01)
@@ -327,10 +329,8 @@ def test_drawn_networks_are_the_network_without_some_units(last_layer):
     rng = np.random.default_rng(1)
     x = torch.randn(3, 11, dtype=torch.float64)
     with torch.no_grad():
-        layers = module.layers_of_samples(5, rng)
-        output = module.run_samples(layers, x)
+        output = module.networks(5, rng)(x.T)
     assert output.shape == (5, 2, 11)
-    assert [weight.ndim for weight, _ in layers] == ([2, 2, 3] if last_layer else [2, 3, 3])
     rng = np.random.default_rng(1)
     keeps = {k: rng.random((5, size, 1), dtype=np.float32) >= 0.3 for k, size in ((0, 8), (1, 6))
              if not last_layer or k == 1}  # fmt: skip
@@ -350,8 +350,7 @@ def test_the_mean_of_the_draws_of_one_layer_is_the_network_itself():
     module = dropout(hidden=(16,), rate=0.2).eval()
     x = torch.randn(3, 4, dtype=torch.float64)
     with torch.no_grad():
-        layers = module.layers_of_samples(20_000, np.random.default_rng(0))
-        mean = module.run_samples(layers, x)[:, 0].mean(0)
+        mean = module.networks(20_000, np.random.default_rng(0))(x.T)[:, 0].mean(0)
         torch.testing.assert_close(mean, module(x.T)[:, 0, 0], rtol=0, atol=0.01)
 
 
@@ -368,8 +367,8 @@ def test_rates_have_gradients_and_learn_ten_times_as_fast():
     module = concrete().train()
     module.begin_training()
     output = module(torch.randn(9, 3, dtype=torch.float64))
-    module.backward(output, torch.ones_like(output), module.penalty())
-    assert (module._gradients["logits"] != 0).all()
+    module.backward(output.sum((0, 2)) + module.penalty())
+    assert (module._split(module.flat.grad)["logits"] != 0).all()
     before = module.logits.detach().clone()
     torch.optim.Adam([module.flat], lr=1e-3).step()
     moved = (module._split(module.flat.detach())["logits"] * LOGIT_SPEED - before).abs()
@@ -388,7 +387,6 @@ def test_copies_predict_but_do_not_train(make):
 
 def test_networks_of_classes_have_an_output_each_and_no_noise():
     module = dropout(n_classes=4).eval()
-    assert not has_noise(module)
     assert "raw_noise" not in module.weights
     x = torch.randn(7, 3, dtype=torch.float64)
     with torch.no_grad():

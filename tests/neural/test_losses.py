@@ -30,7 +30,6 @@ from skuq.neural._losses import (
     LOSSES,
     CrossEntropyLoss,
     JointLoss,
-    TrainingLoss,
     normal_parameters,
     read_loss,
     variance_of,
@@ -107,13 +106,21 @@ def test_levels_are_kept_by_a_copy_and_their_tables_are_not(loss):
     torch.testing.assert_close(copied.score(torch.zeros_like(y), torch.ones_like(y), y), before)
 
 
-@pytest.mark.parametrize("loss", [*CLOSED_FORMS, BetaNLLLoss(0.5), BetaNLLLoss(0.8)], ids=str)
-def test_the_gradient_in_closed_form_is_that_of_autograd(loss):
+def test_gradients_are_the_derivatives_of_the_losses(subtests):
+    """Scores are computed from their derivatives, and the weight of the likelihood is a constant."""
     generator = torch.Generator().manual_seed(0)
     output = 3 * torch.randn(7, 4, 2, dtype=torch.float64, generator=generator)
     y = torch.randn(7, 4, dtype=torch.float64, generator=generator)
-    for own, expected in zip(loss.with_gradient(output, y), Loss.with_gradient(loss, output, y), strict=True):
-        torch.testing.assert_close(own, expected, rtol=1e-12, atol=1e-12)
+    output.requires_grad_()
+    for loss in CLOSED_FORMS:
+        with subtests.test(msg=str(loss)):
+            assert torch.autograd.gradcheck(lambda given, loss=loss: loss(given, y), output)
+    (of_likelihood,) = torch.autograd.grad(NLLLoss()(output, y).sum(), output)
+    variance = variance_of(output[..., 1]).detach()
+    for beta in (0.0, 0.5, 0.8, 1.0):
+        with subtests.test(msg=f"{beta=}"):
+            (gradient,) = torch.autograd.grad(BetaNLLLoss(beta)(output, y).sum(), output)
+            torch.testing.assert_close(gradient, variance.unsqueeze(-1) ** beta * of_likelihood)
 
 
 def test_the_variance_is_positive():
@@ -142,8 +149,6 @@ def test_a_loss_has_rows_first_and_members_second(sine):
             shapes.add((tuple(loc.shape), tuple(y.shape)))
             return super().score(loc, variance, y)
 
-        with_gradient = Loss.with_gradient
-
     common = {
         "max_epochs": 1,
         "keep_best": False,
@@ -171,20 +176,11 @@ def outputs(loss, n_members=4):
 
 
 @pytest.mark.parametrize("name", WITH_VARIANCE)
-def test_a_joint_loss_of_one_target_or_one_member_and_its_gradient(name):
+def test_a_joint_loss_of_one_target_or_one_member(name):
     loss = LOSSES[name]
     output, y = outputs(JointLoss(loss, 1))
-    values, gradient = JointLoss(loss, 1).with_gradient(output, y)
-    expected, slope = loss.with_gradient(output, y[..., 0])
-    assert torch.equal(values, expected)
-    assert torch.equal(gradient, slope)
+    assert torch.equal(JointLoss(loss, 1)(output, y), loss(output, y[..., 0]))
     joint = JointLoss(loss, 3)
-    output, y = outputs(joint)
-    values, gradient = joint.with_gradient(output, y)
-    leaf = output.clone().requires_grad_()
-    expected = joint(leaf, y)
-    torch.testing.assert_close(values, expected.detach())
-    torch.testing.assert_close(gradient, torch.autograd.grad(expected.sum(), leaf)[0])
     output, y = outputs(joint, 1)
     parts = [part[0] for part in joint.averaged_parts(output.permute(1, 2, 0))]
     torch.testing.assert_close(joint.score_average(parts, y[:, 0]), joint(output, y)[:, 0])
@@ -220,15 +216,11 @@ def test_moments_that_rounding_makes_impossible_have_an_infinite_score():
 
 
 @pytest.mark.parametrize("shape", [(7, 2, 4), (7, 4)], ids=["members", "rows"])
-def test_cross_entropy_and_its_gradient_are_those_of_torch_and_autograd(shape):
+def test_cross_entropy_is_that_of_torch(shape):
     torch.manual_seed(0)
     output = 3 * torch.randn(shape, dtype=torch.float64)
     y = torch.randint(4, shape[:-1]).double()
-    loss = CrossEntropyLoss(4)
-    values, gradient = loss.with_gradient(output, y)
-    expected, slope = TrainingLoss.with_gradient(loss, output, y)
-    torch.testing.assert_close(values, expected)
-    torch.testing.assert_close(gradient, slope)
+    values = CrossEntropyLoss(4)(output, y)
     by_torch = torch.nn.functional.cross_entropy(
         output.reshape(-1, 4), y.reshape(-1).long(), reduction="none"
     )
@@ -236,8 +228,9 @@ def test_cross_entropy_and_its_gradient_are_those_of_torch_and_autograd(shape):
 
 
 def test_logits_of_any_size_are_finite():
-    output = torch.tensor([[1e4, -1e4], [-1e4, 1e4]])
-    values, gradient = CrossEntropyLoss(2).with_gradient(output, torch.zeros(2))
+    output = torch.tensor([[1e4, -1e4], [-1e4, 1e4]], requires_grad=True)
+    values = CrossEntropyLoss(2)(output, torch.zeros(2))
+    (gradient,) = torch.autograd.grad(values.sum(), output)
     assert values.tolist() == [0.0, 2e4]
     assert gradient.tolist() == [[0.0, 0.0], [-1.0, 1.0]]
 

@@ -26,23 +26,19 @@ from skuq.neural import (
     SWARegressor,
     fit_many,
 )
-from skuq.neural._architecture import MLPArchitecture, StackedUserModule
+from skuq.neural._architecture import Architecture, UserNetworks
 from skuq.neural._input_layer import PLAIN_LAYERS, Embeddings, Layers
-from skuq.neural._last_layer import FeatureArchitecture, features_of
+from skuq.neural._last_layer import features_of
 from skuq.neural._plan import TrainingOptions
-from skuq.neural._stacked import MemberSeed, StackedMLP, StackedModule
+from skuq.neural._stacked import MemberSeed, StackedModule
 from skuq.neural._training import train
 
 F64 = torch.float64
 
 
-def generators(n, seed=0):
-    return [member.init for member in MemberSeed.spawn(seed, n)]
-
-
 @pytest.fixture
 def stacked():
-    return StackedMLP(generators(3), 2, (5, 4), 2, F64)
+    return StackedModule(MemberSeed.spawn(0, 3), 2, (5, 4, 2), F64)
 
 
 def test_rows_may_be_shared_or_each_members_own(stacked):
@@ -77,11 +73,8 @@ def test_gradients_are_those_of_autograd(stacked):
     x = torch.randn(7, 2, dtype=F64, generator=torch.Generator().manual_seed(0))
     (expected,) = torch.autograd.grad(stacked(x).square().sum(), stacked.flat)
     stacked.begin_training()
-    for route in (StackedMLP, StackedModule):  # by hand, and by autograd
-        stacked.train(route is StackedMLP)
-        output = stacked(x)
-        stacked.flat.grad.zero_()
-        route.backward(stacked, output, 2 * output.detach())
+    for _ in range(2):  # the second time in memory that is used again
+        stacked.backward(stacked(x).square().sum((0, 2)))
         torch.testing.assert_close(stacked.flat.grad, expected)
 
 
@@ -95,17 +88,17 @@ def test_each_member_is_clipped_by_itself(stacked):
     assert torch.linalg.vector_norm(stacked.flat.grad[0]) == pytest.approx(5.0)
     assert torch.equal(stacked.flat.grad[1:], before[1:])
     stacked.end_training()
-    with pytest.raises(RuntimeError, match="no gradients to clip"):
+    with pytest.raises(RuntimeError, match="there are no gradients"):
         stacked.clip_gradients(5.0)
 
 
 def test_weights_start_as_linear_layers_do():
-    wide = StackedMLP(generators(2), 100, (400,), 1, F64)
+    wide = StackedModule(MemberSeed.spawn(0, 2), 100, (400, 1), F64)
     weight = wide.weights["weight_0"].detach()
     assert weight.abs().max() <= 0.1
     assert weight.std() == pytest.approx(0.1 / 3**0.5, rel=0.02)
     assert not torch.equal(weight[0], weight[1])
-    single = StackedMLP(generators(2), 100, (400,), 1, torch.float32)
+    single = StackedModule(MemberSeed.spawn(0, 2), 100, (400, 1), torch.float32)
     torch.testing.assert_close(single.flat, wide.flat.float())
 
 
@@ -133,18 +126,20 @@ def normed(n_features, n_outputs):
 
 @pytest.mark.parametrize(("build", "vectorized"), [(plain, True), (Branching, False), (normed, True)])
 def test_users_networks_give_what_they_give_alone(build, vectorized):
-    stacked = StackedUserModule(build, generators(3), 2, 2, F64).eval()
-    assert stacked.vectorized is vectorized
+    stacked = StackedModule(
+        MemberSeed.spawn(0, 3), 2, (), F64, UserNetworks(build, 2, F64, headed=False)
+    ).eval()
+    assert stacked.inputs.vectorized is vectorized
     x = torch.randn(6, 2, dtype=F64, generator=torch.Generator().manual_seed(0))
-    for member, rng in enumerate(generators(3)):
+    for member, seed in enumerate(MemberSeed.spawn(0, 3)):
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(rng.integers(2**63)))
+            torch.manual_seed(int(seed.init.integers(2**63)))
             alone = build(2, 2).to(F64).eval()
         torch.testing.assert_close(stacked(x)[:, member], alone(x))
 
 
 def test_the_loop_trains_as_the_vectorized_do(plan):
-    options = TrainingOptions(MLPArchitecture((), plain), max_epochs=10, dtype="float64")
+    options = TrainingOptions(Architecture(StackedModule, (), plain), max_epochs=10, dtype="float64")
 
     class Looped(nn.Module):
         def __init__(self, *sizes):
@@ -154,15 +149,15 @@ def test_the_loop_trains_as_the_vectorized_do(plan):
         def forward(self, x):
             return self.inner(x) if float(x.sum()) > -1e300 else x
 
-    looped = TrainingOptions(MLPArchitecture((), Looped), max_epochs=10, dtype="float64")
+    looped = TrainingOptions(Architecture(StackedModule, (), Looped), max_epochs=10, dtype="float64")
     one, two = (train([plan(3)], each)[0].net.module_ for each in (options, looped))
-    assert one.vectorized
-    assert not two.vectorized
+    assert one.inputs.vectorized
+    assert not two.inputs.vectorized
     torch.testing.assert_close(one.flat, two.flat, rtol=0, atol=1e-10)
 
 
 def test_running_means_belong_to_their_member(plan):
-    options = TrainingOptions(MLPArchitecture((), normed), max_epochs=5, dtype="float64")
+    options = TrainingOptions(Architecture(StackedModule, (), normed), max_epochs=5, dtype="float64")
     together = train([plan(3), plan(2, seed=5)], options)
     alone = train([plan(2, seed=5)], options)[0]
     for name, value in together[1].net.module_.state_dict().items():
@@ -186,8 +181,8 @@ ESTIMATORS = (
 
 
 def network(layers=PLAIN_LAYERS, n_members=3, d=2, hidden=(5, 4)):
-    rngs = [seed.init for seed in MemberSeed.spawn(0, n_members)]
-    return StackedMLP(rngs, d, hidden, 2, F64, layers)
+    inputs, activation = layers.input_layer(d), layers.activation
+    return StackedModule(MemberSeed.spawn(0, n_members), d, (*hidden, 2), F64, inputs, activation)
 
 
 def rows(n=7, d=2):
@@ -223,11 +218,8 @@ def test_gradients_of_the_input_layer_are_those_of_autograd(activation):
             module, x = network(Layers(n_frequencies, scaled, activation)), rows()
         (expected,) = torch.autograd.grad(module(x).square().sum(), module.flat)
         module.begin_training()
-        for _ in range(2):  # the second time in memory that is used again
-            output = module(x)
-            module.flat.grad.fill_(np.nan)
-            module.backward(output, 2 * output.detach())
-            torch.testing.assert_close(module.flat.grad, expected)
+        module.backward(module(x).square().sum((0, 2)))
+        torch.testing.assert_close(module.flat.grad, expected)
 
 
 def test_members_are_the_same_whatever_the_number_of_members():
@@ -275,7 +267,7 @@ def test_wide_tables_have_fewer_frequencies_for_each_column():
 
 def test_features_of_the_last_layer_have_passed_the_layer_in_front():
     x = rows().numpy()
-    architecture = FeatureArchitecture.from_params((5, 4), None, Layers(3, True, "silu"))
+    architecture = Architecture(StackedModule, (5, 4), layers=Layers(3, True, "silu"))
     module = architecture(MemberSeed.spawn(0, 1), 2, 1, F64)
     features = features_of(module, x, torch.device("cpu"))
     last = [module.weights[name][0].detach().numpy() for name in ("weight_2", "bias_2")]
@@ -346,8 +338,8 @@ def with_codes(n_frequencies=3, scaled=True, activation="silu"):
 
 def test_vectors_follow_the_numbers():
     module, x = network(with_codes(0, False), d=4), rows_with_codes()
-    inputs, _ = module.input_layer.forward(module.weights, x.T.expand(3, -1, -1))
-    assert inputs.shape[1] == module.input_layer.n_outputs(4) == 2 + 3 + 8
+    inputs = module.first_outputs(x.T.expand(3, -1, -1))
+    assert inputs.shape[1] == module.inputs.n_outputs(4) == 2 + 3 + 8
     for member in range(3):
         tables = [module.weights[f"embedding_{j}"][member].T for j in range(2)]
         expected = torch.cat(

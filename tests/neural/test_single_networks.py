@@ -257,7 +257,7 @@ def test_the_last_layer_on_the_features_is_the_network(module):
     network, standardized = model.net_.module_, model.scaler_.features(X)
     features = features_of(network, standardized, torch.device("cpu"))
     assert features.shape == (100, 17)
-    names = ("weight_1", "bias_1") if module is None else ("head.weight", "head.bias")
+    names = ("weight_1", "bias_1") if module is None else ("weight_0", "bias_0")
     last = np.concatenate([network.weights[name].detach().numpy().ravel() for name in names])
     with torch.no_grad():
         output = network.eval()(torch.from_numpy(standardized))[:, 0, 0].numpy()

@@ -15,15 +15,15 @@ skorch = pytest.importorskip("skorch")
 
 from torch import nn
 
-from skuq.neural._architecture import MLPArchitecture
+from skuq.neural._architecture import Architecture
 from skuq.neural._losses import BetaNLLLoss, CRPSLoss, NLLLoss, variance_of
 from skuq.neural._plan import TrainingOptions, batch_shape
-from skuq.neural._stacked import MemberSeed, member_moments
+from skuq.neural._stacked import MemberSeed, StackedModule, member_moments
 from skuq.neural._training import train
 from tests.neural.epochs import keep_the_same
 
 CPU = torch.device("cpu")
-ARCHITECTURE = MLPArchitecture((16, 16))
+ARCHITECTURE = Architecture(StackedModule, (16, 16))
 EXACT = TrainingOptions(ARCHITECTURE, max_epochs=20, dtype="float64")
 SHORT = TrainingOptions(ARCHITECTURE, max_epochs=5, dtype="float64")
 
@@ -111,7 +111,7 @@ def test_chunks_and_results_that_are_pickled_change_no_number(plan, sine, monkey
     def run_pickled(work, *, n_jobs):
         work = loads(dumps(list(work)))
         counts.append((len(work), n_jobs))
-        return [loads(dumps(function(*args, **options))) for function, args, options in work]
+        return [loads(dumps(task())) for task in work]
 
     monkeypatch.setattr("skuq.neural._training._members_at_once", lambda *_: 2)
     monkeypatch.setattr("skuq.neural._training.run_parallel", run_pickled)

@@ -1,4 +1,4 @@
-"""Variational inference: its gradients by hand, its divergence, its posterior, and what it learns."""
+"""Variational inference: its gradients, its divergence, its posterior, and what it learns."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ pytest.importorskip("skorch")
 from skuq.distributions import Normal, StudentT
 from skuq.metrics import prediction_interval_coverage
 from skuq.neural import VariationalRegressor
-from skuq.neural._losses import CrossEntropyLoss, NLLLoss
-from skuq.neural._stacked import MemberSeed, has_noise
-from skuq.neural._variational_module import Divergence, VariationalMLP, VariationalModule
+from skuq.neural._stacked import MemberSeed, StackedModule
+from skuq.neural._variational_module import Divergence, VariationalModule
 from tests.neural.estimators import world
 
 SMALL = {"hidden_layer_sizes": (16,), "max_epochs": 20, "random_state": 0}
@@ -27,8 +26,9 @@ SMALL = {"hidden_layer_sizes": (16,), "max_epochs": 20, "random_state": 0}
 def network(last_layer, n_members=2, warm_up=0.3, prior=None, n_classes=None):
     """Return a network of one mean and a noise, or of the logits of classes."""
     seeds = [replace(seed, n_rows=50.0 + k) for k, seed in enumerate(MemberSeed.spawn(0, n_members))]
-    sizes, divergence = (3, 8, 5, n_classes or 1), Divergence(0.7, warm_up, prior)
-    module = VariationalMLP(seeds, sizes, last_layer, divergence, torch.float64, noise=n_classes is None)
+    options = {"last_layer": last_layer, "divergence": Divergence(0.7, warm_up, prior)}
+    sizes, noise = (8, 5, n_classes or 1), n_classes is None
+    module = VariationalModule(seeds, 3, sizes, torch.float64, noise=noise, **options)
     with torch.no_grad():
         module.flat += 0.3 * torch.randn(module.flat.shape, dtype=torch.float64)
     return module
@@ -36,43 +36,51 @@ def network(last_layer, n_members=2, warm_up=0.3, prior=None, n_classes=None):
 
 def reference_output(module, x, noises):
     """Return the outputs by the formulas, for autograd."""
-    weights, first = module.weights, len(module.layers) - len(module.uncertain)
-    for k, (weight, bias, weight_log_scale, bias_log_scale) in enumerate(module.layers):
-        loc = weights[weight] @ x + weights[bias]
-        if k >= first:
-            variance = (2 * weights[weight_log_scale]).exp() @ x**2 + (2 * weights[bias_log_scale]).exp()
-            loc = loc + variance.sqrt() * noises[k - first]
-        x = torch.relu(loc) if k < len(module.layers) - 1 else loc
-    return torch.cat([x, weights["raw_noise"].expand_as(x)], dim=1) if has_noise(module) else x
+    weights = module.weights
+    for k in range(3):
+        loc = weights[f"weight_{k}"] @ x + weights[f"bias_{k}"]
+        if k >= module.first_random:
+            of_weight, of_bias = (2 * weights[f"log_scale_{name}_{k}"] for name in ("weight", "bias"))
+            loc = loc + (of_weight.exp() @ x**2 + of_bias.exp()).sqrt() * noises[k]
+        x = torch.relu(loc) if k < 2 else loc
+    return torch.cat([x, weights["raw_noise"].expand_as(x)], dim=1) if "raw_noise" in weights else x
+
+
+def reference_divergence(module, prior):
+    """Return the weighted divergence of each member by the formula, for autograd."""
+    weights, total = module.weights, 0.0
+    for k, name in product(range(module.first_random, 3), ("weight", "bias")):
+        mean, log_scale = weights[f"{name}_{k}"], weights[f"log_scale_{name}_{k}"]
+        square = mean**2 + (2 * log_scale).exp()
+        given = square.mean((1, 2), keepdim=True) if prior is None else torch.tensor(prior)
+        given = torch.tensor(1.0) if name == "bias" else given
+        total = total + (0.5 * (square / given + given.log() - 1) - log_scale).sum((1, 2))
+    return 0.7 * module._warmth / module.n_rows * total
 
 
 @pytest.mark.parametrize("last_layer", [False, True])
 @pytest.mark.parametrize("n_classes", [None, 4])
-def test_gradients_by_hand_are_those_of_autograd(last_layer, n_classes):
+def test_outputs_and_gradients_are_those_of_the_formulas(last_layer, n_classes):
     for epoch, prior in product((0.0, 0.1, 0.9), (None, 0.4)):
         torch.manual_seed(0)
         module = network(last_layer, prior=prior, n_classes=n_classes)
-        loss = NLLLoss() if n_classes is None else CrossEntropyLoss(n_classes)
         module.begin_training()
         module.train()
         module.begin_epoch(epoch)
-        x, y = torch.randn(2, 3, 7, dtype=torch.float64), torch.randn(7, 2, dtype=torch.float64)
-        if n_classes is not None:
-            y = y.abs().floor().clamp(max=3)
-        units = [8, 5, n_classes or 1][-len(module.uncertain) :]
-        noise = torch.randn(2, sum(units), 7, dtype=torch.float64)
-        module.draws.normal = lambda n_units, _, noise=noise: noise
+        x = torch.randn(2, 3, 7, dtype=torch.float64)
+        noises = {k: torch.randn(2, size, 7, dtype=torch.float64) for k, size in enumerate(module.sizes)}
+        in_turn = iter([noises[k] for k in range(module.first_random, 3)])
+        module.draws.normal = lambda n_units, _, in_turn=in_turn: next(in_turn)
         output = module.forward_members(x)
-        expected = reference_output(module, x, torch.split(noise, units, dim=1))
+        expected = reference_output(module, x, noises)
         torch.testing.assert_close(output, expected)
-        losses, gradient = loss.with_gradient(output.permute(2, 0, 1), y)
         penalty = module.penalty()
-        module.backward(output.permute(2, 0, 1), gradient, penalty)
-        total = loss(expected.permute(2, 0, 1), y).sum() + VariationalModule.penalty(module).sum()
-        by_autograd = torch.autograd.grad(total, list(module.weights.values()))
-        for name, value in zip(module.weights, by_autograd, strict=True):
-            torch.testing.assert_close(module._gradients[name], value, msg=name)
-        torch.testing.assert_close(total.detach(), losses.sum() + penalty.sum())
+        module.backward(output.square().sum((1, 2)) + penalty)
+        gradient = module.flat.grad.clone()
+        divergence = reference_divergence(module, prior)
+        torch.testing.assert_close(penalty, divergence)
+        StackedModule.backward(module, expected.square().sum((1, 2)) + divergence)
+        torch.testing.assert_close(gradient, module.flat.grad)
 
 
 @pytest.mark.parametrize("given", [None, 1.0, 0.3])
@@ -80,14 +88,7 @@ def test_the_divergence_is_that_of_the_prior(given):
     """Of the given variance, or of the best."""
     module = network(last_layer=False, n_members=1, prior=given)
     module.begin_epoch(1.0)
-    total = 0.0
-    for names in module.layers:
-        weight, bias, weight_log_scale, bias_log_scale = (module._first(name) for name in names)
-        prior = given or np.mean(weight**2 + np.exp(2 * weight_log_scale))
-        for loc, log_scale, variance in ((weight, weight_log_scale, prior), (bias, bias_log_scale, 1.0)):
-            own = np.exp(2 * log_scale)
-            total += 0.5 * np.sum((loc**2 + own) / variance - 1 - np.log(own / variance))
-    assert module.penalty().item() == pytest.approx(0.7 * total / 50)
+    assert module.penalty().item() == pytest.approx(reference_divergence(module, given).item())
 
 
 def test_the_prior_is_let_in_little_by_little():
@@ -107,14 +108,17 @@ def test_networks_drawn_have_the_moments_of_the_posterior():
     for last_layer in (False, True):
         model = VariationalRegressor(last_layer=last_layer, **SMALL).fit(X, y)
         module = model.net_.module_
-        drawn = module.drawn(4000, np.random.default_rng(0))
-        for layer in module.layers:
-            for mean, log_scale in zip(layer[:2], layer[2:], strict=True):
-                values = drawn.weights[mean].detach().numpy().reshape(4000, -1)
-                scale = np.exp(module._first(log_scale)) if layer in module.uncertain else 0.0
-                np.testing.assert_allclose(values.std(axis=0), scale * np.ones(values.shape[1]), rtol=0.06)
-                # 5 standard errors
-                assert (np.abs(values.mean(axis=0) - module._first(mean)) <= 5 * scale / 60 + 1e-12).all()
+        weights, rng = (
+            {name: value.detach() for name, value in module.weights.items()},
+            np.random.default_rng(0),
+        )
+        for k in range(module.first_random, len(module.sizes)):
+            drawn = module.drawn_layer(k, 4000, rng)
+            for name, values in zip((f"weight_{k}", f"bias_{k}"), drawn, strict=True):
+                scale = weights[f"log_scale_{name}"][0].exp()
+                torch.testing.assert_close(values.detach().std(0), scale, rtol=0.06, atol=0)
+                error = (values.detach().mean(0) - weights[name][0]).abs()
+                assert (error <= 5 * scale / 60 + 1e-6).all()  # 5 standard errors
 
 
 @pytest.mark.parametrize("last_layer", [False, True])
@@ -129,8 +133,8 @@ def test_logits_drawn_have_the_moments_of_the_posterior(last_layer):
         assert (outputs.std(dim=0) > 0).all()
         return
     features = module.features(x.T.unsqueeze(0))[0]
-    weight, bias, *log_scales = (module.weights[name][0] for name in module.layers[-1])
-    of_weight, of_bias = (scale.mul(2).exp() for scale in log_scales)
+    weight, bias = (module.weights[name][0] for name in ("weight_2", "bias_2"))
+    of_weight, of_bias = (module.variance(name)[0] for name in ("weight_2", "bias_2"))
     torch.testing.assert_close(outputs.mean(dim=0), weight @ features + bias, atol=0.02, rtol=0)
     std = (of_weight @ features.square() + of_bias).sqrt()
     torch.testing.assert_close(outputs.std(dim=0), std, atol=0, rtol=0.03)

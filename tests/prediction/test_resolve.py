@@ -15,6 +15,7 @@ from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
 from skuq.distributions import Normal, StudentT
 from skuq.exceptions import NotProbabilisticError
@@ -226,3 +227,14 @@ def test_the_error_advises_no_wrapper_that_cannot_work(data, module, make):
     with pytest.raises(NotProbabilisticError, match=r"cannot wrap it: write a class .*register\(") as raised:
         predict_dist(fitter, data[0])
     assert "UncertaintyRegressor" not in str(raised.value)
+
+
+def test_the_error_of_a_model_of_several_targets_names_the_wrapper_of_several_targets():
+    X = np.arange(12.0).reshape(6, 2)
+    for model in (LinearRegression(), DecisionTreeRegressor()):
+        for y, wrapper in (
+            (X, r"multivariate\.MultiOutputUncertaintyRegressor"),
+            (X[:, 0], "UncertaintyRegressor"),
+        ):
+            with pytest.raises(NotProbabilisticError, match=rf"Wrap it before fitting: skuq\.{wrapper}"):
+                predict_dist(model.fit(X, y), X)

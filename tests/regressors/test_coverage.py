@@ -68,7 +68,8 @@ CASES = {
         UncertaintyRegressor(TEN_BAGS, "residual", cv=3),
         {"recalibrators": (ISOTONIC,)},
     ),
-    "few members": (BootstrapRegressor(TEN_BAGS), {"recalibrators": (SCALING,)}),
+    "few members": (BootstrapRegressor(TEN_BAGS), {"recalibrators": (None,)}),
+    "few members, recalibrated": (BootstrapRegressor(TEN_BAGS), {"recalibrators": (SCALING,)}),
     "own trees": (BootstrapRegressor(DecisionTreeRegressor(), 25), {"recalibrators": (SCALING,)}),
     "sorted rows": (
         UncertaintyRegressor(DecisionTreeRegressor(min_samples_leaf=10), cv=5),
@@ -79,13 +80,14 @@ CASES = {
 
 TOO_WIDE = pytest.mark.xfail(
     strict=True,
-    reason="The factor of the noise also multiplies the variance that few out-of-bag members add. "
-    "The intervals of ten members cover 93 % of new rows.",
+    reason="The spread of three or four out-of-bag members varies more between rows than the spread of ten. "
+    "Recalibrators cannot know this: their intervals cover 92.4 % of new rows.",
 )
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=TOO_WIDE if name == "few members" else ()) for name in CASES]
+    "name",
+    [pytest.param(name, marks=TOO_WIDE if name == "few members, recalibrated" else ()) for name in CASES],
 )
 def test_models_that_follow_every_row_do_not_flatter_themselves(name):
     model, options = CASES[name]

@@ -149,7 +149,7 @@ def test_coverage_is_exact_in_small_samples():
     assert np.mean(covered) == pytest.approx(0.8, abs=0.03)
 
 
-@pytest.mark.parametrize("unit", [1e-200, 1e200])
+@pytest.mark.parametrize("unit", [1e-90, 1e90])
 def test_extreme_units_of_the_target(unit):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 2))

@@ -142,7 +142,7 @@ def test_rows_that_are_tested_several_times_count_once():
 
 
 @pytest.mark.parametrize("combine", ["linear", "quantiles"])
-@pytest.mark.parametrize("unit", [1e-200, 1e200])
+@pytest.mark.parametrize("unit", [1e-90, 1e90])
 def test_units_of_the_target_do_not_matter(combine, unit):
     X, y = bent_world(80)
     members = [("dummy", _WithSpread(DummyRegressor())), ("line", _WithSpread(Ridge()))]

@@ -372,7 +372,7 @@ def test_rows_of_one_group_do_not_show_the_errors_of_their_group():
 # ----------------------------------------------------------------------------------------------------- units
 
 
-@pytest.mark.parametrize("unit", [1e-6, 1e6, 1e-200, 1e200])
+@pytest.mark.parametrize("unit", [1e-6, 1e6, 1e-90, 1e90])
 def test_units_of_features_and_target_do_not_matter(unit):
     X, y = exponential_world(100)
     X = np.column_stack([X, np.full(100, np.nan)])

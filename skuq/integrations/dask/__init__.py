@@ -3,7 +3,6 @@
 Metrics and predictions are computed one partition at a time. They need the extra ``dask``.
 """
 
-from skuq.integrations.dask._accumulate import accumulate
-from skuq.integrations.dask._predict import predict
+from skuq.integrations.dask._dask import accumulate, predict
 
 __all__ = ["accumulate", "predict"]

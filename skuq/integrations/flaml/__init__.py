@@ -1,6 +1,5 @@
 """Metrics and learners for ``AutoML`` of FLAML. The package FLAML is required."""
 
-from skuq.integrations.flaml._learner import learner
-from skuq.integrations.flaml._metric import metric
+from skuq.integrations.flaml._flaml import learner, metric
 
 __all__ = ["learner", "metric"]

@@ -63,12 +63,12 @@ def test_the_parts_add_up_to_the_crps():
 @pytest.mark.parametrize("spec", PARTS.values(), ids=PARTS)
 def test_values_of_weights_are_those_of_the_metric(spec):
     y, dist = rows(50)
-    of_weights = spec.fast.of_weights(y, dist, levels=9)
+    of_weights = spec.computation({"levels": 9})(y, dist)
     rng = np.random.default_rng(2)
     for weight in (rng.integers(0, 3, size=50).astype(float), rng.random(50)):
         expected = spec.compute(y, dist, levels=9, sample_weight=weight)
         assert of_weights(weight) == pytest.approx(expected, rel=1e-12)
-    assert of_weights(None) == spec.compute(y, dist, levels=9)
+    assert of_weights(np.ones(50)) == spec.compute(y, dist, levels=9)
 
 
 def test_a_constant_forecast_has_no_discrimination_and_little_miscalibration():

@@ -159,7 +159,7 @@ def test_the_last_target_is_not_missed_by_rounding():
     error, band = np.abs(rng.normal(size=2000)), rng.random(2000) + 0.1
     k = np.sort(error / band)
     naive = np.array([np.mean(error > each * band) for each in k])
-    path = scale_path(error, band, band, None, "nearest")
+    path = scale_path(error, band, band, np.ones(error.size), "nearest")
     exact = 1 - np.arange(1, 2001) / 2000
     assert np.any(naive > exact + 1e-9)
     np.testing.assert_allclose(path.miss_rate[1:], exact, atol=1e-15)

@@ -1,4 +1,4 @@
-"""Searches that are interrupted or killed, and resumed."""
+"""Searches that reach their deadline, are interrupted or killed, and are resumed."""
 
 import os
 import signal
@@ -8,16 +8,19 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from joblib import Parallel, delayed
+from scipy.stats import loguniform
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.dummy import DummyRegressor
+from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LinearRegression, Ridge
 
-from skuq.model_selection import AutoUncertaintyRegressor
-from skuq.model_selection import _auto_parzen as interruption
-from skuq.model_selection._auto_parzen import MAX_INTERRUPTIONS, Owner
-from skuq.model_selection._auto_search import Search
-from skuq.model_selection._auto_space import Space
+from skuq.model_selection import AutoUncertaintyRegressor, _auto_search
+from skuq.model_selection._auto_search import MAX_RETRIES
+from skuq.model_selection._auto_space import Deferred
+from skuq.regressors import MixtureRegressor
 
 optuna = pytest.importorskip("optuna")
 
@@ -41,16 +44,214 @@ class Interrupting(LinearRegression):
         return super().fit(X, y, sample_weight)
 
 
-def search(space, storage, **params):
-    bases = {name: {"estimator": one, "methods": ["conformal"]} for name, one in space.items()}
-    options = {"time_budget": None, "n_trials": 4, "pool": False, "random_state": 0, "storage": storage}
-    return AutoUncertaintyRegressor({"estimators": bases}, study_name="s", **{**options, **params})
+class Time:
+    """A clock that fits move on."""
+
+    now = 1000.0
+
+    @classmethod
+    def monotonic(cls):
+        return cls.now
 
 
-def in_order(storage, order):
-    """Return a search of three base models in an order."""
-    bases = {"best": Interrupting(), "constant": DummyRegressor(), "ridge": Ridge(100.0)}
-    return search({name: bases[name] for name in order.split()}, storage, n_trials=5)
+class Slow(Ridge):
+    """Takes a number of seconds per row."""
+
+    def __init__(self, alpha=1.0, seconds=0.01):
+        super().__init__(alpha)
+        self.seconds = seconds
+
+    def fit(self, X, y, sample_weight=None):
+        Time.now += self.seconds * len(y)
+        return super().fit(X, y, sample_weight)
+
+
+class Sleeping(Ridge):
+    """Sleeps in its process."""
+
+    def __init__(self, alpha=1.0, seconds=60.0):
+        super().__init__(alpha)
+        self.seconds = seconds
+
+    def fit(self, X, y, sample_weight=None):
+        time.sleep(self.seconds)
+        return super().fit(X, y, sample_weight)
+
+
+class Aborting(Ridge):
+    """Ends its process, as a fault in compiled code does."""
+
+    def fit(self, X, y, sample_weight=None):
+        os._exit(3)
+
+
+def search(space, storage=None, **params):
+    bases = {
+        name: entry if isinstance(entry, dict) else {"estimator": entry, "methods": ["conformal"]}
+        for name, entry in space.items()
+    }
+    options = {"time_budget": None, "n_trials": 4, "pool": False, "random_state": 0, **params}
+    name = None if storage is None else "s"
+    return AutoUncertaintyRegressor({"estimators": bases}, storage=storage, study_name=name, **options)
+
+
+def tuned(estimator):
+    return {"estimator": estimator, "methods": ["conformal"], "params": {"alpha": loguniform(0.1, 10.0)}}
+
+
+@pytest.fixture
+def fake_time(monkeypatch):
+    """Count the time by `Time`, and fit in this process, as inside a worker of another search."""
+    monkeypatch.setattr(_auto_search, "time", Time)
+    monkeypatch.setattr(_auto_search.multiprocessing, "parent_process", lambda: "a process")
+
+
+# ---------------------------------------------------------------------------------- the deadline
+
+
+def test_a_search_inside_another_process_ends_at_most_one_fit_after_its_deadline(fake_time):
+    budget, begin = 30.0, Time.now
+    space = {name: tuned(Slow(seconds=s)) for name, s in (("a", 0.02), ("b", 0.01), ("c", 0.05))}
+    model = search(space, n_trials=None, time_budget=budget).fit(X, Y)
+    took = Time.now - begin
+    assert 0.6 * budget < took <= budget + 0.05 * len(Y)
+    board = model.leaderboard_
+    assert set(board["state"]) <= {"complete", "pruned", "out of time"}
+    assert board["state"].iloc[0] == "complete"
+    assert model.time_spent_["total"] == pytest.approx(took)
+    assert sum(model.time_spent_.values()) == pytest.approx(2 * took)
+
+
+def test_every_base_model_has_a_row_with_the_reason_why_it_has_no_forecasts(fake_time):
+    space = {"fast": Slow(seconds=0.01), "slow": Slow(seconds=1.0), "last": Slow(seconds=0.1)}
+    with pytest.warns(FitFailedWarning, match="there was no time for 'slow', 'last'.*'reason'"):
+        board = search(space, n_trials=None, time_budget=30).fit(X, Y).leaderboard_.set_index("base")
+    assert board["state"].to_dict() == {"fast": "complete", "slow": "out of time", "last": "not tried"}
+    assert board["reason"].tolist() == ["", "ended at the deadline", "no time was left"]
+    few = search({"a": Ridge(), "b": DummyRegressor()}, n_trials=1).fit(X, Y).leaderboard_
+    assert few["reason"].tolist() == ["", "the number of trials was reached"]
+
+
+def test_a_budget_that_is_too_short_for_any_model_is_an_error(fake_time):
+    with pytest.raises(ValueError, match=r"`time_budget` must be long enough .* got 1\. None of \['slow'\]"):
+        search({"slow": Slow(seconds=1.0)}, n_trials=None, time_budget=1.0).fit(X, Y)
+
+
+@pytest.mark.laws
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_processes_are_ended_at_the_deadline(n_jobs):
+    def children():
+        listed = subprocess.run(
+            ["ps", "--ppid", str(os.getpid()), "-o", "pid=,args="], capture_output=True, text=True, check=True
+        ).stdout
+        return {line for line in listed.splitlines() if "popen_loky_posix" in line}
+
+    before, begin = children(), time.monotonic()
+    space = {"fast": Ridge(), "sleeping": Sleeping(), "other": Ridge(2.0)}
+    with pytest.warns(FitFailedWarning, match="there was no time for 'sleeping'"):
+        model = search(space, n_trials=None, time_budget=25, n_jobs=n_jobs).fit(X, Y)
+    assert time.monotonic() - begin < 1.05 * 25 + 2
+    board = model.leaderboard_.set_index("base")
+    assert board.loc["sleeping", "state"] == "out of time"
+    assert board.loc[["fast", "other"], "state"].tolist() == ["complete"] * 2
+    assert children() == before
+
+
+@pytest.mark.laws
+def test_a_candidate_that_ends_its_process_is_a_failed_one():
+    space = {"aborting": Aborting(), "ridge": Ridge()}
+    for n_jobs in (1, 2):
+        with pytest.warns(FitFailedWarning, match=r"1 of 2 candidates failed\. The first is 'aborting'"):
+            board = search(space, n_trials=2, time_budget=60, n_jobs=n_jobs).fit(X, Y).leaderboard_
+        assert board["state"].tolist() == ["complete", "failed"]
+
+
+@pytest.mark.laws
+def test_results_of_processes_are_those_of_one_process():
+    space = {"ridge": tuned(Ridge()), "constant": DummyRegressor()}
+    alone, several, inside = (
+        search(space, n_trials=6).fit(X, Y),
+        search(space, n_trials=6, n_jobs=2).fit(X, Y),
+        Parallel(2)([delayed(search(space, n_trials=6, n_jobs=2).fit)(X, Y)])[0],
+    )
+    for other in (several, inside):
+        pd.testing.assert_frame_equal(
+            *(one.leaderboard_.drop(columns=["seconds", "end"]) for one in (alone, other)), check_exact=True
+        )
+
+
+def test_a_package_that_cannot_be_imported_is_a_failed_candidate(monkeypatch):
+    def make():
+        raise ImportError("no such package")
+
+    space = {
+        "package": {"estimator": Deferred("package", make, {}), "methods": ["conformal"]},
+        "here": {"estimator": Ridge(), "methods": ["conformal"]},
+    }
+    monkeypatch.setattr(
+        "skuq.model_selection._auto_uncertainty.deferred_space", lambda: {"estimators": space}
+    )
+    model = AutoUncertaintyRegressor(None, time_budget=None, n_trials=5, random_state=0)
+    with pytest.warns(FitFailedWarning, match=r"1 of 2 candidates failed\. .* no such package"):
+        board = model.fit(X, Y).leaderboard_
+    assert board["state"].tolist()[-1] == "failed"
+    assert board["reason"].tolist()[-1] == "ImportError: no such package"
+
+
+def test_optuna_is_required(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ImportError, match=r'AutoUncertaintyRegressor needs Optuna.*"skuq\[auto\]"'):
+        search({"ridge": Ridge()}).fit(X, Y)
+
+
+# ------------------------------------------------------------------------------- interrupted searches
+
+
+def test_control_c_selects_the_best_model_so_far():
+    Interrupting.left = 1
+    space = {"ridge": Ridge(), "interrupting": Interrupting(), "last": Ridge(2.0)}
+    with pytest.warns(FitFailedWarning, match="the search was interrupted"):
+        model = search(space).fit(X, Y)
+    assert model.leaderboard_.set_index("base")["state"].to_dict() == {
+        "ridge": "complete",
+        "interrupting": "out of time",
+        "last": "not tried",
+    }
+    # the models of its folds are there, and no time for another fit
+    assert isinstance(model.best_estimator_, MixtureRegressor)
+    assert len(model.best_estimator_.estimators_) == 3
+    assert np.isfinite(model.predict_interval(X)).all()
+    Interrupting.left = 1
+    with pytest.raises(KeyboardInterrupt):
+        search({"interrupting": Interrupting()}).fit(X, Y)
+
+
+def test_a_candidate_that_was_interrupted_is_repeated_at_most_twice():
+    storage = optuna.storages.InMemoryStorage()
+    space = {"ridge": Ridge(), "interrupting": Interrupting()}
+    for expected in [True] * (MAX_RETRIES + 1) + [False]:
+        Interrupting.left, Interrupting.fits = 1, 0
+        if expected:
+            with pytest.warns(FitFailedWarning, match="the search was interrupted"):
+                search(space, storage).fit(X, Y)
+        else:
+            search(space, storage).fit(X, Y)
+        assert (Interrupting.fits > 0) is expected
+    Interrupting.left = 0
+    states = [one.state.name for one in optuna.load_study(study_name="s", storage=storage).trials]
+    assert states[: MAX_RETRIES + 2] == ["COMPLETE"] + ["FAIL"] * (MAX_RETRIES + 1)
+    assert set(states[MAX_RETRIES + 2 :]) == {"FAIL"}  # repeated suggestions
+
+
+def test_candidates_that_came_too_late_are_the_first_when_a_study_is_resumed(fake_time):
+    storage = optuna.storages.InMemoryStorage()
+    space = {f"model_{i}": tuned(Slow(seconds=0.02)) for i in range(8)}
+    with pytest.warns(FitFailedWarning, match="there was no time for"):
+        first = search(space, storage, n_trials=None, time_budget=15).fit(X, Y).leaderboard_
+    complete = first.loc[first["state"] == "complete", "base"]
+    assert 0 < complete.nunique() < 8
+    second = search(space, storage, n_trials=8).fit(X, Y).leaderboard_
+    assert second.loc[second["state"] == "complete", "base"].nunique() == 8
 
 
 def storage_of(kind, path):
@@ -60,232 +261,48 @@ def storage_of(kind, path):
     return optuna.storages.JournalStorage(journal)
 
 
+def three_models(storage):
+    space = {"constant": DummyRegressor(), "best": Interrupting(), "ridge": Ridge(100.0)}
+    return search(space, storage, n_trials=5)
+
+
 PROGRAM = """
 import sys
-from tests.model_selection._auto.test_interruption import X, Y, in_order, storage_of
-in_order(storage_of(sys.argv[1], sys.argv[2]), sys.argv[3]).fit(X, Y)
+from tests.model_selection._auto.test_interruption import X, Y, storage_of, three_models
+three_models(storage_of(sys.argv[1], sys.argv[2])).fit(X, Y)
 """
 
 
 @pytest.mark.laws
 @pytest.mark.skipif(sys.platform == "win32", reason="needs the signals of POSIX")
-@pytest.mark.parametrize(
-    ("kind", "number", "order"),
-    [
-        ("journal", signal.SIGTERM, "constant best ridge"),
-        ("sqlite", signal.SIGKILL, "constant best ridge"),
-    ],
-)
-def test_a_trial_whose_process_was_ended_comes_first_in_the_resumed_search(kind, number, order, tmp_path):
+@pytest.mark.parametrize(("kind", "number"), [("journal", signal.SIGTERM), ("sqlite", signal.SIGKILL)])
+def test_a_trial_whose_process_was_killed_is_repeated_in_the_resumed_search(kind, number, tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, kind, tmp_path, order],
+        [sys.executable, "-c", PROGRAM, kind, tmp_path],
         env={**os.environ, "SIGNAL": str(int(number)), "PYTHONPATH": os.pathsep.join(sys.path)},
         cwd=Path(__file__).parents[3],
         capture_output=True,
         check=False,
     )
-    assert done.returncode == -number  # the program ends by the signal, as without a search
+    assert done.returncode == -number
     storage = storage_of(kind, tmp_path)
     study = optuna.load_study(storage=storage, study_name="s")
-    expected = "RUNNING" if number == signal.SIGKILL else "FAIL"
-    lost = [one for one in study.trials if one.state.name != "COMPLETE"]
-    assert {one.state.name for one in lost} == {expected}
-    assert "best" in {one.params["base"] for one in lost}
-    before = len(study.trials)
-    board = in_order(storage, order).fit(X, Y).leaderboard_
-    trials = optuna.load_study(storage=storage, study_name="s").trials
-    assert {trials[one.number].state.name for one in lost} == {"FAIL"}
-    again = trials[before : before + len(lost)]
-    assert [one.params for one in again] == [one.params for one in lost]
-    assert {one.state.name for one in again} == {"COMPLETE"}
-    undisturbed = in_order(optuna.storages.InMemoryStorage(), order).fit(X, Y).leaderboard_
-    assert board["base"].iloc[0] == undisturbed["base"].iloc[0] == "best"
-    assert board["crps"].iloc[0] == pytest.approx(undisturbed["crps"].iloc[0], rel=1e-12)
-    assert set(board["base"]) == {"best", "constant", "ridge"}
+    assert [one.state.name for one in study.trials] == ["COMPLETE", "RUNNING", "WAITING"]
+    board = three_models(storage).fit(X, Y).leaderboard_
+    assert board["base"].iloc[0] == "best"
+    assert set(board["base"][board["state"] == "complete"]) == {"constant", "best", "ridge"}
+    states = [one.state.name for one in optuna.load_study(storage=storage, study_name="s").trials]
+    assert states.count("COMPLETE") == 3
+    assert set(states) == {"COMPLETE", "FAIL"}
 
 
-def test_interruptions_in_one_process_leave_no_trial_running():
-    storage = optuna.storages.InMemoryStorage()
-    space = {"constant": DummyRegressor(), "best": Interrupting(), "ridge": Ridge(100.0)}
-    Interrupting.left = MAX_INTERRUPTIONS - 1
-    for k in range(MAX_INTERRUPTIONS - 1):
-        with pytest.raises(KeyboardInterrupt):
-            search(space, storage).fit(X, Y)
-        trials = optuna.load_study(storage=storage, study_name="s").trials
-        # two were begun side by side, of which the first is tried again alone
-        assert [one.state.name for one in trials] == ["COMPLETE", "FAIL", "FAIL", *["FAIL"] * k]
-    assert search(space, storage).fit(X, Y).leaderboard_["base"].iloc[0] == "best"
-    trials = optuna.load_study(storage=storage, study_name="s").trials
-    assert [one.params["base"] for one in trials[3:]] == ["best", "best", "ridge"]
-    assert {one.state.name for one in trials[4:]} == {"COMPLETE"}
+class Unfit(RegressorMixin, BaseEstimator):
+    """Cannot be fitted."""
+
+    def fit(self, X, y):
+        raise ValueError("the sun is too low")
 
 
-def test_a_candidate_that_always_ends_the_process_does_not_stop_later_searches():
-    storage = optuna.storages.InMemoryStorage()
-    space = {"ends": Interrupting(), "constant": DummyRegressor()}
-    Interrupting.left = 100
-    for _ in range(MAX_INTERRUPTIONS):
-        with pytest.raises(KeyboardInterrupt):
-            search(space, storage).fit(X, Y)
-    board = search(space, storage, n_trials=1).fit(X, Y).leaderboard_
-    Interrupting.left = 0
-    assert board["base"].tolist() == ["constant"]
-
-
-def test_a_handler_of_the_program_is_left_alone():
-    class Terminating(BaseEstimator, RegressorMixin):
-        def fit(self, X, y):
-            seen.append(signal.getsignal(signal.SIGTERM))
-            return self
-
-        def predict(self, X):
-            return np.zeros(len(X))
-
-    def own(number, frame):
-        """Do nothing."""
-
-    seen, before = [], signal.getsignal(signal.SIGTERM)
-    try:
-        for handler in (own, signal.SIG_DFL):
-            signal.signal(signal.SIGTERM, handler)
-            search({"one": Terminating()}, optuna.storages.InMemoryStorage(), n_trials=1).fit(X, Y)
-            assert signal.getsignal(signal.SIGTERM) is handler
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert own in seen
-    assert signal.SIG_DFL in seen  # in the last fit, after the search
-    assert len(set(seen)) == 3
-
-
-def running_trial(**attrs):
-    """Return a study with one running trial with the given attributes."""
-    study = optuna.create_study(storage=optuna.storages.InMemoryStorage())
-    handle = study.ask()
-    handle.suggest_categorical("base", ["a", "b"])
-    owner = Owner()
-    owner.claim(handle)
-    for name, value in attrs.items():
-        handle.set_user_attr(name, value)
-    return study, owner
-
-
-@pytest.mark.parametrize(
-    ("attrs", "lost"),
-    [
-        ({}, False),
-        ({"owner": {"search": "other", "machine": "elsewhere", "pid": 1}}, False),
-        ({"owner": {"search": "other", "machine": "elsewhere", "pid": 1}, "alive": time.time() - 1e4}, True),
-        ({"owner": {"search": "other", "machine": "here", "pid": 2**22 + 1}}, True),
-        ({"owner": {"search": "other", "machine": "here", "pid": os.getpid()}}, False),
-        ({"owner": {"search": "other", "machine": "here", "pid": os.getpid()}, "alive": 0.0}, True),
-    ],
-)
-@pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be looked up there")
-def test_trials_are_lost_if_their_process_is_gone_or_silent(attrs, lost, monkeypatch):
-    monkeypatch.setattr(interruption, "_machine", lambda: "here")
-    study, owner = running_trial(**attrs)
-    interruption.release_lost(optuna, study, owner)
-    assert study.trials[0].state.name == ("FAIL" if lost else "RUNNING")
-    due, given_up = interruption.interrupted_trials(optuna, study)
-    assert len(due) == lost
-    assert given_up == []
-
-
-def test_running_trials_get_a_heartbeat(monkeypatch):
-    monkeypatch.setattr(interruption, "HEARTBEAT_SECONDS", 0.01)
-    study, owner = running_trial()
-    handle = optuna.trial.Trial(study, 0)
-    with owner.heartbeat(lambda: [handle]):
-        while "alive" not in study.trials[0].user_attrs:
-            time.sleep(0.01)
-    assert abs(study.trials[0].user_attrs["alive"] - time.time()) < 60
-
-
-@pytest.fixture
-def few_trials(monkeypatch):
-    """Raise where a search asks Optuna for more trials than a small space needs."""
-    asked, ask = [], optuna.study.Study.ask
-
-    def counted(study, *args, **kwargs):
-        asked.append(study)
-        assert len(asked) <= 20
-        return ask(study, *args, **kwargs)
-
-    monkeypatch.setattr(optuna.study.Study, "ask", counted)
-
-
-@pytest.mark.parametrize("others", [{"constant": DummyRegressor(), "ridge": Ridge(100.0)}, {}])
-@pytest.mark.parametrize("time_budget", [None, 1000.0])
-def test_a_candidate_under_evaluation_on_another_machine_is_no_endless_loop(
-    others, time_budget, few_trials, monkeypatch
-):
-    storage = optuna.storages.InMemoryStorage()
-    space = {"best": Interrupting(), **others}
-    Interrupting.left = 1
-    with monkeypatch.context() as patch:
-        patch.setattr(interruption, "_machine", lambda: "elsewhere")
-        patch.setattr(interruption, "_fail", lambda *_: None)
-        with pytest.raises(KeyboardInterrupt):
-            search(space, storage).fit(X, Y)
-    study = optuna.load_study(storage=storage, study_name="s")
-    assert [one.state.name for one in study.trials] == ["RUNNING"]
-    board = search(space, storage, time_budget=time_budget, n_trials=10).fit(X, Y).leaderboard_
-    assert set(board["base"]) == set(others or space)  # without others it is evaluated here too
-    assert all(one.state.name != "WAITING" for one in study.trials)
-
-
-@pytest.mark.parametrize("suggestions", [1, 2])
-def test_an_interruption_before_the_parameters_are_known_leaves_no_trial_running(suggestions, monkeypatch):
-    storage = optuna.storages.InMemoryStorage()
-    space = {"best": LinearRegression(), "constant": DummyRegressor()}
-    suggest, handles = Space.suggest, []
-
-    def interrupted(self, trial):
-        if isinstance(trial, optuna.trial.Trial):
-            handles.append(trial)
-            if len(handles) == suggestions:
-                raise KeyboardInterrupt
-        return suggest(self, trial)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Space, "suggest", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            search(space, storage).fit(X, Y)
-    trials = optuna.load_study(storage=storage, study_name="s").trials
-    assert [one.state.name for one in trials] == ["COMPLETE"] * (suggestions - 1) + ["FAIL"]
-    board = search(space, storage, n_trials=5).fit(X, Y).leaderboard_
-    assert set(board["base"]) == set(space)
-
-
-def test_an_interrupted_candidate_for_which_there_is_no_time_lets_base_models_begin(monkeypatch):
-    storage = optuna.storages.InMemoryStorage()
-    space = {"constant": DummyRegressor(), "slow": Interrupting(), "ridge": Ridge(1.0), "weak": Ridge(1e4)}
-    Interrupting.left = 1
-    with pytest.raises(KeyboardInterrupt):
-        search(space, storage, time_budget=1000.0).fit(X, Y)
-    admits = Search.admits
-    monkeypatch.setattr(
-        Search, "admits", lambda self, one, *rest: one.base != "slow" and admits(self, one, *rest)
-    )
-    monkeypatch.setattr(Search, "draw", lambda *_: None)  # the base models come from the list alone
-    board = search(space, storage, time_budget=1000.0).fit(X, Y).leaderboard_
-    assert set(board["base"][board["state"] == "complete"]) == {"constant", "ridge", "weak"}
-
-
-@pytest.mark.laws
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_ends_by_sigterm_without_the_exception_of_the_search():
-    program = (
-        "import os, signal\n"
-        "from skuq.model_selection._auto_parzen import _sigterm_raises\n"
-        "with _sigterm_raises():\n"
-        "    child = os.fork()\n"
-        "    if child == 0:\n"
-        "        try:\n"
-        "            signal.raise_signal(signal.SIGTERM)\n"
-        "        finally:\n"
-        "            os._exit(7)\n"  # an exception would unwind the child as if it were the search
-        "    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert int(done.stdout) == -signal.SIGTERM
+def test_a_search_ends_where_every_candidate_fails():
+    with pytest.raises(ValueError, match="the sun is too low"):
+        search({"one": Unfit(), "other": Unfit()}, n_trials=20).fit(X, Y)

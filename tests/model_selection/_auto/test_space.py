@@ -8,10 +8,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import BayesianRidge, QuantileRegressor, Ridge
 from sklearn.preprocessing import StandardScaler
 
-from skuq.model_selection._auto_evaluation import Summary, Trial
-from skuq.model_selection._auto_search import Search
 from skuq.model_selection._auto_space import Candidate, deferred_space, read_space
 
+optuna = pytest.importorskip("optuna")
 PARAMS = {
     "alpha": loguniform(1e-2, 1e2),
     "tol": uniform(0.1, 0.4),
@@ -51,7 +50,7 @@ def test_every_base_model_comes_first_as_it_is_by_its_first_method():
             "ridge": {"estimator": Ridge(alpha=2.0, solver="svd", max_iter=50), "params": PARAMS},
         }
     )
-    first = list(space.first())
+    first = [space.suggest(optuna.trial.FixedTrial(params)) for params in space.first()]
     assert [candidate.kind for candidate in first] == [
         ("process", "native"),
         ("ridge", "residual"),
@@ -61,43 +60,17 @@ def test_every_base_model_comes_first_as_it_is_by_its_first_method():
     assert first[1].params == {"alpha": 2.0, "tol": pytest.approx(0.3), "max_iter": 6, "solver": "svd"}
 
 
-def test_drawn_parameters_fill_their_ranges():
+def test_suggested_parameters_fill_their_ranges():
     space = read({"ridge": {"estimator": Ridge(), "params": PARAMS}})
-    rng = np.random.RandomState(0)
-    drawn = [space.draw(rng).params for _ in range(400)]
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(0))
+    drawn = [space.suggest(study.ask()).params for _ in range(200)]
     alphas = np.array([one["alpha"] for one in drawn])
-    assert 1e-2 <= alphas.min() < 1.2e-2
-    assert 80 < alphas.max() <= 1e2
+    assert 1e-2 <= alphas.min() < 1.3e-2
+    assert 75 < alphas.max() <= 1e2
     assert 0.4 < (alphas < 1).mean() < 0.6  # uniform in the logarithm
     assert {one["max_iter"] for one in drawn} == {5, 6, 7, 8}
     assert {one["solver"] for one in drawn} == {"auto", "svd", None}
     assert all(0.1 <= one["tol"] <= 0.5 for one in drawn)
-
-
-def test_new_candidates_are_drawn_until_none_is_left():
-    params = {"max_iter": randint(5, 8), "solver": ["auto", "svd"]}
-    space = read(
-        {
-            "ridge": {"estimator": Ridge(), "params": params},
-            "process": {"estimator": GaussianProcessRegressor()},
-        }
-    )
-    rng, drawn = np.random.RandomState(0), []
-    while (candidate := space.draw_new(rng, {space.key(one) for one in drawn})) is not None:
-        drawn.append(candidate)
-    assert len(drawn) == 3 * 2 + 2
-    assert {space.key(one) for one in drawn} == {space.key(one) for one in space.listed()}
-    endless = read({"ridge": {"estimator": Ridge(), "params": PARAMS}})
-    assert list(endless.listed()) == []
-    assert endless.draw_new(rng, set()) is not None
-
-
-def test_a_trial_of_optuna_suggests_what_was_encoded():
-    optuna = pytest.importorskip("optuna")
-    space = read({"ridge": {"estimator": Ridge(), "params": PARAMS}, "bayes": {"estimator": BayesianRidge()}})
-    rng = np.random.RandomState(1)
-    for candidate in [*space.first(), *(space.draw(rng) for _ in range(5))]:
-        assert space.suggest(optuna.trial.FixedTrial(space.encode(candidate))) == candidate
 
 
 def test_a_candidate_is_built_with_its_parameters_and_leaves_the_space_as_it_is():
@@ -164,35 +137,17 @@ def test_a_wrong_space_is_named(subtests):
 def test_a_listed_value_may_be_nan():
     space = read({"one": {"estimator": Ridge(), "params": {"alpha": [float("nan"), 1.0]}}})
     for value, position in ((np.nan, 0), (float("nan"), 0), (1.0, 1)):
-        assert space.encode(Candidate("one", "residual", {"alpha": value}))["one: alpha"] == position
+        assert space.bases["one"].params["alpha"].start(value) == position
 
 
 def test_the_default_space_of_networks_is_centered_on_their_default(neural):
     default = neural.DeepEnsembleRegressor().get_params()
-    base = read_space(deferred_space(), random_folds=True).bases["deep_ensemble"]
-    first = base.first("deep_ensemble", "native").params
+    space = read_space(deferred_space(), random_folds=True)
+    base = space.bases["deep_ensemble"]
+    (params,) = (one for one in space.first() if one["base"] == "deep_ensemble")
+    first = space.suggest(optuna.trial.FixedTrial(params)).params
     assert first == {name: default[name] for name in base.params}
     rate = base.params["learning_rate"]
     assert np.sqrt(rate.low * rate.high) == pytest.approx(default["learning_rate"])
     for name in ("n_frequencies", "loss", "bootstrap", "hidden_layer_sizes"):
         assert base.params[name].values[0] == default[name]
-
-
-# ------------------------------------------------------------------------- trials of a search
-
-SUMMARY = Summary(1.0, 0.1, 0.9, 2.0)
-
-
-def trial(state, **params):
-    return Trial(Candidate("base", "native"), state, **params)
-
-
-@pytest.mark.parametrize("summary", [SUMMARY, None])
-def test_a_failure_closes_a_kind_unless_another_trial_of_it_has_forecasts(summary):
-    """Even with forecasts of its first folds."""
-    for state in ("complete", "pruned", "running", "out of time", "failed"):
-        search = Search(None, None, lambda _: 0.0, False, lambda _: None)
-        failed = trial("failed", error=ValueError("fails"), summary=summary)
-        search.trials = [trial(state, summary=summary), failed]
-        search.close(failed)
-        assert search.closed == (set() if summary and state != "failed" else {failed.candidate.kind})

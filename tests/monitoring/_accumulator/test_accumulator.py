@@ -20,7 +20,7 @@ from skuq.metrics import (
     reliability_table,
     uncertainty_characteristics_curve,
 )
-from skuq.metrics._spec import FastPath, Merging, all_specs, metric
+from skuq.metrics._spec import Means, all_specs, metric, value_of
 from skuq.monitoring import ClassMetricAccumulator, MetricAccumulator
 from skuq.monitoring import _accumulator as module
 from tests.metrics.options import required
@@ -239,27 +239,25 @@ RECORD = {
 }
 
 
-def test_a_new_metric_merges_by_its_record(forecast, registry):
-    def rows(y, dist, *, power=2.0):
+def test_a_new_metric_merges_by_its_kernel(forecast, registry):
+    def powers(y, dist, *, power):
         return np.abs(y - dist.mean()) ** power, dist.std()
 
-    @metric(
-        "ratio",
-        **RECORD,
-        units=0,
-        fast=FastPath(rows=rows, combine=lambda means, **_: means[..., 0]),
-    )
+    def kernel_of_ratio(power):
+        return Means(functools.partial(powers, power=power), lambda means: means[..., 0] / means[..., 1])
+
+    @metric("ratio", **RECORD, units=0, kernel=kernel_of_ratio)
     def ratio(y_true, y_pred, *, sample_weight=None, power=2.0):
-        return float(np.average(rows(y_true, y_pred, power=power)[0], weights=sample_weight))
+        return value_of(kernel_of_ratio(power), y_true, y_pred, sample_weight)
 
-    merging = Merging(
-        needs=("targets", "groups"),
-        value=lambda targets, groups, *, factor: factor * targets.std * groups.std.max(),
-    )
+    def kernel_of_spread(factor):
+        return Means(
+            lambda y, dist: dist.std(), lambda means, std: factor * std * means[..., 0], spread="std"
+        )
 
-    @metric("spread", **RECORD, units=1, merging=merging)
+    @metric("spread", **RECORD, units=1, kernel=kernel_of_spread)
     def spread(y_true, y_pred, *, sample_weight=None, factor=2.0):
-        return factor * np.std(y_true) * y_pred.std().max()
+        return factor * np.std(y_true) * y_pred.std().mean()
 
     @metric("worst", **RECORD, units=0)
     def worst(y_true, y_pred, *, sample_weight=None):

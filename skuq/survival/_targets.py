@@ -1,12 +1,15 @@
-"""Distributions from survival functions, and from the estimators of scikit-survival."""
+"""Censored targets of scikit-survival, and the base class of the regressors of censored targets."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skuq._censoring import check_times, step_masses
+from skuq._censoring import Bounds, check_times, read_bounds, require_events, step_masses
+from skuq._fitting.base_regressor import BaseUncertaintyRegressor
+from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray
 from skuq._validation import check_target
 from skuq.distributions import Empirical
@@ -26,7 +29,7 @@ class CensoredTarget(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> from skuq.survival._from_survival import CensoredTarget
+    >>> from skuq.survival._targets import CensoredTarget
     >>> CensoredTarget(np.array([3.0, 5.0]), np.array([True, False])).event
     array([ True, False])
     """
@@ -91,3 +94,27 @@ def steps_dist(estimator: Any, X: Any) -> Empirical:
     survival = check_predictions(np.stack([function.y for function in functions]), estimator)
     times, steps = step_masses(np.asarray(functions[0].x, dtype=np.float64), survival)
     return Empirical(np.tile(times, (len(steps), 1)), np.maximum(steps, 0.0))
+
+
+class BaseCensoredRegressor(BaseUncertaintyRegressor):
+    """Regressor whose `fit` takes the censoring as further arguments with one value per row."""
+
+    _censoring_names: ClassVar[tuple[str, ...]] = ("event",)
+
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
+    ) -> TrainingData:
+        """Check the arguments of ``fit``. The censoring remains in the metadata, for refits on folds."""
+        names = self._censoring_names
+        censoring = {name: fit_params[name] for name in names if fit_params.get(name) is not None}
+        others = {name: value for name, value in fit_params.items() if name not in names}
+        data = super()._read(X, y, sample_weight, others, caller)
+        bounds = read_bounds(data.y, **censoring)
+        if bounds is None:
+            return data
+        require_events(bounds.known, data.sample_weight)
+        return replace(data, metadata={**data.metadata, **censoring})
+
+    def _bounds(self, data: TrainingData) -> Bounds | None:
+        """Return the bounds of the targets, or None if all targets are observed."""
+        return read_bounds(data.y, **{name: data.metadata.get(name) for name in self._censoring_names})

@@ -1,4 +1,7 @@
-"""Metrics of a dask collection, with one accumulator per partition."""
+"""Metrics and predictions of dask collections.
+
+Metrics and predictions are computed one partition at a time. They need the extra ``dask``.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,21 @@ import pandas as pd
 from skuq._typing import FloatArray
 from skuq._validation import check_integer
 from skuq.distributions import Normal, Quantiles
-from skuq.integrations.dask._partitions import check_dask, partitions_of
 from skuq.monitoring import MetricAccumulator
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
+
+
+from typing import TYPE_CHECKING
+
+from skuq._typing import ArrayLike
+from skuq._validation import check_probabilities
+from skuq.prediction import predict_dist
+
+if TYPE_CHECKING:
+    from dask.delayed import Delayed
+
 
 Column = str | int
 Forecast = Sequence[Column] | Mapping[float, Column] | Callable[[Any], Any]
@@ -158,3 +171,109 @@ def _column(part: Any, name: Column) -> FloatArray:
 def _merged(parts: Sequence[MetricAccumulator]) -> MetricAccumulator:
     """Return the sum of accumulators. The accumulators are not changed, because dask may use them again."""
     return functools.reduce(MetricAccumulator.merge, parts[1:], copy.copy(parts[0]))
+
+
+def predict(estimator: Any, X: Any, *, levels: ArrayLike | None = None) -> Any:
+    """Predict columns for a dask collection: mean and standard deviation, or quantiles.
+
+    You can store the columns, and pass them to `accumulate` together with the targets.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any fitted estimator that `skuq.prediction.predict_dist` accepts. Each task predicts one partition.
+        Therefore, set ``n_jobs=1`` in the estimator.
+    X : dask DataFrame or dask array of shape (n, n_features)
+        Features. The blocks of an array must contain all columns of their rows.
+    levels : array-like of shape (k,), default=None
+        Levels of the quantiles, in [0, 1]. None predicts the mean and the standard deviation.
+
+    Returns
+    -------
+    columns : dask DataFrame or dask array
+        Lazy collection with the type, the index and the partitions of X. A DataFrame has the columns "mean"
+        and "std", or the levels as strings, such as "0.05". An array of shape (n, 2) or (n, k) has the same
+        columns in this order.
+
+    See Also
+    --------
+    accumulate : Metrics of forecasts. It also accepts a function that returns distributions.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from sklearn.linear_model import BayesianRidge
+    >>> from skuq.integrations.dask import predict
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> model = BayesianRidge().fit(X, X[:, 0])
+    >>> predict(model, da.from_array(X, chunks=(50, 2)), levels=[0.1, 0.5, 0.9]).compute().shape
+    (100, 3)
+    """
+    check_dask("skuq.integrations.dask.predict")
+    from dask.delayed import delayed
+
+    grid = None if levels is None else np.atleast_1d(check_probabilities(levels, "levels"))
+    names = ["mean", "std"] if grid is None else [repr(float(level)) for level in grid]
+    # The model is a separate node of the graph. Otherwise, each task would contain a copy of the model.
+    model = delayed(estimator, pure=False, traverse=False)
+    if hasattr(X, "map_partitions"):
+        meta = pd.DataFrame({name: np.empty(0) for name in names})
+        return X.map_partitions(_predicted_frame, model, grid, names, meta=meta)
+    if not hasattr(X, "map_blocks"):
+        raise TypeError(
+            f"`X` must be a dask DataFrame or a dask array, got {type(X).__name__}. For rows in memory, call "
+            "`predict_dist`."
+        )
+    check_one_block_of_columns(X.numblocks[1], "X")
+    chunks = (X.chunks[0], (len(names),))
+    return X.map_blocks(_predicted, model, grid, dtype=np.float64, chunks=chunks, meta=np.empty((0, 0)))
+
+
+def _predicted(part: Any, estimator: Any, levels: FloatArray | None) -> FloatArray:
+    if len(part) == 0:
+        return np.empty((0, 2 if levels is None else levels.size))
+    dist = predict_dist(estimator, part)
+    return np.column_stack([dist.mean(), dist.std()]) if levels is None else dist.quantile(levels)
+
+
+def _predicted_frame(
+    part: pd.DataFrame, estimator: Any, levels: FloatArray | None, names: Sequence[str]
+) -> pd.DataFrame:
+    return pd.DataFrame(_predicted(part, estimator, levels), index=part.index, columns=list(names))
+
+
+def check_dask(caller: str) -> None:
+    try:
+        import dask  # noqa: F401 - only its presence is checked
+    except ImportError as error:
+        raise ImportError(f'{caller} needs dask: run `pip install "skuq[dask]"`.') from error
+
+
+def check_one_block_of_columns(n_blocks: int, name: str) -> None:
+    """Raise an error if the columns of an array are divided into several blocks."""
+    if n_blocks != 1:
+        raise ValueError(
+            f"`{name}` must have all columns of a row in one block, got {n_blocks} blocks of columns. Call "
+            f"`{name}.rechunk({{1: -1}})`."
+        )
+
+
+def partitions_of(data: Any) -> list[Delayed]:
+    if isinstance(data, list | tuple):
+        parts = list(data)
+    elif hasattr(data, "to_delayed"):
+        parts = data.to_delayed()
+        if isinstance(parts, np.ndarray):
+            if parts.ndim != 2:
+                raise ValueError(f"`data` must have two dimensions, rows and columns, got {parts.ndim}.")
+            check_one_block_of_columns(parts.shape[1], "data")
+            parts = list(parts[:, 0])
+    else:
+        raise TypeError(
+            "`data` must be a dask DataFrame, a dask array or a list of delayed partitions, got "
+            f"{type(data).__name__}. For rows in memory, call `accumulator.update`."
+        )
+    if not parts:
+        raise ValueError("`data` must have at least one partition, got none.")
+    return parts
