@@ -14,7 +14,6 @@ from skuq.distributions._expectation import Atoms, Lattice
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel
 from skuq.distributions._normal import Normal
 from skuq.distributions._row_container import check_univariate
-from skuq.distributions._value_quadrature import LANDMARKS
 
 
 def affine(dist: Distribution, shift: ArrayLike, factor: ArrayLike) -> Distribution:
@@ -148,8 +147,8 @@ class Affine(Distribution):
     def _has_smooth_quantiles(self) -> bool:
         return self.base._has_smooth_quantiles
 
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
-        return self.shift[:, np.newaxis] + self.factor[:, np.newaxis] * self.base._landmarks(scores)
+    def _landmarks(self) -> FloatArray:
+        return self.shift[:, np.newaxis] + self.factor[:, np.newaxis] * self.base._landmarks()
 
     @property
     def has_density(self) -> bool:

@@ -32,7 +32,7 @@ from skuq.distributions._level_quadrature import (
     warn_of_unreachable_level,
 )
 from skuq.distributions._row_container import RowContainer
-from skuq.distributions._value_quadrature import LANDMARKS, UNIFORM, cdf_table, quantile_landmarks, value_crps
+from skuq.distributions._value_quadrature import UNIFORM, cdf_table, quantile_landmarks, value_crps
 from skuq.exceptions import NoDecompositionError, NoDensityError
 
 NO_MEAN = "the distribution must have a mean, but both tails are too heavy at row {row}. Use quantiles."
@@ -201,12 +201,9 @@ class Distribution(AtomHooks, RowContainer["Distribution"]):
         """Return whether quantiles need no search and are smooth functions between the level breaks."""
         return not self._integrates_values
 
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
-        """Return points of each row, shape (n, k). Between two of these points, the cdf is smooth.
-
-        The quantiles at the normal scores are among these points. They may be approximate.
-        """
-        return quantile_landmarks(self, scores, self._level_breaks())
+    def _landmarks(self) -> FloatArray:
+        """Return points of each row, shape (n, k). Between two of these points, the cdf is smooth."""
+        return quantile_landmarks(self, self._level_breaks())
 
     def _cdf_table(self, x: FloatArray) -> FloatArray:
         """Return P(Y <= x) for k increasing values of each row, shape (n, k)."""

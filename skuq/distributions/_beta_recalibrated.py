@@ -23,7 +23,7 @@ from skuq.distributions._empirical import Empirical
 from skuq.distributions._expectation import Atoms, Lattice, cdf_steps
 from skuq.distributions._members import read_weights
 from skuq.distributions._row_container import check_univariate
-from skuq.distributions._value_quadrature import LANDMARK_TAIL, LANDMARKS, quantile_landmarks
+from skuq.distributions._value_quadrature import LANDMARK_TAIL, quantile_landmarks
 
 _LOG_2 = math.log(2.0)
 _MOST_STEPS = 200
@@ -322,17 +322,17 @@ class BetaRecalibrated(Distribution):
         )
         return bool((far <= _HEAVY * near).all())
 
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
+    def _landmarks(self) -> FloatArray:
         # Landmarks may be approximate. For all landmarks except the ends, the averaged parameters are precise
         # enough.
         middle = self._maps.middle()
         single = BetaRecalibrated(self.base, middle.a[0], middle.b[0], middle.c[0])
-        own = quantile_landmarks(single, scores, np.empty(0))
+        own = quantile_landmarks(single, np.empty(0))
         ends = [self._ppf(np.asarray(LANDMARK_TAIL[0])), self._isf(np.asarray(LANDMARK_TAIL[0]))]
         points = [own, np.stack(ends, axis=1)]
         smooth = self.base.has_density and not self.base._integrates_values
         if not smooth or self.base._level_breaks().size:  # The cdf of the base may have kinks or jumps.
-            points.append(self.base._landmarks(scores))
+            points.append(self.base._landmarks())
         return np.concatenate(points, axis=1)
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:

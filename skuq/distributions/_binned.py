@@ -20,7 +20,7 @@ from skuq.distributions._piecewise_cdf import (
     mean_of_line,
     mean_square_of_line,
 )
-from skuq.distributions._value_quadrature import LANDMARKS, squared_normal_cdf
+from skuq.distributions._value_quadrature import squared_normal_cdf
 
 _HALF_NORMAL_MEDIAN = float(ndtri(0.75))
 """Median of the half-normal distribution with scale 1."""
@@ -412,13 +412,10 @@ class Binned(Distribution):
     def _integrates_values(self) -> bool:
         return True
 
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
+    def _landmarks(self) -> FloatArray:
         knots = np.broadcast_to(self._knots, (len(self), self._knots.size))
         if self._has_many_bins:
             knots = self._knots[self._landmark_knots()]
-        elif self._knots.size < scores.size:
-            inner = [self._from_normal_score(score) for score in scores]
-            knots = np.column_stack([knots, *inner])
         if not self.tails:
             return knots
         low, high = self._scales

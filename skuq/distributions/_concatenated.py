@@ -15,7 +15,6 @@ from skuq.distributions._base import Distribution
 from skuq.distributions._expectation import INTEGERS, Lattice
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, most_demanding
 from skuq.distributions._row_container import RowContainer, check_univariate
-from skuq.distributions._value_quadrature import LANDMARKS
 
 Container = TypeVar("Container", bound=RowContainer[Any])
 
@@ -223,8 +222,8 @@ class Concatenated(Distribution):
             lambda y: self._dispatch(lambda part, rows: known[id(part)].index(rows), y),
         )
 
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
-        points = [part._landmarks(scores) for part in self.parts]
+    def _landmarks(self) -> FloatArray:
+        points = [part._landmarks() for part in self.parts]
         out = np.empty((len(self), max(part.shape[1] for part in points)))
         for part, rows in zip(points, self._part_rows, strict=True):
             out[rows] = part[:, [-1]]  # The last point is repeated, which adds panels of width 0.

@@ -22,7 +22,6 @@ from skuq.distributions._base import Distribution
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, snap_levels, unreachable_level
 from skuq.distributions._normal import read_rows
 from skuq.distributions._shared_empirical import SharedEmpirical, read_sample
-from skuq.distributions._value_quadrature import LANDMARKS
 
 _HALF = np.array([0.5])
 
@@ -231,8 +230,8 @@ class ConformalPredictive(Distribution):
     def _level_breaks(self) -> FloatArray:
         return self._finite._level_breaks()
 
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
-        return self._finite._landmarks(scores)
+    def _landmarks(self) -> FloatArray:
+        return self._finite._landmarks()
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
         loc, scale = shift + factor * self.loc, np.abs(factor) * self.scale

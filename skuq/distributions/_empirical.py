@@ -13,7 +13,7 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._expectation import Atoms
 from skuq.distributions._members import read_members, read_weights, root_mean_square
-from skuq.distributions._value_quadrature import LANDMARKS, step_terms
+from skuq.distributions._value_quadrature import step_terms
 
 CACHED = 1 << 15
 """Number of values per block, so that a block fits into the cache."""
@@ -165,7 +165,7 @@ class Empirical(Distribution):
     def _listed_atoms(self) -> Atoms:
         return zip(self.members.T, self._w().T, strict=True)
 
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
+    def _landmarks(self) -> FloatArray:
         return self.members
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Empirical:

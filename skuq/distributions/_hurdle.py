@@ -14,7 +14,6 @@ from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._members import root_mean_square
 from skuq.distributions._normal import Normal
-from skuq.distributions._value_quadrature import LANDMARKS
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,8 +147,8 @@ class Hurdle(Distribution):
     def _integrates_values(self) -> bool:
         return True
 
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
-        return np.column_stack([self.at, self.dist._landmarks(scores)])
+    def _landmarks(self) -> FloatArray:
+        return np.column_stack([self.at, self.dist._landmarks()])
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
         if (factor == 0).any():

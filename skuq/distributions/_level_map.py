@@ -18,7 +18,7 @@ the integral over each piece is a difference of two values of I(g) / s, where
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self, TypeAlias, TypeVar
@@ -31,6 +31,8 @@ from skuq._validation import as_float_array, check_finite, check_increasing, che
 from skuq.distributions._value_quadrature import squared_normal_cdf
 
 Result = TypeVar("Result")
+TailFunction: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
+"""Function of R and of 1 - R."""
 
 
 @dataclass(frozen=True)
@@ -182,10 +184,17 @@ class LevelMap:
         return entry[1]
 
     def integrals(
-        self, name: str, function: Callable[[FloatArray, FloatArray], FloatArray]
-    ) -> LevelIntegrals:
-        """Return the integrals of a function of R and 1 - R over the normal scores. They are cached."""
-        return self._kept(name, None, lambda: LevelIntegrals.of(self.pieces, function))
+        self,
+        name: str,
+        k: TailFunction,
+        s: FloatArray,
+        *outcomes: FloatArray,
+    ) -> list[FloatArray]:
+        """Return the integral of k(R, 1 - R) over each outcome, for nodes with the normal scores s.
+
+        All arrays have the shape (n, 2 m + 1). The ``name`` of k is the key of its cached integrals.
+        """
+        return self._kept(name, None, lambda: LevelIntegrals.of(self.pieces, k)).over(s, *outcomes)
 
     @property
     def levels(self) -> FloatArray:
@@ -311,81 +320,70 @@ class LevelMap:
 _LAST = 8.2
 """Beyond this absolute normal score, a recalibrated level is treated as 0 or 1."""
 
-_CELLS = 2**14
+_CELLS = 2**15
 _GAUSS = 0.5 + np.array([-0.5, 0.5]) / math.sqrt(3.0)
 """Nodes of the Gauss rule of a cell."""
 
-_NARROW, _STRAIGHT, _UNEVEN = 1e-7, 0.01, 1 / 8
-"""Over a piece of at most these widths, k is constant, and y is a linear function of s. If the ratio of the
-widths of both pieces of a panel is smaller than the last value, y is a linear function of s in each piece."""
+_NARROW, _UNEVEN = 4, 1 / 8
+"""Over at most this number of cells, the mean of k is the value in the middle. If the ratio of the widths of
+both halves of a panel is at most the second value, an outcome is a linear function of s in each half."""
 
 
 @dataclass(frozen=True)
 class LevelIntegrals:
-    """Integrals of k(s) and of s k(s) over normal scores s, where k is a function of R.
+    """Integrals of k(R, 1 - R) and of s k from ``start`` to even normal scores s in steps of ``step``.
 
-    The scores are even, from ``start`` in steps of ``step``. R has many knots, so that a quadrature over y
-    would need many nodes. These integrals contain the knots. If y is a quadratic function of s between three
-    nodes, the integral of k over y is a combination of the differences of these integrals.
+    R may have many knots, so that a quadrature over y would need many nodes. The integrals contain the knots.
     """
 
+    pieces: Pieces
+    k: TailFunction
     start: float
     step: float
-    powers: tuple[FloatArray, FloatArray]
+    sums: FloatArray
 
     @classmethod
-    def of(cls, pieces: Pieces, function: Callable[[FloatArray, FloatArray], FloatArray]) -> LevelIntegrals:
+    def of(cls, pieces: Pieces, k: TailFunction) -> LevelIntegrals:
         start, stop = pieces.inverse(np.array([-_LAST, _LAST])).tolist()
         grid = np.linspace(start, stop, _CELLS + 1)
         edges = np.union1d(grid, pieces.knots[(start < pieces.knots) & (pieces.knots < stop)])
         width = np.diff(edges)
-        s = edges[:-1, np.newaxis] + width[:, np.newaxis] * _GAUSS
+        s = edges[:-1] + width * _GAUSS[:, np.newaxis]
         mapped = pieces(s)
-        k = width[:, np.newaxis] / 2 * function(ndtr(mapped), ndtr(-mapped))
-        at = np.searchsorted(edges, grid)
-        parts = (np.append(0.0, np.cumsum(values.sum(axis=1)))[at] for values in (k, s * k))
-        return cls(start, (stop - start) / _CELLS, (next(parts), next(parts)))
+        values = width / 2 * k(ndtr(mapped), ndtr(-mapped))
+        cells = np.stack([values.sum(axis=0), (s * values).sum(axis=0)])
+        sums = np.column_stack([np.zeros(2), np.cumsum(cells, axis=1)])[:, np.searchsorted(edges, grid)]
+        return cls(pieces, k, start, (stop - start) / _CELLS, sums)
 
-    def over(self, s: Nodes, *outcomes: Nodes) -> list[FloatArray]:
-        """Return the integral of k over each outcome, for panels with three nodes."""
-        held = [np.clip(node, self.start, self.start + _CELLS * self.step) for node in s]
-        zeroth, first = zip(*map(self._at, held), strict=True)
-        gap = held[1] - held[0], held[2] - held[1]
-        narrow = [each <= _NARROW for each in gap]
-        level = self._slope(held[1]) if narrow[0].any() or narrow[1].any() else zeroth[1]
-        steps = [zeroth[1] - zeroth[0], zeroth[2] - zeroth[1]]
-        mean = [
-            np.where(thin, level, step / np.where(thin, 1.0, width))
-            for thin, step, width in zip(narrow, steps, gap, strict=True)
-        ]
-        even = np.minimum(*gap) >= np.maximum(_UNEVEN * np.maximum(*gap), _STRAIGHT)
-        safe = [np.where(even, each, 1.0) for each in gap]
-        bend = 2 * (first[2] - first[0]) - (held[0] + held[1]) * steps[0] - (held[1] + held[2]) * steps[1]
-        bend = np.where(even, bend, 0.0) / (safe[0] + safe[1])
-        totals = []
-        for low, middle, high in outcomes:
-            rise = middle - low, high - middle
-            curved = bend * (rise[1] / safe[1] - rise[0] / safe[0])
-            totals.append(mean[0] * rise[0] + mean[1] * rise[1] + curved)
-        return totals
+    def over(self, s: FloatArray, *outcomes: FloatArray) -> list[FloatArray]:
+        """Return the integral of k over each outcome, shape (n,). All arrays have the shape (n, 2 m + 1).
 
-    def _cell(self, s: FloatArray) -> IntArray:
-        return np.minimum(((s - self.start) / self.step).astype(np.intp), _CELLS - 1)
-
-    def _slope(self, s: FloatArray) -> FloatArray:
-        cell = self._cell(s)
-        return (self.powers[0][cell + 1] - self.powers[0][cell]) / self.step
-
-    def _at(self, s: FloatArray) -> tuple[FloatArray, FloatArray]:
-        place = (s - self.start) / self.step
+        A panel has two halves, and an outcome is treated as a quadratic function of s in the panel. If the
+        halves have very different widths, the outcome is treated as a linear function in each half.
+        """
+        place = np.clip((s - self.start) / self.step, 0, _CELLS)
         cell = np.minimum(place.astype(np.intp), _CELLS - 1)
-        place -= cell
-        low, high = (power[cell] * (1 - place) + power[cell + 1] * place for power in self.powers)
-        return low, high
+        offset = (place - cell) * self.step
+        share = (self.sums[0][cell + 1] - self.sums[0][cell]) / self.step * offset
+        zeroth = np.diff(self.sums[0][cell] + share)
+        first = np.diff(self.sums[1][cell] + share * (self.start + self.step * cell + offset / 2))
+        width, twice_middle = np.diff(place) * self.step, place[:, 1:] + place[:, :-1]
+        narrow = width <= _NARROW * self.step
+        safe = np.where(narrow, 1.0, width)
+        density = zeroth / safe
+        mapped = self.pieces(self.start + self.step * twice_middle[narrow] / 2)
+        density[narrow] = self.k(ndtr(mapped), ndtr(-mapped))
+        left, right = width[:, ::2], width[:, 1::2]
+        least = np.maximum(_UNEVEN * np.maximum(left, right), _NARROW * self.step)
+        # Beyond the ends, the scores are not those of the outcome.
+        inside = (place[:, :-1:2] > 0) & (place[:, 2::2] < _CELLS)
+        even = (np.minimum(left, right) > least) & inside
+        moment = 2 * first - (2 * self.start + self.step * twice_middle) * zeroth
+        bend = np.where(even, moment[:, ::2] + moment[:, 1::2], 0.0) / (safe[:, ::2] + safe[:, 1::2])
+        density[:, ::2] -= bend / safe[:, ::2]
+        density[:, 1::2] += bend / safe[:, 1::2]
+        return [np.einsum("ij,ij->i", density, np.diff(outcome)) for outcome in outcomes]
 
-
-Nodes: TypeAlias = Sequence[FloatArray]
-"""The first, middle and last nodes of panels. The three arrays have the same shape."""
 
 _SQRT_2PI = math.sqrt(2 * math.pi)
 

@@ -31,7 +31,6 @@ from skuq.distributions._members import (
 )
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_mixture import NormalMixture
-from skuq.distributions._value_quadrature import LANDMARKS
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -281,8 +280,8 @@ class Mixture(Distribution):
     def _integrates_values(self) -> bool:
         return True
 
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
-        return np.concatenate([part._landmarks(scores) for part in self.components], axis=1)
+    def _landmarks(self) -> FloatArray:
+        return np.concatenate([part._landmarks() for part in self.components], axis=1)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         n = len(self)

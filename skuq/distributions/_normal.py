@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array, check_finite, check_no_nan, check_non_negative
 from skuq.distributions._base import Distribution
-from skuq.distributions._value_quadrature import LANDMARKS, squared_normal_cdf, symmetric_integrals
+from skuq.distributions._value_quadrature import squared_normal_cdf, symmetric_integrals
 
 
 def read_rows(*, may_be_infinite: str = "", **parameters: ArrayLike) -> list[FloatArray]:
@@ -228,8 +228,10 @@ class Normal(Distribution):
     def _standard_form(self) -> tuple[FloatArray, FloatArray, Distribution]:
         return self.loc, self.scale, Normal(0.0, 1.0)
 
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
-        return self.loc[:, np.newaxis] + self.scale[:, np.newaxis] * scores
+    def _landmarks(self) -> FloatArray:
+        if (self.scale == 0).all():
+            return self.loc[:, np.newaxis]
+        return super()._landmarks()
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Normal:
         size = np.abs(factor)

@@ -26,7 +26,6 @@ from skuq.distributions._members import (
     search_upper_quantile,
 )
 from skuq.distributions._normal import LOG_SQRT_2PI, Normal, mean_absolute, standardize, unstandardize
-from skuq.distributions._value_quadrature import LANDMARKS
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -192,8 +191,9 @@ class NormalMixture(Distribution):
     def _integrates_values(self) -> bool:
         return True
 
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
-        return (self.loc[:, :, np.newaxis] + self.scale[:, :, np.newaxis] * scores).reshape(len(self), -1)
+    def _landmarks(self) -> FloatArray:
+        z = Normal(0.0, 1.0)._landmarks()
+        return (self.loc[:, :, np.newaxis] + self.scale[:, :, np.newaxis] * z).reshape(len(self), -1)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         n, members = self.loc.shape

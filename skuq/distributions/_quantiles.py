@@ -15,7 +15,6 @@ from skuq.distributions._level_quadrature import snap_levels
 from skuq.distributions._members import SATURATED, read_members
 from skuq.distributions._normal import Normal, noise_scale, read_epistemic_scale
 from skuq.distributions._piecewise_cdf import linear_integrals, mean_square_of_line
-from skuq.distributions._value_quadrature import LANDMARKS
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -215,19 +214,6 @@ class Quantiles(Distribution):
 
     def _level_breaks(self) -> FloatArray:
         return self.levels
-
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
-        p, (lower, upper) = self.levels, self._tails
-        below, above = log_ndtr(scores) - np.log(p[0]), log_ndtr(-scores) - np.log1p(-p[-1])
-        parts = [
-            self.values[:, [0]] + lower[:, np.newaxis] * below[below < 0],
-            self.values,
-            self.values[:, [-1]] - upper[:, np.newaxis] * above[above < 0],
-        ]
-        if p.size < scores.size:
-            inner = scores[(below >= 0) & (above >= 0)]
-            parts.append(np.stack([self._from_normal_score(score) for score in inner], axis=1))
-        return np.concatenate(parts, axis=1)
 
     def _cdf_table(self, x: FloatArray) -> FloatArray:
         p, v, (lower, upper) = self.levels, self.values, self._tails

@@ -19,7 +19,7 @@ from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
 from skuq.distributions._discrete import TAIL, count_means, sum_steps, with_atoms
 from skuq.distributions._expectation import INTEGERS, Lattice, StepPanels
-from skuq.distributions._value_quadrature import LANDMARKS, adaptive_crps
+from skuq.distributions._value_quadrature import adaptive_crps
 
 MOST_STEPS = 1 << 14
 """Maximum number of integers whose terms are all evaluated. More integers are summed by a rule."""
@@ -233,9 +233,9 @@ class ScipyDistribution(Distribution):
     def _integrates_values(self) -> bool:
         return self._discrete
 
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
+    def _landmarks(self) -> FloatArray:
         """Return quantiles, or all atoms of a row with few atoms."""
-        points = super()._landmarks(scores)
+        points = super()._landmarks()
         if not self._discrete:
             return points
         return with_atoms(points, self._ppf(np.asarray(1e-13)), self._isf(np.asarray(1e-13)))

@@ -14,7 +14,6 @@ from skuq.distributions._base import Distribution
 from skuq.distributions._expectation import Atoms
 from skuq.distributions._normal import read_rows
 from skuq.distributions._shapes import Shape, step_shape
-from skuq.distributions._value_quadrature import LANDMARKS
 
 MOST_LANDMARKS = 512
 """Maximum number of breaks that a sample adds to the integral over a mixture."""
@@ -192,7 +191,7 @@ class SharedEmpirical(Distribution):
         for member, share in zip(self.members, self._share, strict=True):
             yield self.loc + self.scale * member, np.full(len(self), share)
 
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
+    def _landmarks(self) -> FloatArray:
         members = self.members
         if members.size > MOST_LANDMARKS:
             members = members[np.linspace(0, members.size - 1, MOST_LANDMARKS).astype(int)]

@@ -23,7 +23,6 @@ from skuq.distributions._empirical import Empirical
 from skuq.distributions._expectation import Atoms
 from skuq.distributions._piecewise_cdf import StepIntegrals
 from skuq.distributions._shared_empirical import MOST_LANDMARKS
-from skuq.distributions._value_quadrature import LANDMARKS
 
 _SEARCH_COST = 16
 """Time to search a value in the table, relative to the time to expand a value."""
@@ -302,7 +301,7 @@ class SharedSteps(Distribution):
     def _integrates_values(self) -> bool:
         return True
 
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
+    def _landmarks(self) -> FloatArray:
         steps = self.table.thresholds
         if steps.size > MOST_LANDMARKS:
             steps = steps[np.linspace(0, steps.size - 1, MOST_LANDMARKS).astype(int)]

@@ -32,7 +32,6 @@ from skuq.distributions._row_container import check_univariate
 from skuq.distributions._transformed import WINSOR_LEVEL, Transformed
 from skuq.distributions._truncated import Truncated
 from skuq.distributions._value_quadrature import (
-    LANDMARKS,
     UNIFORM,
     landmarks_between,
     step_terms,
@@ -400,12 +399,12 @@ class Supported(Distribution):
         rough = self.base.has_density and not self.base._has_smooth_quantiles
         return (self.base, self.lower, self.upper) if rough and not self.integer else None
 
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
+    def _landmarks(self) -> FloatArray:
         if not self.integer:
             bounds = self.lower, self.upper
-            parts = [landmarks_between(leaf, *bounds, scores) for _, leaf in self.base._leaves()]
+            parts = [landmarks_between(leaf, *bounds) for _, leaf in self.base._leaves()]
             return self._inside(np.concatenate(parts, axis=1).T).T
-        points = np.stack([self._map(column) for column in self.base._landmarks(scores).T], axis=1)
+        points = np.stack([self._map(column) for column in self.base._landmarks().T], axis=1)
         # The quantiles divide the tails, which are outside the window of atoms.
         return np.concatenate([points, with_atoms(points, *self._window)], axis=1)
 

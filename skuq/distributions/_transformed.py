@@ -23,7 +23,7 @@ from skuq.distributions._level_quadrature import (
     level_moments,
 )
 from skuq.distributions._row_container import check_univariate
-from skuq.distributions._value_quadrature import LANDMARKS, derivative
+from skuq.distributions._value_quadrature import derivative
 
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
 
@@ -279,8 +279,8 @@ class Transformed(Distribution):
     def _integrates_values(self) -> bool:
         return self.base._integrates_values
 
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
-        points = np.sort(self.base._landmarks(-scores if self._decreasing else scores), axis=1)
+    def _landmarks(self) -> FloatArray:
+        points = np.sort(self.base._landmarks(), axis=1)
         # The transform bends the cdf, so the panels between the points are halved.
         points = np.concatenate([points, (points[:, 1:] + points[:, :-1]) / 2], axis=1)
         return np.stack([_apply(self.func, column, "func") for column in points.T], axis=1)

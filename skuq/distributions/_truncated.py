@@ -13,7 +13,6 @@ from skuq.distributions._base import Distribution
 from skuq.distributions._discrete import log_difference
 from skuq.distributions._expectation import Atoms, Lattice, cdf_steps, rule_moments
 from skuq.distributions._value_quadrature import (
-    LANDMARKS,
     landmarks_between,
     value_mean_distance,
     value_moments,
@@ -197,12 +196,12 @@ class Truncated(Distribution):
     def _has_smooth_quantiles(self) -> bool:
         return not (self.base._integrates_values or self.base._level_breaks().size)
 
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
-        points = landmarks_between(self.base, self.lower, self.upper, scores)
+    def _landmarks(self) -> FloatArray:
+        points = landmarks_between(self.base, self.lower, self.upper)
         points = np.clip(points, self.lower[:, np.newaxis], self.upper[:, np.newaxis])
         if self._mass.min() > _FEW_MASS and not self._empty.any():
             return points
-        return np.concatenate([super()._landmarks(scores), points], axis=1)
+        return np.concatenate([super()._landmarks(), points], axis=1)
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
         if (factor <= 0).any():  # a negative factor would exchange the open and the closed end

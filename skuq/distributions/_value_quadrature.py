@@ -13,9 +13,6 @@ For the cdf G and any number c, the moments and the CRPS are
 If the level u has the weight v(u), int_0^G 2 u v(u) du replaces the square of G, and int_0^{1 - G} 2 q v(1 -
 q) dq replaces the square of 1 - G.
 
-For a base with the cdf F and normal scores s = Phi^{-1}(F(x)), the integral of k(s) over x has exact terms
-if x is a quadratic function of s. `score_panels` returns three nodes of each panel for this purpose.
-
 The squared distance of two cdfs is int (G(x) - H(x))^2 dx. The landmarks of a row are points between which
 its cdf is smooth. These integrals use Gauss-Legendre quadrature between neighboring landmarks.
 
@@ -43,7 +40,6 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from numpy.polynomial.legendre import leggauss
 from scipy.special import erfcx, ndtr, ndtri
-from sklearn.utils import gen_batches
 
 from skuq._numeric import ROUNDING
 from skuq._typing import FloatArray, IntArray
@@ -103,70 +99,44 @@ def symmetric_integrals(
 
 NODES, WEIGHTS = leggauss(5)
 LANDMARK_TAIL = np.array([1e-13, 1e-9, 1e-6, 1e-4, 1e-3, 0.01, 0.05, 0.15])
-_SIDE = ndtri(np.append(LANDMARK_TAIL, 0.3))
-LANDMARKS: FloatArray = np.concatenate([_SIDE, [0.0], -_SIDE[::-1]])
-"""Normal scores of landmarks."""
-DENSE: FloatArray = np.concatenate(
-    [np.arange(-7.3, -2.8, 0.4), np.arange(-2.5, 2.6, 0.25), np.arange(2.9, 7.4, 0.4)]
-)
-"""Normal scores of landmarks, for panels with three nodes."""
+LANDMARK_MIDDLE = np.array([0.3, 0.5, 0.7])
 UNIFORM = Polynomial([1.0])
 """Weight function of the levels in the CRPS."""
 
 MOST_BREAKS = 64
 """Maximum number of breaks. Each break requires five evaluations of the cdf of all rows."""
 
-_MOST_EDGES = 512
-"""If a distribution with a density has more landmarks, only this number of them divides the integral."""
-
-_ROWS = 1024
-"""Number of rows that are integrated together, so that the nodes of all panels fit into memory."""
-
-_INSIDE = 1e-9
-"""Nodes next to an edge that may be an atom, as a share of the width of the panel."""
-
-_LEAST_LEVEL = 1e-9
-"""If 1 - F is smaller, it loses digits."""
-
-_FEW = 2048
-"""At most this number of values of the cdf is computed by one call with repeated rows."""
-
 
 class Cumulative(Protocol):
     def __len__(self) -> int: ...
     def _cdf(self, y: FloatArray) -> FloatArray: ...
     def _sf(self, y: FloatArray) -> FloatArray: ...
-    def _cdf_table(self, x: FloatArray) -> FloatArray: ...
-    def _landmarks(self, scores: FloatArray = ...) -> FloatArray: ...
-    @property
-    def has_density(self) -> bool: ...
+    def _landmarks(self) -> FloatArray: ...
     @property
     def _light_tails(self) -> bool: ...
 
 
 class Quantile(Protocol):
     def _ppf(self, p: FloatArray) -> FloatArray: ...
-    def _from_normal_score(self, score: FloatArray) -> FloatArray: ...
+    def _isf(self, q: FloatArray) -> FloatArray: ...
 
 
-def quantile_landmarks(dist: Quantile, scores: FloatArray, breaks: FloatArray) -> FloatArray:
-    """Return the quantiles at the normal scores and at the breaks, shape (n, k)."""
+def quantile_landmarks(dist: Quantile, breaks: FloatArray) -> FloatArray:
+    """Return quantiles at levels from the lower to the upper tail, and at the breaks, shape (n, k)."""
     breaks = breaks[(breaks > 0) & (breaks < 1)]
     if breaks.size > MOST_BREAKS:
         breaks = breaks[np.linspace(0, breaks.size - 1, MOST_BREAKS).astype(int)]
-    points = [dist._from_normal_score(score) for score in scores]
-    return np.stack(points + [dist._ppf(level) for level in breaks], axis=1)
+    lower = [dist._ppf(level) for level in np.concatenate([LANDMARK_TAIL, LANDMARK_MIDDLE, breaks])]
+    return np.stack(lower + [dist._isf(level) for level in LANDMARK_TAIL], axis=1)
 
 
-def landmarks_between(
-    dist: Cumulative, lower: FloatArray, upper: FloatArray, scores: FloatArray = LANDMARKS
-) -> FloatArray:
+def landmarks_between(dist: Cumulative, lower: FloatArray, upper: FloatArray) -> FloatArray:
     """Return the landmarks of a distribution for integrals between bounds, shape (n, k).
 
     The quantiles of a heavy tail are too far apart for a quadrature between them. Therefore, points are added
     whose distances from the center of the row double, up to the bounds or to the outer quantiles.
     """
-    points = dist._landmarks(scores)
+    points = dist._landmarks()
     if dist._light_tails:
         return points
     center = np.median(points, axis=1, keepdims=True)
@@ -180,6 +150,14 @@ def landmarks_between(
     return np.concatenate([points, center - added, center + added], axis=1)
 
 
+_FEW = 2048
+"""At most this number of values of the cdf is computed by one call with repeated rows."""
+
+_LEAST_NODES = 300
+_PRECISE = 1e-9
+"""A smaller probability of the upper tail is computed as P(Y > x), not as 1 - P(Y <= x)."""
+
+
 def cdf_table(dist: Any, x: FloatArray) -> FloatArray:
     """Return P(Y <= x) for k values of each row, shape (n, k)."""
     n, k = x.shape
@@ -188,54 +166,47 @@ def cdf_table(dist: Any, x: FloatArray) -> FloatArray:
     return np.stack([dist._cdf(column) for column in np.ascontiguousarray(x.T)]).T
 
 
-def dense_edges(dist: Cumulative) -> FloatArray:
-    """Return sorted landmarks of each row, with additional points in heavy tails, shape (n, k)."""
-    points = np.sort(dist._landmarks(DENSE), axis=1)
-    k = points.shape[1]
+def score_nodes(dist: Any, *points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return values of y and their normal scores, both of shape (n, 2 k + 1), for k panels of each row.
+
+    The panels end at the landmarks, at the points and at their middles. A jump of the cdf has a panel.
+    """
+    edges = np.sort(np.column_stack([dist._landmarks(), *points]), axis=1)
     if not dist._light_tails:
-        center, unit = points[:, [k // 2]], points[:, [-1 - k // 4]] - points[:, [k // 4]]
-        points = np.sort(np.column_stack([points, _doubled(points, center, unit)]), axis=1)
-    if k > _MOST_EDGES and dist.has_density:
-        points = points[:, np.linspace(0, points.shape[1] - 1, _MOST_EDGES).astype(int)]
-    return points
-
-
-def _doubled(points: FloatArray, center: FloatArray, unit: FloatArray) -> FloatArray:
-    """Return points on both sides of the center whose distances double, up to the farthest of the points."""
-    reach = np.abs(points - center).max(axis=1, keepdims=True)
-    unit = np.where(unit > 0, unit, np.maximum(reach, 1.0))
-    doublings = np.ceil(np.log2(np.maximum(reach / unit, 1.0)).max())
-    with np.errstate(over="ignore"):
-        added = np.minimum(np.ldexp(unit, np.arange(int(doublings) + 1)), reach)
-    both = np.concatenate([center - added, center + added], axis=1)
-    return np.asarray(np.clip(both, points[:, [0]], points[:, [-1]]))
-
-
-def score_panels(dist: Any, edges: FloatArray) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Return three nodes for each panel, and their normal scores. Atoms are only at the edges."""
-    start, stop = edges[:, :-1], edges[:, 1:]
-    nodes = [start, (start + stop) / 2, stop]
-    if dist.has_density:
-        x = np.empty((len(edges), 2 * edges.shape[1] - 1))
-        x[:, ::2], x[:, 1::2] = edges, nodes[1]
-    else:
-        inner = _INSIDE * (stop - start)
-        x = np.stack([start + inner, nodes[1], stop - inner], axis=2).reshape(len(edges), -1)
+        edges = np.sort(np.column_stack([edges, _doubled(edges)]), axis=1)
+    if not dist.has_density:
+        edges = np.sort(np.column_stack([edges, np.nextafter(edges, -np.inf)]), axis=1)
+    x = _halved(edges)
+    while x.shape[1] < _LEAST_NODES:
+        x = _halved(x)
     cdf = dist._cdf_table(x)
     scores = ndtri(cdf)
-    row, column = np.nonzero((cdf < 1e-300) | (cdf > 1 - _LEAST_LEVEL))
-    if row.size:  # These scores require 1 - F, or the logarithm of F.
+    row, column = np.nonzero((cdf < 1e-300) | (cdf > 1 - _PRECISE))
+    if row.size:
         scores[row, column] = dist._take(row)._normal_score(x[row, column])
-    step = 2 if dist.has_density else 3
-    return nodes, [scores[:, k : k + step * start.shape[1] : step] for k in range(3)]
+    return x, scores
 
 
-def row_blocks(dist: Any) -> Iterator[tuple[slice, Any]]:
-    if len(dist) <= _ROWS:
-        yield slice(None), dist
-        return
-    for rows in gen_batches(len(dist), _ROWS):
-        yield rows, dist[rows]
+def _halved(edges: FloatArray) -> FloatArray:
+    x = np.empty((len(edges), 2 * edges.shape[1] - 1))
+    x[:, ::2], x[:, 1::2] = edges, (edges[:, 1:] + edges[:, :-1]) / 2
+    return x
+
+
+def _doubled(edges: FloatArray) -> FloatArray:
+    """Return points on both sides of the middle whose distances double, up to the farthest of the edges.
+
+    The first distance is the width of the middle half of the edges, which are sorted.
+    """
+    k = edges.shape[1]
+    center, unit = edges[:, [k // 2]], edges[:, [-1 - k // 4]] - edges[:, [k // 4]]
+    unit = np.where(unit > 0, unit, 1.0)
+    reach = np.abs(edges - center).max(axis=1, keepdims=True)
+    doublings = np.arange(np.ceil(np.log2(np.maximum(reach / unit, 1.0)).max()) + 1, dtype=int)
+    with np.errstate(over="ignore"):
+        added = np.minimum(np.ldexp(unit, doublings), reach)
+    points = np.column_stack([center - added, center + added])
+    return np.asarray(np.clip(points, edges[:, [0]], edges[:, [-1]]))
 
 
 def _panels(
@@ -458,12 +429,8 @@ def _first_edges(dist: AdaptiveRows, numbers: IntArray) -> tuple[FloatArray, Flo
     if bad.any():
         wrong = int(np.argmax(bad))
         raise dist._integration_error(wrong, int(numbers[wrong]))
-    unit = np.where(width > 0, width, 1.0)
-    doublings = np.arange(np.ceil(np.log2(np.maximum(reach / unit, 1.0)).max()) + 1, dtype=int)
-    with np.errstate(over="ignore"):
-        added = np.minimum(np.ldexp(unit[:, np.newaxis], doublings), reach[:, np.newaxis])
-    edges = np.concatenate([points, center - added, center + added], axis=1)
-    return np.sort(np.clip(edges, points[:, [0]], points[:, [-1]]), axis=1), unit
+    edges = np.sort(np.column_stack([points, _doubled(points)]), axis=1)
+    return edges, np.where(width > 0, width, 1.0)
 
 
 _CHUNK, _LAST = 16, 64.0

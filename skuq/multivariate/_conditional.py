@@ -12,7 +12,6 @@ from skuq._compat import warn_user
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution, Normal
 from skuq.distributions._pit import middle_scores
-from skuq.distributions._value_quadrature import LANDMARKS
 from skuq.exceptions import SkuqWarning
 
 LEAST_SCALE = 1e-7
@@ -133,8 +132,8 @@ class ConditionalMarginal(Distribution):
     def _integrates_values(self) -> bool:
         return True  # the breaks of the base are at different levels in each row
 
-    def _landmarks(self, scores: FloatArray = LANDMARKS) -> FloatArray:
-        return np.sort(np.column_stack([super()._landmarks(scores), self.base._landmarks(scores)]), axis=1)
+    def _landmarks(self) -> FloatArray:
+        return np.sort(np.column_stack([super()._landmarks(), self.base._landmarks()]), axis=1)
 
     @property
     def has_density(self) -> bool:
