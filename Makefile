@@ -20,6 +20,9 @@ BASE ?= main
 # Arguments for pytest. Example: `make test ARGS="tests/metrics -x"`.
 ARGS ?=
 
+# Program that finds obstacles to readers with a screen reader, for the test of the page of `HTMLReport`.
+AXE := node_modules/axe-core/axe.min.js
+
 # Tests of `make check`: the structure of the code, the public names, and the examples in the docstrings, which test
 # every public module quickly.
 QUICK := tests/test_architecture.py tests/test_public_api.py skuq
@@ -76,6 +79,8 @@ demo: $(VENV)/.installed-demo
 
 test: $(VENV)/.installed-test
 	$(BIN)/python $(PYTEST) $(ARGS)
+
+test-docs test-all coverage: $(AXE)
 
 test-docs test-laws: test-%: $(VENV)/.installed-test
 	$(BIN)/python $(PYTEST) -m '$* and not slow and not gpu' $(ARGS)
@@ -155,6 +160,12 @@ $(VENV)/.created $(AUTOML)/.created $(TABLES)/.created $(FOUNDATION)/.created $(
 		+ sys.version.split()[0] + ". Select another Python: make $(MAKECMDGOALS) PYTHON=python3.12")'; \
 	$(@D)/bin/python -m pip --version > /dev/null 2>&1 || "$$python" -m venv $(@D)
 	@touch $@
+
+# Without npm or its registry, only the test of the page in a browser fails.
+$(AXE): package.json
+	@echo "Installing axe-core into node_modules (once, some seconds) ..."
+	@npm install --no-package-lock --ignore-scripts --no-audit --no-fund --silent && touch $@ \
+		|| echo "Not installed: axe-core. It needs npm. The test of the page in a browser will fail."
 
 $(VENV)/.installed-%: pyproject.toml constraints.txt $(VENV)/.created
 	@echo "Installing the packages of 'make $*' into $(VENV) (once, about a minute) ..."

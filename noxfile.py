@@ -44,6 +44,7 @@ def test(session: nox.Session) -> None:
 @nox.session(name="test-all")
 def test_all(session: nox.Session) -> None:
     """Run all tests: also pages, examples, papers, and studies of many seeds."""
+    session.run("npm", "install", "--no-package-lock", "--ignore-scripts", "--silent", external=True)
     session.install("-c", "constraints.txt", "-e", ".[test]")
     session.run("python", *PYTEST, "-m", "not slow and not gpu", *session.posargs, env=THREADS)
 

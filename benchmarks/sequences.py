@@ -41,8 +41,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "aci .04": {"gamma": 0.04},
     "dtaci": {"adapt": "dtaci"},
     "dtaci, two-sided": {"adapt": "dtaci", "symmetric": False},
-    "tracking": {"adapt": "tracking"},
-    "tracking, two-sided": {"adapt": "tracking", "symmetric": False},
 }
 
 Series = tuple[np.ndarray, np.ndarray, int]

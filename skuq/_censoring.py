@@ -91,7 +91,10 @@ def read_bounds(y: FloatArray, event: Any = None, lower: Any = None, upper: Any 
         return Bounds.from_event(y, mask)
     if lower is None and upper is None:
         return None
-    bounds = Bounds(_read_bound(lower, "lower", y), _read_bound(upper, "upper", y))
+    bounds = Bounds(
+        y if lower is None else _read_column(lower, "lower", y.size),
+        y if upper is None else _read_column(upper, "upper", y.size),
+    )
     for wrong, condition in (
         (bounds.lower > bounds.upper, "`lower` must not be above `upper`"),
         ((y < bounds.lower) | (y > bounds.upper), "`y` must lie between `lower` and `upper`"),
@@ -105,10 +108,8 @@ def read_bounds(y: FloatArray, event: Any = None, lower: Any = None, upper: Any 
     return None if bounds.observed.all() else bounds
 
 
-def _read_bound(values: ArrayLike | None, name: str, y: FloatArray) -> FloatArray:
-    if values is None:
-        return y
-    return check_no_nan(check_rows(as_float_array(values, name), name, y.size), name)
+def _read_column(values: ArrayLike, name: str, n: int) -> FloatArray:
+    return check_no_nan(check_rows(as_float_array(values, name), name, n), name)
 
 
 def refuse_censoring(owner: str, y: FloatArray, params: Mapping[str, Any]) -> None:
@@ -125,7 +126,7 @@ def refuse_censoring(owner: str, y: FloatArray, params: Mapping[str, Any]) -> No
 def read_censoring_time(censoring_time: Any, y: FloatArray, event: BoolArray | None) -> FloatArray:
     """Return the censoring times. They equal y in censored rows and are at least y in observed rows."""
     name = "censoring_time"
-    ends = check_no_nan(check_rows(as_float_array(censoring_time, name), name, y.size), name)
+    ends = _read_column(censoring_time, name, y.size)
     observed = np.ones(y.size, dtype=bool) if event is None else event
     wrong = np.where(observed, ends < y, ends != y)
     if wrong.any():

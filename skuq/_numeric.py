@@ -9,8 +9,7 @@ rounding errors.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from copy import copy
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -216,42 +215,18 @@ class WeightedRanks:
     """Sorted weighted sample with its cumulative weights. Values may be inf but not NaN."""
 
     def __init__(self, values: FloatArray, weights: FloatArray | None = None) -> None:
-        if weights is None:
-            self._set(np.sort(values), None)
-            return
-        if not weights.all():
+        self.values: FloatArray
+        self.weights: FloatArray | None
+        if weights is None or (weights == 1).all():
+            self.values, self.weights = np.sort(values), None
+            self.cumulative = np.arange(1.0, values.size + 1)
+        else:
             # Values of weight 0 are dropped, so that the smallest value has a positive weight.
             values, weights = values[weights > 0], weights[weights > 0]
-        order = np.argsort(values, kind="stable")
-        self._set(values[order], weights[order])
-
-    def _set(self, values: FloatArray, weights: FloatArray | None) -> None:
-        self.values, self.weights = values, weights
-        self.cumulative = np.arange(1.0, values.size + 1) if weights is None else np.cumsum(weights)
+            order = np.argsort(values, kind="stable")
+            self.values, self.weights = values[order], weights[order]
+            self.cumulative = np.cumsum(self.weights)
         self.total = float(self.cumulative[-1])
-
-    def followed_by(self, added: FloatArray, weights: FloatArray, removed: FloatArray) -> WeightedRanks:
-        """Return updated ranks in O(n). Of several equal values, the earliest added value is removed."""
-        values, kept_weights = self.values, self.weights
-        if removed.size:
-            # Equal values are stored in the order of their addition, so the first one is the earliest.
-            removed = np.sort(removed)
-            nth = np.arange(removed.size) - removed.searchsorted(removed)
-            position = (values.searchsorted(removed) + nth).tolist()
-            values = _without(values, position)
-            kept_weights = None if kept_weights is None else _without(kept_weights, position)
-        if kept_weights is None and (weights != 1).any():
-            kept_weights = np.ones(values.size)
-        order = added.argsort(kind="stable")
-        added = added[order]
-        position = values.searchsorted(added, side="right").tolist()
-        ranks = copy(self)
-        ranks.__dict__.pop("_cumulative_from_top", None)
-        ranks._set(
-            _with(values, position, added),
-            None if kept_weights is None else _with(kept_weights, position, weights[order]),
-        )
-        return ranks
 
     def __len__(self) -> int:
         return int(self.values.size)
@@ -276,21 +251,6 @@ class WeightedRanks:
         return np.asarray(np.where(count > 0, self.cumulative[np.maximum(count, 1) - 1], 0.0))
 
 
-def _without(values: FloatArray, positions: list[int]) -> FloatArray:
-    """Remove the values at a few ascending positions."""
-    starts = [0, *(position + 1 for position in positions)]
-    return np.concatenate([values[i:j] for i, j in zip(starts, [*positions, None], strict=True)])
-
-
-def _with(values: FloatArray, positions: list[int], added: FloatArray) -> FloatArray:
-    """Insert a few values before ascending positions."""
-    pieces, last = [], 0
-    for number, position in enumerate(positions):
-        pieces += [values[last:position], added[number : number + 1]]
-        last = position
-    return np.concatenate([*pieces, values[last:]])
-
-
 def _value_at(
     values: FloatArray, cumulative: FloatArray, target: FloatArray | float, beyond: float
 ) -> FloatArray:
@@ -312,23 +272,24 @@ def count_reached(values: FloatArray, loc: FloatArray, scale: FloatArray, y: Flo
         following = loc + scale * values[np.minimum(count, values.size - 1)]
         wrong = np.flatnonzero(((last > y) & (count > 0)) | ((following <= y) & (count < values.size)))
         if wrong.size:
-            count[wrong] = _bisect(values, loc[wrong], scale[wrong], y[wrong])
+            loc, scale, y = loc[wrong], scale[wrong], y[wrong]
+            first = np.zeros(wrong.size, dtype=np.intp)
+            count[wrong] = bisect(lambda place: loc + scale * values[place] <= y, first, values.size)
     return np.asarray(count)
 
 
-def _bisect(values: FloatArray, loc: FloatArray, scale: FloatArray, y: FloatArray) -> IntArray:
-    low, high = np.zeros(y.shape, dtype=np.intp), np.full(y.shape, values.size, dtype=np.intp)
-    while (open_rows := low < high).any():
-        middle = (low + high) // 2
-        # The minimum keeps the indices of finished rows inside the array.
-        reached = loc + scale * values[np.minimum(middle, values.size - 1)] <= y
-        low = np.where(open_rows & reached, middle + 1, low)
-        high = np.where(open_rows & ~reached, middle, high)
-    return low
+def bisect(passes: Callable[[IntArray], BoolArray], low: IntArray, high: IntArray | int) -> IntArray:
+    """Return the first place of each row that does not pass, or ``high`` if all places pass.
 
-
-_LEAST_PLAIN, _MOST_PLAIN = 2.0**-256, 2.0**256
-"""Range of values whose squares neither overflow nor underflow, with a margin of a factor of 1e77."""
+    The places are ``low`` to ``high - 1``. If a place passes, all earlier places of its row pass.
+    """
+    first, end = low, np.broadcast_to(high, low.shape)
+    last = end - 1
+    while (is_open := first < end).any():
+        middle = np.minimum((first + end) // 2, last)  # A finished row must not ask for a place at the end.
+        passed = is_open & passes(middle)
+        first, end = np.where(passed, middle + 1, first), np.where(is_open & ~passed, middle, end)
+    return first
 
 
 def power_of_two(size: float) -> float:
@@ -342,31 +303,14 @@ def unit_of(values: FloatArray) -> float:
     return power_of_two(size)
 
 
-def square_unit(values: FloatArray) -> float:
-    size = np.abs(values)
-    if size.min(initial=1.0) >= _LEAST_PLAIN and size.max(initial=1.0) <= _MOST_PLAIN:
-        return 1.0
-    size = size[(size > 0) & np.isfinite(size)]
-    median = float(np.partition(size, size.size // 2)[size.size // 2]) if size.size else 1.0
-    return 1.0 if _LEAST_PLAIN <= median <= _MOST_PLAIN else power_of_two(median)
-
-
-def square_in(unit: float, square: float) -> float:
-    return float(square) * unit * unit
-
-
-def mean_of(values: FloatArray, weight: FloatArray | None) -> float:
-    return float(values.mean()) if weight is None else float(weight @ values) / float(weight.sum())
-
-
 def standard_deviation(values: FloatArray, weight: FloatArray | None = None) -> float:
     """Return the standard deviation (divisor n) of finite values. It is exactly 0 for equal values."""
     unit = unit_of(values)
     scaled = values / unit
     gap = scaled - scaled[0 if weight is None else np.argmax(weight)]
-    return unit * float(np.sqrt(mean_of(np.square(gap - mean_of(gap, weight)), weight)))
+    return unit * float(np.sqrt(weighted_mean(np.square(gap - weighted_mean(gap, weight)), weight)))
 
 
 def root_mean_square(values: FloatArray, weight: FloatArray | None = None) -> float:
     unit = unit_of(values)
-    return unit * float(np.sqrt(mean_of(np.square(values / unit), weight)))
+    return unit * float(np.sqrt(weighted_mean(np.square(values / unit), weight)))

@@ -6,6 +6,7 @@ remedy.
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Smallest and largest accepted sum of weights."""
 
 LEAST_SIZE, MOST_SIZE = 1e-100, 1e100
-"""Smallest and largest accepted size of the targets of a fit. Their weighted squares are floats."""
+"""Smallest and largest accepted size of targets. Their weighted squares are floats."""
 
 MOST_REPETITIONS = 2.0**53
 """Maximum number of repetitions that weights may represent."""
@@ -38,6 +39,12 @@ MOST_EMPTY_BINS = 1000
 
 DEFAULT_COVERAGE = 0.9
 """Default nominal coverage."""
+
+ONE_MODEL_EACH = (
+    "For several targets, use skuq.multivariate.MultiOutputUncertaintyRegressor(...), which fits one model "
+    "per column."
+)
+"""Remedy for a target or a prediction with several columns."""
 
 FEWEST_ROWS = 12
 """Smallest number of rows without a warning. From this number on, 90 % intervals contain 87 to 95 % of the
@@ -122,14 +129,19 @@ def check_no_nan(array: FloatArray, name: str) -> FloatArray:
     return array
 
 
+def _sum_of_squares(array: FloatArray) -> float:
+    flat = array.ravel(order="K")
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(flat.dot(flat))
+
+
 def check_finite(array: FloatArray, name: str) -> FloatArray:
-    with np.errstate(all="ignore"):
-        # The sum of finite values may overflow, so the slower check follows.
-        if not np.isfinite(array.sum()):
-            mask = ~np.isfinite(array)
-            if mask.any():
-                value = array[np.unravel_index(int(np.argmax(mask)), mask.shape)] if array.ndim else array
-                raise ValueError(f"`{name}` must be finite, got {value}{_where(mask)}.")
+    # This test is fast, but the sum of squares of finite values may overflow, so the slower check follows.
+    if not math.isfinite(_sum_of_squares(array)):
+        mask = ~np.isfinite(array)
+        if mask.any():
+            value = array[np.unravel_index(int(np.argmax(mask)), mask.shape)] if array.ndim else array
+            raise ValueError(f"`{name}` must be finite, got {value}{_where(mask)}.")
     return array
 
 
@@ -180,17 +192,7 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
         raise ValueError(f"`{name}` must hold observed values, one per row, got None.")
     if hasattr(y, "interval") and hasattr(y, "ppf"):
         raise TypeError(f"`{name}` must be observed values, got the distribution {y!r}. Swap the arguments.")
-    array = as_float_array(y, name)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim == 2:
-        raise ValueError(
-            f"`{name}` must have one column, got {array.shape[1]}. This function handles "
-            "one target at a time. For several targets, use "
-            "`skuq.multivariate.MultiOutputUncertaintyRegressor`."
-        )
-    if array.ndim != 1:
-        raise ValueError(f"`{name}` must have shape (n,), got {array.shape}.")
+    array = one_column(as_float_array(y, name), name)
     if array.shape[0] == 0:
         raise ValueError(f"`{name}` must have at least one row, got none.")
     if n is not None:
@@ -198,8 +200,22 @@ def check_target(y: ArrayLike, name: str = "y_true", n: int | None = None) -> Fl
     return check_finite(array, name)
 
 
+def one_column(array: FloatArray, name: str) -> FloatArray:
+    """Return an array of shape (n,) or (n, 1) in the shape (n,). Raise an error for other shapes."""
+    if array.ndim == 2 and array.shape[1] == 1:
+        return array[:, 0]
+    if array.ndim == 2:
+        raise ValueError(f"`{name}` must have one column, got {array.shape[1]}. {ONE_MODEL_EACH}")
+    if array.ndim != 1:
+        raise ValueError(f"`{name}` must have shape (n,), got {array.shape}.")
+    return array
+
+
 def check_size(y: FloatArray, name: str) -> FloatArray:
     """Raise an error if sums of squares of the values may overflow or underflow."""
+    # If the sum of squares is in range, then so is the largest value. The sum needs one pass and no copy.
+    if LEAST_SIZE**2 * y.size <= _sum_of_squares(y) <= MOST_SIZE**2:
+        return y
     size = float(np.abs(y).max(initial=0.0))
     if size and not LEAST_SIZE <= size <= MOST_SIZE:
         raise ValueError(

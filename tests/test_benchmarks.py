@@ -157,6 +157,18 @@ def test_the_page_of_any_regressor_has_the_table_of_the_results(script):
             coverage = " | ".join(f"{row[f'coverage {level}']:.3f}" for level in any_regressor.LEVELS)
             ratios = f"{row['crps']:.2f} | {row['worst set']:.2f} | {row['width 0.9']:.2f}"
             assert f"    {base} | {coverage} | {ratios} | {row['cells outside']:.0f}\n" in page
+    own = results[results["method"] == "skuq"]
+    named = {tuple(line.split(" | ")[:2]): line for line in page.splitlines() if " % | " in line}
+    n_outside = 0
+    for (name, base), cell in own.groupby(["set", "base"]):
+        for level in any_regressor.LEVELS:
+            coverage = cell[f"coverage {level}"].mean()
+            allowed = 2 * np.sqrt(level * (1 - level) / cell["n_test"].sum()) + 0.03
+            if abs(coverage - level) > allowed:
+                line = named[f"    {name.split('/')[1]}", f"{100 * level:.0f} %"]
+                assert f" {base} {coverage:.3f}" in line
+                n_outside += 1
+    assert n_outside == sum(line.count(".") for line in named.values()) == 36 + 11
 
 
 def test_the_table_of_few_rows_has_a_row_for_each_method(script, monkeypatch):

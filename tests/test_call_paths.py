@@ -46,7 +46,7 @@ FOREST = RandomForestRegressor(50, random_state=0)
 CALLS = {
     "fit around Ridge": (22, lambda: UncertaintyRegressor(Ridge(), random_state=0).fit(X, Y)),
     "fit around a forest": (20, lambda: UncertaintyRegressor(FOREST, random_state=0).fit(X, Y)),
-    "conformal fit": (30, lambda: ConformalRegressor(Ridge(), random_state=0).fit(X, Y)),
+    "conformal fit": (15, lambda: ConformalRegressor(Ridge(), random_state=0).fit(X, Y)),
     "score": (25, lambda: get_scorer("neg_ence")(BayesianRidge().fit(X, Y), X, Y)),
     "report": (
         40,

@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skuq._validation import check_number
+from skuq._validation import check_single_coverage
 from skuq.conformal import ConformalRegressor
 from skuq.conformal import _scores as scores
 from skuq.distributions import Normal
@@ -84,7 +84,12 @@ def read_block(section):
 def test_a_metric_needs_only_its_record_and_its_values_per_row(monkeypatch):
     monkeypatch.setattr(_spec, "_SPECS", dict(_spec._SPECS))
     monkeypatch.setattr(_spec, "_ABBREVIATIONS", dict(_spec._ABBREVIATIONS))
-    namespace = {**vars(_spec), "np": np, "check_forecast": check_forecast, "check_number": check_number}
+    namespace = {
+        **vars(_spec),
+        "np": np,
+        "check_forecast": check_forecast,
+        "check_single_coverage": check_single_coverage,
+    }
     exec(read_block("Metrics"), namespace)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 1))

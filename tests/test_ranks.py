@@ -42,24 +42,3 @@ def test_a_rank_that_is_whole_but_for_rounding_is_that_rank(n):
         target = (n + 1) * (percent / 100)
         exact = -(-(n + 1) * percent // 100)
         assert ranks.quantile(target) == (exact if exact <= n else np.inf)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_insertion_equals_a_sort_of_the_latest_rows(weighted):
-    """Ties in values with different weights: the earliest of equal values leaves."""
-    rng = np.random.default_rng(0)
-    values = rng.integers(0, 8, size=300).astype(float)
-    weights = rng.integers(1, 5, size=300).astype(float) if weighted else np.ones(300)
-    ranks, first, last = WeightedRanks(values[:40], weights[:40] if weighted else None), 0, 40
-    while last < 290:
-        added, removed = rng.integers(0, 5), rng.integers(0, 5)
-        ranks = ranks.followed_by(
-            values[last : last + added], weights[last : last + added], values[first : first + removed]
-        )
-        first, last = first + removed, last + added
-        wanted = WeightedRanks(values[first:last], weights[first:last])
-        np.testing.assert_array_equal(ranks.values, wanted.values)
-        np.testing.assert_array_equal(ranks.cumulative, wanted.cumulative)
-        assert (ranks.weights is not None) == weighted
-    ranks = ranks.followed_by(np.array([3.0]), np.array([2.5]), np.array([]))
-    assert ranks.total == weights[first:last].sum() + 2.5

@@ -7,8 +7,6 @@ from skuq._numeric import (
     mean_of,
     power_of_two,
     root_mean_square,
-    square_in,
-    square_unit,
     standard_deviation,
     unit_of,
 )
@@ -45,27 +43,3 @@ def test_moments_scale_with_the_values(size, weight):
 def test_equal_values_do_not_vary(value):
     assert standard_deviation(np.full(7, value)) == 0
     assert standard_deviation(np.full(7, value), np.arange(7.0)) == 0
-
-
-def test_squares_that_no_float_holds_are_infinite_or_0():
-    assert square_in(4.0, 3.0) == 48.0
-    assert square_in(1e200, 3.0) == np.inf
-    assert square_in(1e-200, 3.0) == 0.0
-    assert square_in(1e-150, 1e20) == pytest.approx(1e-280)
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_squares_in_their_unit_are_floats(size):
-    values = np.array([size, -size / 4, 0.0])
-    unit = square_unit(values)
-    assert (unit == 1) == (1e-77 < size < 1e77)
-    square = np.square(values / unit)
-    assert np.isfinite(square).all()
-    assert square[0] > 0
-
-
-def test_one_value_far_from_the_others_does_not_make_their_squares_vanish():
-    values = np.array([1.0, 2.0, -3.0, 1e160, 0.0])
-    assert square_unit(values) == 1.0
-    assert square_unit(1e-200 * values) < 1e-199
-    assert square_unit(np.array([np.inf, 0.0])) == square_unit(np.empty(0)) == 1.0

@@ -3,8 +3,8 @@ Do sets of classes have the predicted coverage? PredictionSetDisplay
 ====================================================================
 
 :class:`~skuq.displays.PredictionSetDisplay` compares the coverage of prediction sets with the nominal
-coverage and with the predicted probability of the sets (dashed curve). The curve of a calibrated classifier
-is close to the dashed curve. The curve of conformal sets is close to the diagonal.
+coverage and with the predicted probability of the sets (dotted curve). The curve of a calibrated classifier
+is close to the dotted curve. The curve of conformal sets is close to the diagonal.
 """
 
 import matplotlib.pyplot as plt

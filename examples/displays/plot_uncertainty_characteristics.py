@@ -3,8 +3,8 @@ How wide for a given miss rate? UncertaintyCharacteristicsDisplay
 =================================================================
 
 :class:`~skuq.displays.UncertaintyCharacteristicsDisplay` multiplies all bands by a common factor, and plots
-the miss rate against the mean width for all factors. Lower curves are better. The dashed curve shows bands of
-constant width around the same predictions.
+the miss rate against the mean width for all factors. Lower curves are better. The thin dashed curve shows
+bands of constant width around the same predictions.
 """
 
 import matplotlib.pyplot as plt

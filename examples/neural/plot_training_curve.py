@@ -39,7 +39,7 @@ y = np.sin(X[:, 0] / 2) + X[:, 0] * np.cos(0.8 * X[:, 0]) + noise * rng.standard
 copies = CopyWeights()
 options = {"max_epochs": 400, "batch_size": 50, "learning_rate": 0.01, "lr_schedule": "constant"}
 options |= {"keep_best": False, "calibration": None, "random_state": 0}
-model = PNNRegressor(callbacks=[copies], **options).fit(X[:100], y[:100])
+model = PNNRegressor(net_params={"callbacks": [copies]}, **options).fit(X[:100], y[:100])
 
 scores = metrics.crps_loss, metrics.mean_absolute_calibration_error, metrics.sharpness
 curves = {name: [] for name in ("CRPS", "calibration error", "mean standard deviation")}

@@ -172,9 +172,6 @@ class CrossFit:
     def tested(self) -> tuple[IntArray, Any]:
         return np.concatenate(self.test_rows), _concatenate(self.predictions)
 
-    def is_partition(self, n: int) -> bool:
-        return is_partition(self.test_rows, n)
-
     def in_row_order(self, n: int) -> Any:
         """Return predictions in the order of the rows. Raise an error if a row is not tested exactly once."""
         rows, prediction = self.tested()
@@ -182,8 +179,7 @@ class CrossFit:
 
 
 def is_partition(test_rows: Sequence[IntArray], n: int) -> bool:
-    tested = np.concatenate(list(test_rows))
-    return len(tested) == n and bool(row_mask(tested, n).all())
+    return np.array_equal(np.sort(np.concatenate(list(test_rows))), np.arange(n))
 
 
 def row_order(rows: IntArray, n: int) -> IntArray:
@@ -191,8 +187,7 @@ def row_order(rows: IntArray, n: int) -> IntArray:
 
     Raise an error if a row is missing or repeated.
     """
-    order = np.argsort(rows, kind="stable")
-    if len(rows) != n or not np.array_equal(rows[order], np.arange(n)):
+    if not is_partition([rows], n):
         distinct = len(np.unique(rows))
         raise ValueError(
             f"`cv` must test every row exactly once, but its test folds have {len(rows)} rows in total, and "
@@ -200,7 +195,7 @@ def row_order(rows: IntArray, n: int) -> IntArray:
             "time-ordered or repeated splits, use RecalibratedRegressor, which supports any splitter, or "
             "cross_val_predict_dist(..., return_rows=True)."
         )
-    return order
+    return np.argsort(rows, kind="stable")
 
 
 def fold_masks(test_rows: Sequence[IntArray], at_least: int = 1) -> list[BoolArray]:

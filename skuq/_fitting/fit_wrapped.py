@@ -1,4 +1,4 @@
-"""Fits of wrapped estimators, the units of their targets, and notes with remedies on their errors.
+"""Fits of wrapped estimators, notes with remedies on their errors, and the units of their targets.
 
 Targets are rescaled to values near 1 for estimators with absolute tolerances. Boosting of scikit-learn stops
 early when the loss improves by less than a tolerance, and trees do not split nodes with an impurity below
@@ -36,8 +36,54 @@ from sklearn.tree import DecisionTreeRegressor
 from skuq._compat import count_rows, sequential_in_cluster_task
 from skuq._numeric import standard_deviation
 from skuq._typing import FloatArray
-from skuq.prediction._register import has_note, is_search, iter_wrapped, last_step, name_of
+from skuq.prediction._register import has_note, is_search, iter_wrapped, name_of
 from skuq.prediction._resolve import supports_dist
+
+_TORCH_WARNS = "Using a target size"
+"""First words of torch's warning about targets of shape (n,) and outputs of shape (n, 1)."""
+
+
+def wraps_skorch(estimator: Any) -> bool:
+    classes = (cls for one in iter_wrapped(estimator) for cls in type(one).__mro__)
+    return any((cls.__module__, cls.__name__) == ("skorch.net", "NeuralNet") for cls in classes)
+
+
+def fit_wrapped(estimator: Any, X: Any, y: Any, **params: Any) -> Any:
+    """Fit and return the estimator, or a constant model if the estimator does not support a constant y."""
+    try:
+        with sequential_in_cluster_task():
+            if wraps_skorch(estimator):
+                _fit_skorch(estimator, X, y, params)
+            else:
+                estimator.fit(X, y, **params)
+    except Exception as error:
+        about_constant = type(error).__name__ == "CatBoostError" and "targets are equal" in str(error)
+        if about_constant and is_constant(y) and not supports_dist(estimator):
+            return DummyRegressor().fit(X, y)
+        note_missing_encoder(error, estimator, X)
+        note_foundation_model(error, estimator, X)
+        note_constant_target(error, estimator, y, about_constant=about_constant)
+        raise
+    return estimator
+
+
+def _fit_skorch(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> None:
+    """Fit the estimator. The warning of torch about the shape of y becomes an error."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=_TORCH_WARNS)
+        try:
+            estimator.fit(X, y, **params)
+        except UserWarning as warning:
+            if not str(warning).startswith(_TORCH_WARNS):
+                raise
+            raise ValueError(
+                f"`y` must have the same shape as the outputs of the network. Otherwise, the loss compares "
+                f"each output with all targets. Torch's warning: {str(warning).split('. ')[0]}. If the "
+                f"network "
+                "returns a column, pass y of shape (n, 1), or add torch.nn.Flatten(0) as its last layer and "
+                "pass y of shape (n,)."
+            ) from warning
+
 
 _NON_NUMERIC_MESSAGES = ("to float", "numeric", "int, float", "has dtype", "Unicode")
 """Parts of the messages of NumPy, scikit-learn, CatBoost, XGBoost and LightGBM about text in X."""
@@ -165,9 +211,8 @@ def in_target_units(estimator: Any, y: FloatArray) -> Any:
     The innermost estimator of Pipelines and searches decides whether the target must have a size near 1.
     ``y`` is the target of all rows, so that all folds have the same unit.
     """
-    inner = estimator
-    while isinstance(inner, Pipeline) or is_search(inner):
-        inner = last_step(inner) if isinstance(inner, Pipeline) else inner.estimator
+    models = (one for one in iter_wrapped(estimator) if not (isinstance(one, Pipeline) or is_search(one)))
+    inner = next(models, None)
     exponent, center = 0, 0.0
     if y.max() > y.min():
         size = float(np.abs(y).max()) if isinstance(inner, MLPRegressor) else standard_deviation(y)
@@ -213,49 +258,3 @@ def _has_absolute_tolerance(estimator: Any, n: int, exponent: int) -> bool:
     lowest, highest = _EXPONENTS_OF_TREES
     stops = getattr(estimator, "n_iter_no_change", None) is not None
     return stops or not lowest < exponent < highest
-
-
-_TORCH_WARNS = "Using a target size"
-"""First words of torch's warning about targets of shape (n,) and outputs of shape (n, 1)."""
-
-
-def wraps_skorch(estimator: Any) -> bool:
-    classes = (cls for one in iter_wrapped(estimator) for cls in type(one).__mro__)
-    return any((cls.__module__, cls.__name__) == ("skorch.net", "NeuralNet") for cls in classes)
-
-
-def fit_wrapped(estimator: Any, X: Any, y: Any, **params: Any) -> Any:
-    """Fit and return the estimator, or a constant model if the estimator does not support a constant y."""
-    try:
-        with sequential_in_cluster_task():
-            if wraps_skorch(estimator):
-                _fit_skorch(estimator, X, y, params)
-            else:
-                estimator.fit(X, y, **params)
-    except Exception as error:
-        about_constant = type(error).__name__ == "CatBoostError" and "targets are equal" in str(error)
-        if about_constant and is_constant(y) and not supports_dist(estimator):
-            return DummyRegressor().fit(X, y)
-        note_missing_encoder(error, estimator, X)
-        note_foundation_model(error, estimator, X)
-        note_constant_target(error, estimator, y, about_constant=about_constant)
-        raise
-    return estimator
-
-
-def _fit_skorch(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> None:
-    """Fit the estimator. The warning of torch about the shape of y becomes an error."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message=_TORCH_WARNS)
-        try:
-            estimator.fit(X, y, **params)
-        except UserWarning as warning:
-            if not str(warning).startswith(_TORCH_WARNS):
-                raise
-            raise ValueError(
-                f"`y` must have the same shape as the outputs of the network. Otherwise, the loss compares "
-                f"each output with all targets. Torch's warning: {str(warning).split('. ')[0]}. If the "
-                f"network "
-                "returns a column, pass y of shape (n, 1), or add torch.nn.Flatten(0) as its last layer and "
-                "pass y of shape (n,)."
-            ) from warning

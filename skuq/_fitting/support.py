@@ -73,7 +73,7 @@ def read_support(support: Any) -> Support | None:
             f"if `support` is a range, it must have step 1 and at least two values, got {support!r}."
         )
     elif isinstance(support, tuple | list) and len(support) == 2:
-        lower, upper = (_read_bound(bound, sign) for bound, sign in zip(support, (-1, 1), strict=True))
+        lower, upper = (_read_end(bound, sign) for bound, sign in zip(support, (-1, 1), strict=True))
         if lower < upper:
             return Support(lower, upper, False)
         raise ValueError(f"`support` must have lower < upper, got {support!r}.")
@@ -83,7 +83,7 @@ def read_support(support: Any) -> Support | None:
     )
 
 
-def _read_bound(bound: Any, sign: int) -> float:
+def _read_end(bound: Any, sign: int) -> float:
     if bound is None or (isinstance(bound, numbers.Real) and bound == sign * np.inf):
         return sign * np.inf
     if isinstance(bound, numbers.Real) and not np.isfinite(float(bound)):

@@ -33,6 +33,7 @@ from skuq._compat import (
 from skuq._fitting.fit_wrapped import wraps_skorch
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import (
+    ONE_MODEL_EACH,
     as_array,
     as_float_array,
     as_labels,
@@ -42,11 +43,12 @@ from skuq._validation import (
     check_size,
     check_unmasked,
     check_X,
+    one_column,
     repeated_rows,
     warn_of_few_rows,
 )
 from skuq.prediction import supports_dist
-from skuq.prediction._register import child_of, is_search, iter_wrapped, one_column_each
+from skuq.prediction._register import child_of, is_search, iter_wrapped
 
 
 def check_labels(y: Any, owner: Any) -> np.ndarray:
@@ -175,21 +177,13 @@ def check_y(y: Any, owner: Any, *, column: bool = False) -> FloatArray:
     if not sparse.issparse(y) and np.iscomplexobj(as_array(y, "y")):
         raise ValueError("Complex data not supported: `y` must hold real numbers.")
     target = as_float_array(y, "y")
-    if target.ndim == 2 and target.shape[1] == 1:
-        if not column:
-            warn_user(
-                "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
-                "(n_samples,), for example using ravel().",
-                DataConversionWarning,
-            )
-        target = target[:, 0]
-    if target.ndim == 2:
-        raise ValueError(
-            f"`y` must have one column, got {target.shape[1]}. skuq handles one target at a time. "
-            + one_column_each(type(owner).__name__)
+    if target.ndim == 2 and target.shape[1] == 1 and not column:
+        warn_user(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
+            "(n_samples,), for example using ravel().",
+            DataConversionWarning,
         )
-    if target.ndim != 1:
-        raise ValueError(f"`y` must have shape (n,), got {target.shape}.")
+    target = one_column(target, "y")
     try:
         check_finite(target, "y")
     except ValueError as error:
@@ -266,7 +260,7 @@ def check_wrapped(estimator: Any) -> None:
         if isinstance(inner, MultiOutputRegressor | RegressorChain) and not finished:
             raise ValueError(
                 f"`estimator` must be a regressor of one target, got a {type(inner).__name__}. "
-                f"{one_column_each()}"
+                f"{ONE_MODEL_EACH}"
             )
     # Some regressors have `predict` only after `fit`, such as StackingRegressor.
     if not (kind == "regressor" or hasattr(estimator, "predict") or supports_dist(estimator)):

@@ -2,15 +2,16 @@
 
 .. code-block:: text
 
-    model -> scores of held-out rows (_scores) -> quantile of the scores -> interval or set
+    model -> scores of held-out rows (_scores) -> quantile of the scores (_split) -> interval or set
 
-    ConformalRegressor       one model and held-out rows: _conformal_regressor, _split, _calibration_set
-        groups, shifts       _groups
-        sequences            _adaptive, _p_values
-    CrossConformalRegressor  folds or resamples: _cross_conformal_regressor, _cross
-    ConformalClassifier      sets of classes: _conformal_classifier, _split, _cross_sets
+    ConformalRegressor       one model and held-out rows: _conformal_regressor, _intervals
+        groups, shifts       _split
+        functions of x       _basis
+        sequences            _adaptive
+    CrossConformalRegressor  residuals of folds or resamples: _cross_conformal_regressor, _cross
+    ConformalClassifier      sets of classes: _conformal_classifier, _sets
     ConformalRecalibrator    a distribution of any model: _conformal_recalibrator
-    for several of them      held-out rows and folds: _base
+    for several of them      rows, held-out rows and folds: _base
 """
 
 from skuq.conformal._conformal_classifier import ConformalClassifier

@@ -1,12 +1,13 @@
-"""Base class of the conformal regressors, and the models of the folds."""
+"""Rows, models of the folds, and the base class of the conformal regressors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import pandas as pd
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,6 +30,41 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import DEFAULT_COVERAGE, check_coverage, check_option, check_random_state, check_unused
 from skuq.distributions import Distribution
 from skuq.distributions._level_quadrature import LevelKind, unreachable_level, warn_of_unreachable_level
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedRows:
+    """Rows of X: their number and, if there are any, their weights, groups and functions."""
+
+    n: int
+    test_weight: FloatArray  # Density ratios of shape (n,), or the number 1 without covariate shift.
+    labels: np.ndarray | None = None  # Groups of shape (n,).
+    functions: pd.DataFrame | None = None  # Functions of ``basis``, n rows.
+
+    def __getitem__(self, rows: Any) -> WeightedRows:
+        test_weight = self.test_weight[rows] if self.test_weight.ndim else self.test_weight
+        labels = None if self.labels is None else self.labels[rows]
+        return replace(self, n=len(np.arange(self.n)[rows]), test_weight=test_weight, labels=labels)
+
+
+def concat_rows(parts: Sequence[WeightedRows]) -> WeightedRows:
+    first = parts[0]
+    test_weight, labels = first.test_weight, first.labels
+    if test_weight.ndim:
+        test_weight = np.concatenate([part.test_weight for part in parts])
+    if labels is not None:
+        labels = np.concatenate([part.labels for part in parts if part.labels is not None])
+    return replace(first, n=sum(part.n for part in parts), test_weight=test_weight, labels=labels)
+
+
+def check_weight(weight: FloatArray) -> FloatArray:
+    """Return the weights of calibration rows. Raise an error if all weights are 0."""
+    if not weight.any():
+        raise ValueError(
+            "`sample_weight` times `density_ratio` must be positive for at least one calibration row, got 0 "
+            "for all calibration rows. Pass positive weights."
+        )
+    return weight
 
 
 @dataclass(frozen=True, eq=False)

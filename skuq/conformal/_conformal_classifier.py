@@ -33,10 +33,8 @@ from skuq._validation import (
     effective_rows,
 )
 from skuq.conformal._base import check_groups_need_cv, held_out_splits
-from skuq.conformal._cross_sets import CrossSets, fit_cross_sets
-from skuq.conformal._groups import GroupsAndShift
-from skuq.conformal._scores import select_score
-from skuq.conformal._split import SplitSets, fit_split_sets
+from skuq.conformal._sets import CrossSets, SplitSets, fit_cross_sets, fit_split_sets, select_score
+from skuq.conformal._split import GroupsAndShift
 
 BY_CLASS = "class"
 """Value of ``group_by`` for a separate guarantee for each class."""

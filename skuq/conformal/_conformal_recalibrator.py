@@ -7,75 +7,19 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import ndtri
 
 from skuq._numeric import WeightedRanks
-from skuq._typing import FloatArray, IntArray
-from skuq._validation import check_integer, check_option, effective_rows
-from skuq.conformal._groups import Groups, check_groups, equal_count_edges, grouped_dist, read_labels
+from skuq._typing import FloatArray
+from skuq._validation import check_integer, check_n_bins, check_option, effective_rows
+from skuq.conformal._base import WeightedRows
+from skuq.conformal._scores import scores_rounded_to_cover
+from skuq.conformal._split import GroupedScores, SplitScores, check_groups, read_labels
 from skuq.distributions import Distribution
-from skuq.distributions._level_map import LevelMap
 from skuq.recalibration import BaseRecalibrator
-from skuq.recalibration._residuals import finite_moments, scores_rounded_to_cover, standardized_residuals
+from skuq.recalibration._residuals import finite_moments, standardized_residuals
 
-_MOST_KNOTS = 500
-"""Maximum number of knots of each half of the map. The rows between two knots increase the coverage by less
-than 0.2 %."""
-
-_DISTINCT = 1e-9
-"""Two scores have a common knot if their relative distance is smaller than this value, so that slopes are
-finite."""
-
-_ROUNDING = 1e-13
-"""Upper limit of the rounding error of a level. A rounding error could select the value next to an atom."""
-
-
-def conformal_level_map(below: WeightedRanks, above: WeightedRanks, symmetric: bool) -> LevelMap:
-    r"""Return the map R such that the central intervals of R(F) have at least their nominal coverage.
-
-    The scores are :math:`-\Phi^{-1}(F(y))` for the lower bound and :math:`\Phi^{-1}(F(y-))` for the upper
-    bound, or the maximum of both if ``symmetric``. The bound at level p is the smallest score with a
-    cumulative weight of at least :math:`p (W + 1)`. R is interpolated between its knots. Therefore, the level
-    of each knot is the smallest level that requires its score, so that no interpolated bound is too narrow.
-    """
-    upper, upper_levels = _half(above, symmetric)
-    lower, lower_levels = _half(below, symmetric)
-    # with atoms or few rows, both halves of the map may overlap around the median
-    outside = -lower[::-1] < upper[0] if upper.size else np.ones(lower.size, dtype=bool)
-    return LevelMap.from_scores(
-        np.concatenate([-lower[::-1][outside], upper]),
-        np.concatenate([-lower_levels[::-1][outside], upper_levels]),
-    )
-
-
-def outward(score: FloatArray) -> FloatArray:
-    size = np.where(np.isfinite(score), np.abs(score), 0.0)
-    return np.asarray(score + _ROUNDING * np.maximum(size, 1.0))
-
-
-def _half(ranks: WeightedRanks, symmetric: bool) -> tuple[FloatArray, FloatArray]:
-    share = np.append(0.0, ranks.cumulative[:-1]) / (ranks.total + 1)
-    level = (1 + share) / 2 if symmetric else share
-    used = (level > 0.5) & np.isfinite(ranks.values)
-    if symmetric:
-        used &= ranks.values > 0
-    scores, level = ranks.values[used], level[used]
-    if not scores.size:
-        return scores, level
-    first, last = _merged(scores)
-    return outward(scores[last]), ndtri(level[first])
-
-
-def _merged(scores: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return the first and the last score of each knot.
-
-    The knot has the position of its last score, and the level of its first score.
-    """
-    gap = np.diff(scores) > _DISTINCT * np.maximum(np.abs(scores[1:]), 1)
-    number = np.append(0, np.cumsum(gap))
-    number = number * _MOST_KNOTS // max(_MOST_KNOTS, int(number[-1]) + 1)
-    first = np.flatnonzero(np.append(True, np.diff(number) > 0))
-    return first, np.append(first[1:], scores.size) - 1
+_SAME = 1e-9
+"""Two scales count as equal if their relative difference is smaller than this value."""
 
 
 class ConformalRecalibrator(BaseRecalibrator):
@@ -189,29 +133,34 @@ class ConformalRecalibrator(BaseRecalibrator):
         self.rare_groups = rare_groups
         self.min_group_size = min_group_size
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         check_option(self.symmetric, "symmetric", (True, False))
         rare_groups, min_group_size = check_groups(self)
         effective_rows(weight, len(y))  # raises for relative weights
         mean, std, z = standardized_residuals(dist, y)
+        scores = scores_rounded_to_cover(np.abs(z), mean, mean, std, y) if self.symmetric else z
         self.edges_ = self._edges(std, weight)
         self._symmetric = self.symmetric
-        self._scores = scores_rounded_to_cover(np.abs(z), mean, mean, std, y) if self.symmetric else z
-        self._weight = weight
-        labels = self._labels(dist, std)
-        self._groups, self.group_sizes_ = None, None
-        if labels is not None:
-            self._groups = Groups(labels, weight, rare_groups=rare_groups, min_group_size=min_group_size)
-            self.group_sizes_ = dict(self._groups.sizes)
+        labels, self.group_sizes_ = self._labels(dist, std), None
+        if labels is None:
+            self._scores: SplitScores | GroupedScores = SplitScores(scores[np.newaxis], weight)
+            return
+        self._scores = GroupedScores(
+            scores[np.newaxis],
+            weight,
+            labels,
+            weight,
+            rare_groups=rare_groups,
+            min_group_size=min_group_size,
+        )
+        self.group_sizes_ = dict(self._scores.sizes)
 
     def _transform(self, dist: Distribution) -> Distribution:
         mean, std = finite_moments(dist)
-        labels = self._labels(dist, std)
-        return grouped_dist(
-            self._groups, labels, self._scores, self._weight, mean, std, symmetric=self._symmetric
-        )
+        rows = WeightedRows(len(dist), np.ones(()), self._labels(dist, std))
+        return self._scores.predictive(rows, mean, std, self._symmetric)
 
-    def _edges(self, std: FloatArray, weight: FloatArray | None) -> FloatArray | None:
+    def _edges(self, std: FloatArray, weight: FloatArray) -> FloatArray | None:
         if self.group_by is None or callable(self.group_by):
             return None
         if not isinstance(self.group_by, numbers.Integral):
@@ -219,9 +168,23 @@ class ConformalRecalibrator(BaseRecalibrator):
                 f"`group_by` must be an integer number of bins, a callable or None, got {self.group_by!r}. "
                 "A callable gets the predicted distributions and returns one label per row."
             )
-        return equal_count_edges(std, check_integer(self.group_by, "group_by"), weight)
+        n_bins = check_integer(self.group_by, "group_by")
+        check_n_bins(n_bins, std.size, "group_by")
+        return equal_count_edges(std, n_bins, weight)
 
     def _labels(self, dist: Distribution, std: FloatArray) -> np.ndarray | None:
         if callable(self.group_by):
             return read_labels(self.group_by(dist), len(dist))
         return None if self.edges_ is None else np.searchsorted(self.edges_, std, side="right")
+
+
+def equal_count_edges(scale: FloatArray, n_bins: int, weights: FloatArray | None) -> FloatArray:
+    # An edge is halfway between two scales, so that rounding cannot move a row to another bin.
+    ranks = WeightedRanks(scale, weights)
+    # This is the largest scale of each bin.
+    last = ranks.quantile(ranks.total * np.arange(1, n_bins) / n_bins)
+    # This is the index of the next larger scale.
+    after = np.searchsorted(ranks.values, last * (1 + _SAME), side="right")
+    inner = after < len(ranks)  # There is no edge above the largest scale.
+    low, high = last[inner], ranks.values[after[inner]]
+    return np.unique(low + (high - low) / 2)

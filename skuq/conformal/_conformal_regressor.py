@@ -16,6 +16,7 @@ from skuq._typing import ArrayLike, FloatArray, IntArray, SupportLike
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_integer,
+    check_number,
     check_option,
     check_random_state,
     check_same_rows,
@@ -23,11 +24,11 @@ from skuq._validation import (
     check_unused,
     effective_rows,
 )
-from skuq.conformal._adaptive import Adaptation
+from skuq.conformal._adaptive import SequenceConformal
 from skuq.conformal._base import BaseConformalRegressor, check_groups_need_cv, fit_held_out, held_out_splits
-from skuq.conformal._groups import GroupsAndShift
+from skuq.conformal._intervals import ObservedRows, SplitConformal
 from skuq.conformal._scores import SCORES
-from skuq.conformal._split import SplitConformal
+from skuq.conformal._split import GroupsAndShift
 from skuq.distributions import Distribution
 
 
@@ -98,15 +99,12 @@ class ConformalRegressor(BaseConformalRegressor):
         d) or a DataFrame. Names are columns of the DataFrame X. A column of labels is replaced by one
         indicator per label. A constant function is always added. Must be None with ``group_by`` or
         ``density_ratio``.
-    adapt : {"aci", "dtaci", "tracking"}, default="aci"
+    adapt : {"aci", "dtaci"}, default="aci"
         Method by which `partial_fit` adapts the intervals to new rows.
 
         - "aci" (adaptive conformal inference) changes the target miscoverage by a fixed step ``gamma``.
         - "dtaci" (dynamically tuned) combines eight steps from 0.001 to 0.128, weighted by their recent loss.
           Prefer "dtaci" if you do not know the step, or if the speed of the drift changes.
-        - "tracking" changes the width of the interval directly. The step is a share of the largest of the
-          last 100 scores. Shares of 0.01, 0.03 and 0.1 are combined, weighted by their recent loss. Prefer
-          "tracking" if the intervals must be finite. It does not support ``group_by`` and ``density_ratio``.
     gamma : float, default=0.005
         Step size of adaptive conformal inference. See `partial_fit`. With a larger step, the intervals follow
         a drift faster and vary more. With 0, `partial_fit` only adds calibration rows. If one call of
@@ -203,15 +201,12 @@ class ConformalRegressor(BaseConformalRegressor):
 
     "dtaci" averages the target miscoverages of its experts by the weights of [6]_ (algorithm 2, with an
     interval length of 500 steps). Its regret relative to the best sequence of target miscoverages is bounded.
-    The share of missed rows is not bounded for every sequence. "tracking" changes the score quantile q by
-    :math:`\eta (\mathrm{err} - \alpha)` ([7]_, eq. 4). With a constant step and scores between 0 and b, the
-    share of missed rows differs from :math:`\alpha` by at most :math:`(b + \eta) / (\eta T)` after T rows
-    ([7]_, prop. 1). In this class, the step varies, so the bound holds only approximately. With
-    ``symmetric=False``, each interval bound has its own score quantile and half of the miscoverage.
+    The share of missed rows is not bounded for every sequence. With ``symmetric=False``, each interval bound
+    has its own score quantile and half of the miscoverage.
 
-    Cost: one fit, O(n log n) time to calibrate, and O((n + m) log n) time to predict m rows. Each row of
-    `partial_fit` is inserted into the sorted scores in O(n) time. With ``window``, `partial_fit` also updates
-    each coverage that was requested before, and a new coverage needs up to ``window`` updates. With
+    Cost: one fit, O(n log n) time to calibrate, and O((n + m) log n) time to predict m rows. Each call of
+    `partial_fit` sorts the scores again in O(n log n) time, and updates each coverage that was requested
+    before. A coverage that is requested later needs one update per earlier call in the ``window``. With
     ``basis``, each coverage needs one quantile regression, and O(n d^2) time per predicted row.
     `predict_dist` then computes the bounds of 11 coverages.
 
@@ -229,8 +224,6 @@ class ConformalRegressor(BaseConformalRegressor):
        https://doi.org/10.1073/pnas.2107794118.
     .. [6] I. Gibbs, E. J. Candès, "Conformal inference for online prediction with arbitrary distribution
        shifts", Journal of Machine Learning Research 25, 2024, https://arxiv.org/abs/2208.08401.
-    .. [7] A. N. Angelopoulos, E. J. Candès, R. J. Tibshirani, "Conformal PID control for time series
-       prediction", NeurIPS 2023, https://arxiv.org/abs/2307.16895.
 
     Examples
     --------
@@ -266,7 +259,7 @@ class ConformalRegressor(BaseConformalRegressor):
         min_group_size: int = 10,
         density_ratio: Callable[[Any], ArrayLike] | None = None,
         basis: Callable[[Any], Any] | Hashable | list[Hashable] | None = None,
-        adapt: Literal["aci", "dtaci", "tracking"] = "aci",
+        adapt: Literal["aci", "dtaci"] = "aci",
         gamma: float = 0.005,
         window: int | None = None,
         support: SupportLike = None,
@@ -303,11 +296,10 @@ class ConformalRegressor(BaseConformalRegressor):
         method = check_option(self.method, "method", tuple(SCORES))
         score = SCORES[method](check_option(self.symmetric, "symmetric", (True, False)))
         options = GroupsAndShift.from_params(self)
-        adaptation = Adaptation.from_params(self)
+        self._check_adaptation()
         if score.maps_levels:
             remedy = "All rows have the same recalibrated probability levels. Use method 'normalized'."
             check_unused(self, ("density_ratio",), "with method 'pit'", remedy)
-        window = None if self.window is None else check_integer(self.window, "window")
         score.check_estimator(self.estimator)
         effective_rows(data.sample_weight, len(data))  # raises for relative weights
         split = self._split(data, split_seed)
@@ -325,12 +317,24 @@ class ConformalRegressor(BaseConformalRegressor):
             on_fold=progress.reporter("model"),
         )
         rows = data.take(held_out.rows)
-        conformal = SplitConformal(held_out.model, score, options, adaptation, window)
-        conformal.add(rows.X, held_out.prediction, rows.y, rows.sample_weight)
+        weighted = options.rows(rows.X, predicted=False)
+        observed = ObservedRows(weighted, held_out.prediction, rows.y, rows.repetitions)
+        self._conformal = SplitConformal(held_out.model, score, options, observed)
         progress.done("calibration")
-        self._conformal = conformal
-        self.estimator_ = conformal.estimator
+        self.estimator_ = held_out.model.estimator
         self.calibration_rows_ = held_out.rows
+
+    def _check_adaptation(self) -> tuple[float | None, int | None]:
+        """Return the step of "aci", or None for "dtaci", and the window."""
+        adapt = check_option(self.adapt, "adapt", ("aci", "dtaci"))
+        step = check_number(self.gamma, "gamma")
+        if step < 0:
+            raise ValueError(f"`gamma` must be non-negative, got {step:g}.")
+        if adapt == "dtaci":
+            remedy = "The method 'dtaci' chooses its step from a grid."
+            check_unused(self, ("gamma",), "with adapt='dtaci'", remedy)
+        window = None if self.window is None else check_integer(self.window, "window")
+        return None if adapt == "dtaci" else step, window
 
     def _split(self, data: TrainingData, seed: int) -> Split | None:
         """Return training and calibration rows, or None if all rows are calibration rows."""
@@ -408,7 +412,10 @@ class ConformalRegressor(BaseConformalRegressor):
                 "with the new rows."
             )
         target, weight = self._read_observed(X, y, sample_weight)
-        self._conformal.observe(X, target, weight)
+        effective_rows(weight, len(target))  # raises for relative weights
+        if not isinstance(self._conformal, SequenceConformal):
+            self._conformal = SequenceConformal(self._conformal, *self._check_adaptation())
+        self._conformal.observe(X, target, np.ones(len(target)) if weight is None else weight)
         return self
 
     def predict_p(

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,9 +27,6 @@ from skuq.distributions import Quantiles
 
 _WINDOW = 16
 """The search ends if at most this number of sums per fold is left. The remaining sums are then sorted."""
-
-_STEP_OF_ENDS = 2
-"""Number of the step in which the sums below the ends of the intervals are counted."""
 
 _CHUNK_FLOATS = 1 << 18
 """Maximum number of sums in memory at the same time (2 MB). The sums fit into the cache."""
@@ -53,22 +50,6 @@ class FoldScores:
         self.flat_weights = np.concatenate([np.append(share, np.zeros(_WINDOW)) for _, share in parts])
         sizes = [len(values) + _WINDOW for values in self.scores]
         self.offsets: IntArray = np.cumsum([0, *sizes[:-1]])
-        self.shares = np.array([share.sum() for _, share in parts]) / self.pooled.total
-
-    def density_at(self, value: FloatArray) -> FloatArray:
-        """Return the density of the pooled scores near ``value``. The estimate uses 4 sqrt(n) scores."""
-        values, last = self.pooled.values, len(self.pooled) - 1
-        center = values.searchsorted(value)
-        near = 2 * math.isqrt(len(values))
-        first, final = np.clip(center - near, 0, last), np.clip(center + near, 0, last)
-        length = values[final] - values[first]
-        weight = self.pooled.cumulative[final] - self.pooled.cumulative[first]
-        # If the length is nearly 0, the density is infinite, as for equal scores.
-        with np.errstate(over="ignore"):
-            density: FloatArray = np.divide(
-                weight, length, out=np.full(np.shape(value), np.inf), where=length > 0
-            )
-        return density
 
     def count_below(self, values: FloatArray) -> IntArray:
         count = np.empty(values.shape, dtype=np.intp)
@@ -104,17 +85,13 @@ def smallest_fold_sums(centers: FloatArray, scores: FoldScores, targets: FloatAr
     sums = np.full((targets.size, n_rows), np.inf)
     levels = np.flatnonzero(np.isfinite(score_quantile))
     target_weight = _least_weight(targets, scores.counted)
-    density = scores.density_at(score_quantile)
     # Each pair of row and level is a column. The final sort needs K windows per column.
     step = max(1, _CHUNK_FLOATS // (len(centers) * _WINDOW))
     for start in range(0, levels.size * n_rows, step):
         column = np.arange(start, min(start + step, levels.size * n_rows))
         which, row = np.divmod(column, n_rows)
         level = levels[which]
-        brackets = _first_brackets(
-            centers[:, row], scores, score_quantile[level], density[level], target_weight[level]
-        )
-        sums[level, row] = _search(scores, brackets)
+        sums[level, row] = _search(scores, centers[:, row], score_quantile[level], target_weight[level])
     return sums.T
 
 
@@ -124,144 +101,48 @@ def _least_weight(targets: FloatArray, counted: bool) -> FloatArray:
     return np.maximum(np.ceil(weight), 1.0) if counted else np.maximum(weight, _TINY)
 
 
-class _Brackets(NamedTuple):
-    """Intervals that contain the order statistics of c columns.
+def _search(
+    scores: FoldScores, centers: FloatArray, score_quantile: FloatArray, target: FloatArray
+) -> FloatArray:
+    """Return the order statistics of c columns by bisection.
 
-    All arrays have the shape (c,) unless stated otherwise.
-    """
-
-    centers: FloatArray  # Prediction of the model of each fold, shape (K, c).
-    target: FloatArray  # Cumulative weight of the order statistic.
-    density: FloatArray  # Density of the scores near the order statistic.
-    rounding: FloatArray  # Largest rounding error of the sums.
-    start: FloatArray  # Ends of the interval.
-    stop: FloatArray
-    # Number of scores of each fold whose sums are below `start` and below `stop`, shape (K, c).
-    low: IntArray
-    high: IntArray
-    below: FloatArray  # Weights of these scores, so that below < target <= upto.
-    upto: FloatArray
-    pivot: FloatArray  # Value at which the sums are counted next.
-    weight: FloatArray  # Weight of the sums below the last pivot.
-
-    def take(self, columns: BoolArray) -> _Brackets:
-        chosen = np.flatnonzero(columns)
-        return _Brackets._make(values[..., chosen] for values in self)
-
-
-def _first_brackets(
-    centers: FloatArray,
-    scores: FoldScores,
-    score_quantile: FloatArray,
-    density: FloatArray,
-    target: FloatArray,
-) -> _Brackets:
-    """Return the first brackets of the bounds.
-
-    A bracket is [r + min center, r + max center], where r is the order statistic of the scores.
+    ``centers`` has the shape (K, c). The first bracket of a column is [r + min center, r + max center], where
+    r is the order statistic of the scores.
     """
     least, most = centers.min(axis=0), centers.max(axis=0)
     size = np.maximum(np.abs(score_quantile), np.maximum(np.abs(least), np.abs(most)))
     rounding = np.maximum(8 * _EPSILON * size, _TINY)
-    low = np.zeros(centers.shape, dtype=np.intp)
-    high = np.empty(centers.shape, dtype=np.intp)
-    high.T[:] = [len(fold) for fold in scores.scores]
-    below = np.zeros(target.shape)
-    return _Brackets(
-        centers,
-        target,
-        density,
-        rounding,
-        start=least + score_quantile - rounding,
-        stop=most + score_quantile + rounding,
-        low=low,
-        high=high,
-        below=below,
-        upto=np.full(target.shape, scores.pooled.total),
-        # This pivot is exact if all models have the same prediction.
-        pivot=scores.shares @ centers + score_quantile,
-        weight=below,
-    )
-
-
-def _search(scores: FoldScores, brackets: _Brackets) -> FloatArray:
-    found = np.empty(brackets.target.shape)
-    column = np.arange(brackets.target.size)
-    for step in itertools.count():
-        few = (brackets.high - brackets.low).max(axis=0) <= _WINDOW
-        done = few
-        if step > _STEP_OF_ENDS:
-            # Sums that differ only by rounding count as equal. This test is valid only after the ends are
-            # counted. Before, `low` may be 0 although there are sums below the start.
-            done = few | (brackets.stop - brackets.start <= 4 * brackets.rounding)
+    start, stop = least + score_quantile - rounding, most + score_quantile + rounding
+    # Number of scores of each fold whose sums are below `start` and below `stop`, shape (K, c).
+    low, high = scores.count_below(start - centers), scores.count_below(stop - centers)
+    found, column = np.empty(target.shape), np.arange(target.size)
+    while column.size:
+        few = (high - low).max(axis=0) <= _WINDOW
+        done = few | (stop - start <= 4 * rounding)  # Sums that differ only by rounding count as equal.
         if done.any():
-            found[column[done]] = _sort(scores, brackets, done, few[done])
-            if done.all():
-                break
-            column, brackets = column[~done], brackets.take(~done)
-        if step == _STEP_OF_ENDS:
-            _count_ends(scores, brackets)
-        brackets = _count(scores, brackets._replace(pivot=_next_pivot(brackets, step)))
+            found[column[done]] = _sort(scores, centers[:, done], low[:, done], target[done], few[done])
+            column, centers = column[~done], centers[:, ~done]
+            low, high = low[:, ~done], high[:, ~done]
+            target, rounding, start, stop = (part[~done] for part in (target, rounding, start, stop))
+        pivot = start + (stop - start) / 2
+        count = scores.count_below(pivot - centers)
+        small = scores.weight_of(count) < target
+        start, stop = np.where(small, pivot, start), np.where(small, stop, pivot)
+        low, high = np.where(small, count, low), np.where(small, high, count)
     return found
 
 
-def _next_pivot(brackets: _Brackets, step: int) -> FloatArray:
-    if step == 0:
-        return brackets.pivot
-    if step == 1:
-        # This is a Newton step of (target - weight) / density. The step is longer by sqrt(|target - weight|)
-        # + 4 scores, so that the target is almost always between the last two pivots.
-        gap = brackets.target - brackets.weight
-        ahead = gap + np.where(gap > 0, 1.0, -1.0) * (np.sqrt(np.abs(gap)) + 4)
-        pivot: FloatArray = np.clip(brackets.pivot + ahead / brackets.density, brackets.start, brackets.stop)
-        return pivot
-    if step % 4 == 3:  # Bisection limits the number of steps if the weights jump.
-        share: FloatArray | float = 0.5
-    else:
-        # This is linear interpolation between the weights at both ends. The result is shifted by sqrt(weight)
-        # to alternating sides, so that both ends move.
-        weight = brackets.upto - brackets.below
-        aim = brackets.target - brackets.below + np.sqrt(weight) * (1 if step % 2 else -1)
-        share = np.clip(aim / weight, 0.01, 0.99)
-    return brackets.start + share * (brackets.stop - brackets.start)
+def _sort(
+    scores: FoldScores, centers: FloatArray, low: IntArray, target: FloatArray, few: BoolArray
+) -> FloatArray:
+    """Return the order statistics of columns with few sums in their bracket, or with equal sums.
 
-
-def _count(scores: FoldScores, brackets: _Brackets) -> _Brackets:
-    """Count the sums below the pivot, and replace one end of each interval by the pivot."""
-    pivot = brackets.pivot
-    count = scores.count_below(pivot - brackets.centers)
-    weight = scores.weight_of(count)
-    small = weight < brackets.target
-    return brackets._replace(
-        start=np.where(small, pivot, brackets.start),
-        stop=np.where(small, brackets.stop, pivot),
-        low=np.where(small, count, brackets.low),
-        high=np.where(small, brackets.high, count),
-        below=np.where(small, weight, brackets.below),
-        upto=np.where(small, brackets.upto, weight),
-        weight=weight,
-    )
-
-
-def _count_ends(scores: FoldScores, brackets: _Brackets) -> None:
-    """Count the sums below the ends that are not pivots, and change the brackets in place."""
-    first = np.flatnonzero(brackets.below == 0)
-    brackets.low[:, first] = scores.count_below(brackets.start[first] - brackets.centers[:, first])
-    brackets.below[first] = scores.weight_of(brackets.low[:, first])
-    last = np.flatnonzero(brackets.upto == scores.pooled.total)
-    brackets.high[:, last] = scores.count_below(brackets.stop[last] - brackets.centers[:, last])
-    brackets.upto[last] = scores.weight_of(brackets.high[:, last])
-
-
-def _sort(scores: FoldScores, brackets: _Brackets, columns: BoolArray, few: BoolArray) -> FloatArray:
-    """Return the order statistics of finished columns.
-
-    A column is finished if few sums are left, or if its sums are equal.
+    The first ``low`` scores of each fold are below the bracket.
     """
-    low, rest = brackets.low[:, columns], brackets.target[columns] - brackets.below[columns]
+    rest = target - scores.weight_of(low)
     index = (low + scores.offsets[:, np.newaxis]).T[:, :, np.newaxis] + np.arange(_WINDOW)
     sums = scores.flat[index]
-    sums += brackets.centers[:, columns].T[:, :, np.newaxis]
+    sums += centers.T[:, :, np.newaxis]
     sums = sums.reshape(len(sums), -1)
     if scores.counted:
         sums.sort(axis=1)
@@ -324,16 +205,6 @@ class SortedScores:
             chosen = np.take_along_axis(order, rank[:, np.newaxis], axis=1)
             smallest[:, level] = np.take_along_axis(sums, chosen, axis=1)[:, 0]
         return smallest
-
-
-"""Maximum number of sums in memory at the same time (2 MB). The sums fit into the cache."""
-
-
-class CrossBounds(Protocol):
-    """Prediction bounds from calibration scores, and from the models that are fitted without each row."""
-
-    def bounds(self, predictions: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return the bounds of m rows, shape (m, 2, L), at L ranks or cumulative weights of the scores."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -445,6 +316,12 @@ class PairBounds:
         sums = np.add(sign * sums, scores.ranks.values[window], order="C")
         return scores.smallest(sums, window, targets)
 
+
+CrossBounds = FoldBounds | PairBounds
+"""Calibration scores. Their method ``bounds`` returns the bounds of m rows, shape (m, 2, L).
+
+The arguments are the predictions of the models of the folds, and L ranks or cumulative weights of the scores.
+"""
 
 _BLOCK_FLOATS = 1 << 22
 """Maximum number of predictions in memory at the same time (32 MB)."""

@@ -1,4 +1,4 @@
-r"""Conformity scores of intervals and of class probabilities.
+r"""Conformity scores of intervals.
 
 Each method has one class. For an interval, the model predicts a band :math:`[l(x), u(x)]` and a scale
 :math:`s(x)`. The scores of y are its distances below and above the band in units of the scale:
@@ -10,34 +10,38 @@ symmetric score is :math:`E = \max(E_l, E_u)`, with one quantile for both bounds
 Otherwise, each bound has its own quantile (theorem 2).
 
 To add a score, write a subclass of `ConformalScore` with `check_estimator`, `read` and `band`, and add it to
-`SCORES`.
+`SCORES`. No other file changes. The score must be linear in y outside the band, as in the formula above,
+because `predict_dist` and `partial_fit` compute bounds from the band and the scale. A score of point
+predictions also defines `predict` and `predict_with_point`, as `AbsoluteScore` does. Scores with folds are
+the residuals of `CrossConformalRegressor`, which uses no class of this file.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.frozen import FrozenEstimator
+from scipy.special import ndtri
 
-from skuq._compat import warn_user
 from skuq._fitting.cross_fit import point_and_dist, point_predict
-from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq._validation import check_finite_moments, check_integer, check_number, check_option
-from skuq.conformal._conformal_recalibrator import outward
+from skuq._numeric import WeightedRanks
+from skuq._typing import FloatArray, IntArray
+from skuq._validation import check_finite_moments
 from skuq.distributions import Distribution, Normal, Quantiles
+from skuq.distributions._level_map import LevelMap
 from skuq.distributions._pit import pit_scores
-from skuq.exceptions import NotProbabilisticError, SmallSampleWarning
+from skuq.exceptions import NotProbabilisticError
 from skuq.prediction import predict_dist, supports_dist
 from skuq.prediction._quantile_estimators import find_quantile_loss
-from skuq.prediction._register import name_of
-from skuq.recalibration._residuals import scores_rounded_to_cover, standardized_residuals
+from skuq.recalibration._residuals import standardized_residuals
 
 _FEWEST_LEVELS = 12
 """Smallest number of levels of predicted quantiles for the method "pit"."""
+
+_ROUNDINGS = 3
+"""Maximum number of rounding errors in a bound that is computed from the score of y."""
 
 _OUTERMOST = 0.025
 """Largest allowed value of the lowest level of predicted quantiles for the method "pit"."""
@@ -61,10 +65,18 @@ class ConformalScore(ABC):
     symmetric: bool
 
     depends_on_coverage: ClassVar[bool] = False
-    """Whether the band and the scores depend on the coverage."""
+    """Whether the band and the scores depend on the coverage. If not, both bounds of the band are equal."""
 
     maps_levels: ClassVar[bool] = False
     """Whether the scores are levels of the predicted distribution instead of distances from a band."""
+
+    def __init_subclass__(cls) -> None:
+        own = [name for name in ("score", "invert") if name in vars(cls)]
+        if own and not cls.maps_levels:
+            raise TypeError(
+                f"{cls.__name__} must define `band`, and not `{own[0]}`: a score is linear in y, because "
+                "distributions and updates are computed from the band. Transform the band or the scale."
+            )
 
     @abstractmethod
     def check_estimator(self, estimator: Any) -> None:
@@ -103,6 +115,25 @@ class ConformalScore(ABC):
 
     def _distances(self, prediction: Any, band: Band, y: FloatArray) -> FloatArray:
         return np.array([band.low - y, y - band.high]) / band.scale
+
+
+def scores_rounded_to_cover(
+    score: FloatArray, low: FloatArray, high: FloatArray, scale: FloatArray, y: FloatArray
+) -> FloatArray:
+    """Increase the scores s until the rounded interval [low - scale s, high + scale s] contains y."""
+    # Without this increase, rounding may leave y outside the interval in all rows whose score equals the
+    # quantile. The coverage would then be too low if many rows have the same target, such as counts or
+    # prices. The increase is the floating-point spacing at the largest term of a bound.
+    edge = np.maximum(np.maximum(np.abs(low), np.abs(high)), np.abs(y))
+    grain = np.spacing(np.maximum(edge, np.abs(scale * score)))
+    step = np.divide(grain, scale, out=np.zeros_like(score), where=scale > 0)
+    for _ in range(_ROUNDINGS):
+        reach = scale * score
+        outside = (y < low - reach) | (y > high + reach)
+        if not outside.any():
+            break
+        score = score + np.where(outside, step, 0.0)
+    return score
 
 
 def _shift(edge: FloatArray, scale: FloatArray, quantile: FloatArray) -> FloatArray:
@@ -249,134 +280,61 @@ SCORES: dict[str, type[ConformalScore]] = {
 """Class of the score of each method."""
 
 
-def classes_of(estimator: Any, proba: np.ndarray | None = None) -> np.ndarray:
-    """Return the classes of a fitted classifier, one per column of its probabilities."""
-    classes = getattr(estimator, "classes_", None)
-    if classes is None:
-        raise TypeError(
-            "`estimator` must have the attribute `classes_` after `fit`, with the class of each column of "
-            f"the probabilities, but {name_of(estimator)} does not have it."
-        )
-    if proba is not None and len(classes) != proba.shape[1]:
-        raise ValueError(
-            f"`estimator` must predict one probability for each of its `classes_`, but {name_of(estimator)} "
-            f"has {len(classes)} classes and {proba.shape[1]} columns of probabilities."
-        )
-    return np.asarray(classes)
+_MOST_KNOTS = 500
+"""Maximum number of knots of each half of the map. The rows between two knots increase the coverage by less
+than 0.2 %."""
+
+_DISTINCT = 1e-9
+"""Two scores have a common knot if their relative distance is smaller than this value, so that slopes are
+finite."""
+
+_ROUNDING = 1e-13
+"""Upper limit of the rounding error of a level. A rounding error could select the value next to an atom."""
 
 
-def check_known_labels(is_known: BoolArray, labels: np.ndarray, classes: np.ndarray, estimator: Any) -> None:
-    """Raise an error if no calibration row has a label that also occurs in the training rows."""
-    if not is_known.size or is_known.any():
-        return
-    label = labels[:1].tolist()[0]
-    if isinstance(estimator, FrozenEstimator):
-        raise ValueError(
-            f"`y` must contain classes of the frozen classifier, such as {classes[:10].tolist()}. Got only "
-            f"other labels, such as {label!r} at row 0."
-        )
-    raise ValueError(
-        "`cv` must hold out rows with labels that also occur in training rows. Got only other labels, such "
-        f"as {label!r}. Pass another `cv`, or more rows of each class."
+def conformal_level_map(below: WeightedRanks, above: WeightedRanks, symmetric: bool) -> LevelMap:
+    r"""Return the map R such that the central intervals of R(F) have at least their nominal coverage.
+
+    The scores are :math:`-\Phi^{-1}(F(y))` for the lower bound and :math:`\Phi^{-1}(F(y-))` for the upper
+    bound, or the maximum of both if ``symmetric``. The bound at level p is the smallest score with a
+    cumulative weight of at least :math:`p (W + 1)`. R is interpolated between its knots. Therefore, the level
+    of each knot is the smallest level that requires its score, so that no interpolated bound is too narrow.
+    """
+    upper, upper_levels = _half(above, symmetric)
+    lower, lower_levels = _half(below, symmetric)
+    # with atoms or few rows, both halves of the map may overlap around the median
+    outside = -lower[::-1] < upper[0] if upper.size else np.ones(lower.size, dtype=bool)
+    return LevelMap.from_scores(
+        np.concatenate([-lower[::-1][outside], upper]),
+        np.concatenate([-lower_levels[::-1][outside], upper_levels]),
     )
 
 
-def warn_of_unknown_labels(coverage: float, unknown: float, n: float) -> None:
-    """Warn that sets contain all classes.
+def outward(score: FloatArray) -> FloatArray:
+    size = np.where(np.isfinite(score), np.abs(score), 0.0)
+    return np.asarray(score + _ROUNDING * np.maximum(size, 1.0))
 
-    The reason is that some calibration labels do not occur in the training rows.
+
+def _half(ranks: WeightedRanks, symmetric: bool) -> tuple[FloatArray, FloatArray]:
+    share = np.append(0.0, ranks.cumulative[:-1]) / (ranks.total + 1)
+    level = (1 + share) / 2 if symmetric else share
+    used = (level > 0.5) & np.isfinite(ranks.values)
+    if symmetric:
+        used &= ranks.values > 0
+    scores, level = ranks.values[used], level[used]
+    if not scores.size:
+        return scores, level
+    first, last = _merged(scores)
+    return outward(scores[last]), ndtri(level[first])
+
+
+def _merged(scores: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return the first and the last score of each knot.
+
+    The knot has the position of its last score, and the level of its first score.
     """
-    warn_user(
-        f"at the coverage {100 * coverage:g} %, the sets contain all classes. {unknown:g} of {n:g} "
-        f"calibration rows have a label that does not occur in the training rows. Use a lower coverage, or "
-        f"train on rows of "
-        "more classes.",
-        SmallSampleWarning,
-    )
-
-
-def fill_empty(sets: BoolArray, proba: Callable[[], np.ndarray]) -> BoolArray:
-    """Add the most probable class to empty sets.
-
-    The function ``proba`` is called only if there are empty sets.
-    """
-    empty = ~sets.any(axis=1)
-    if empty.any():
-        row, level = np.nonzero(empty)
-        sets[row, proba().argmax(axis=1)[row], level] = True
-    return sets
-
-
-class ClassScore(Protocol):
-    """Nonconformity score of classes. Prediction sets contain the classes with small scores."""
-
-    @property
-    def randomized(self) -> bool:
-        """Whether the score uses one random number per row."""
-
-    def score(self, proba: np.ndarray, uniform: FloatArray | None) -> FloatArray:
-        """Return the scores (n, K). The uniform random numbers (n,) are only used by a randomized score."""
-
-
-@dataclass(frozen=True)
-class LACScore:
-    """The score is 1 minus the probability of the class (Sadinle, Lei and Wasserman 2019)."""
-
-    randomized: bool = False
-
-    def score(self, proba: np.ndarray, uniform: FloatArray | None) -> FloatArray:
-        return np.asarray(1 - proba.astype(np.float64, copy=False))
-
-
-@dataclass(frozen=True)
-class APSScore:
-    """Sum of the probabilities of all more probable classes (Romano, Sesia and Candès 2020).
-
-    If randomized, the sum also includes a random share of the probability of the class. The share is
-    uniformly distributed on [0, 1]. For each rank beyond ``k_reg``, the penalty of RAPS is added
-    (Angelopoulos, Bates, Jordan and Malik 2021).
-    """
-
-    randomized: bool
-    penalty: float
-    k_reg: int
-
-    def score(self, proba: np.ndarray, uniform: FloatArray | None) -> FloatArray:
-        # A stable sort ranks equally probable classes in the order of the columns.
-        order = np.argsort(-proba, axis=1, kind="stable")
-        descending = np.take_along_axis(proba, order, axis=1)
-        by_rank = np.zeros(proba.shape)
-        np.cumsum(descending[:, :-1], axis=1, dtype=np.float64, out=by_rank[:, 1:])
-        if uniform is not None:
-            by_rank += uniform[:, np.newaxis] * descending
-        if self.penalty:
-            by_rank += self.penalty * np.maximum(np.arange(1, proba.shape[1] + 1) - self.k_reg, 0)
-        scores = np.empty(proba.shape)
-        np.put_along_axis(scores, order, by_rank, axis=1)
-        return scores
-
-
-def select_score(method: Any, randomized: Any, penalty: Any, k_reg: Any) -> ClassScore:
-    """Check the parameters of a `ConformalClassifier` and return its score."""
-    check_option(method, "method", ("lac", "aps"))
-    check_option(randomized, "randomized", (True, False))
-    number, ranks = check_number(penalty, "penalty"), check_integer(k_reg, "k_reg", minimum=0)
-    if number < 0:
-        raise ValueError(f"`penalty` must be non-negative, got {number:g}.")
-    if method == "aps":
-        return APSScore(bool(randomized), number, ranks)
-    for name, value in (("randomized", randomized), ("penalty", number), ("k_reg", ranks)):
-        if value:
-            raise ValueError(
-                f"`{name}` must be {type(value)(0)!r} with method 'lac', got {value!r}. Use method 'aps'."
-            )
-    return LACScore()
-
-
-def scores_of_labels(scores: FloatArray, codes: IntArray) -> FloatArray:
-    """Return the score of the label of each row, shape (n,).
-
-    An unknown label has the code -1 and an infinite score.
-    """
-    of_label = scores[np.arange(len(scores)), codes]
-    return np.where(codes < 0, np.inf, of_label)
+    gap = np.diff(scores) > _DISTINCT * np.maximum(np.abs(scores[1:]), 1)
+    number = np.append(0, np.cumsum(gap))
+    number = number * _MOST_KNOTS // max(_MOST_KNOTS, int(number[-1]) + 1)
+    first = np.flatnonzero(np.append(True, np.diff(number) > 0))
+    return first, np.append(first[1:], scores.size) - 1

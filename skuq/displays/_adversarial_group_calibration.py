@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
-from skuq.displays._drawing import (
-    PERFECT,
-    REFERENCE_LINE,
-    Style,
-    check_matplotlib,
-    draw_legend,
-    has_label,
-    merge_style,
-)
+from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
+from skuq.displays._drawing import PERFECT, Style, check_matplotlib, has_label
 from skuq.distributions import Normal
 from skuq.metrics import adversarial_group_calibration_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
 
 _ERRORS = {"mace": "Mean absolute", "rmsce": "Root mean squared"}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
+class AdversarialGroupCalibrationDisplay(CurveDisplay):
     """Calibration error of the worst random group of rows against the size of the group.
 
     The plot shows whether a model is calibrated in parts of the data, or only on average. The right end of
@@ -135,30 +125,24 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
         size = 100 * self.fractions
         means = [100 * worst.mean(axis=1) for worst in folds]
         curves = [(size, mean) for mean in means]
-        color = self._draw_curves(
-            curves, self.name if name is None else name, line_kwargs, marker="o", markersize=4.0
-        )
+        color = self._draw_curves(curves, self.name if name is None else name, line_kwargs, markersize=4.0)
         self.band_ = None
         if band and len(folds) == 1 and folds[0].shape[1] > 1:
             error = 200 * folds[0].std(axis=1, ddof=1) / np.sqrt(folds[0].shape[1])
-            default = {"color": color, "alpha": 0.2, "linewidth": 0.0}
-            style = merge_style("collections.PolyCollection", default, fill_kwargs, "fill_kwargs")
-            self.band_ = self.ax_.fill_between(size, means[0] - error, means[0] + error, **style)
-        self._draw_reference(ref_line, ref_line_kwargs)
-        self.ax_.set_xlabel("Size of the groups (% of all rows)")
-        kind = _ERRORS.get(self.error, self.error)
-        self.ax_.set_ylabel(f"{kind} calibration error\nof the worst group (percentage points)")
-        self.ax_.set_ylim(0, 1.05 * self.ax_.dataLim.y1)
-        draw_legend(self.ax_)
-        return self
-
-    def _draw_reference(self, ref_line: bool, style: Style) -> None:
-        """Draw the curve of a perfectly calibrated model, unless the axes already have it."""
-        self.ref_line_: Line2D | None = None
+            ends = means[0] - error, means[0] + error
+            self.band_ = self._draw_fill(size, *ends, fill_kwargs, color=color, label="± 2 standard errors")
+        self.ref_line_ = None
         if ref_line and self.reference is not None and not has_label(self.ax_, PERFECT):
-            default = {**REFERENCE_LINE, "label": PERFECT, "zorder": 1.9}
-            merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
-            (self.ref_line_,) = self.ax_.plot(100 * self.fractions, 100 * self.reference, **merged)
+            style = {**self._reference_line(), "label": PERFECT, "zorder": 1.9}
+            self.ref_line_ = self._draw_line(
+                size, 100 * self.reference, ref_line_kwargs, "ref_line_kwargs", **style
+            )
+        kind = _ERRORS.get(self.error, self.error)
+        self.ax_.set_ylim(0, 1.05 * self.ax_.dataLim.y1)
+        return self._finish(
+            "Size of the groups (% of all rows)",
+            f"{kind} calibration error\nof the worst group (percentage points)",
+        )
 
     @classmethod
     def from_predictions(
@@ -202,27 +186,9 @@ class AdversarialGroupCalibrationDisplay(CurveMixin, Display):
             The drawn display.
         """
         check_matplotlib("AdversarialGroupCalibrationDisplay.from_predictions")
-        folds = [Fold(y_true, y_pred, sample_weight)]
-        return cls._from_folds(folds, error=error, options=options, name=name, ax=ax, **kwargs)
-
-    @classmethod
-    def _from_folds(
-        cls,
-        folds: Sequence[Fold],
-        *,
-        error: str = "mace",
-        options: dict[str, Any] | None = None,
-        name: str | None = None,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
+        folds = as_folds(y_true, y_pred, sample_weight)
         keywords = {"random_state": 0, **(options or {}), "error": error}
-        curves = [
-            adversarial_group_calibration_curve(
-                fold.y_true, fold.y_pred, sample_weight=fold.sample_weight, **keywords
-            )
-            for fold in folds
-        ]
+        curves = [fold.call(adversarial_group_calibration_curve, **keywords) for fold in folds]
         rows = [fold.count_rows() for fold in folds]
         return cls(
             fractions=curves[0].fractions,

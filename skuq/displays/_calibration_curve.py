@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -18,17 +17,8 @@ from skuq._validation import (
     check_sample_weight,
     check_single_coverage,
 )
-from skuq.displays._display import CurveMixin, Display, Fold, as_list, event_of_folds, one_or_list
-from skuq.displays._drawing import (
-    GRAY,
-    REFERENCE,
-    Style,
-    check_matplotlib,
-    draw_diagonal,
-    draw_legend,
-    merge_style,
-    percent,
-)
+from skuq.displays._display import CurveDisplay, as_folds, as_list, event_of_folds, one_or_list
+from skuq.displays._drawing import GRAY, Style, check_matplotlib, percent
 from skuq.metrics import regression_calibration_curve
 from skuq.monitoring import MetricAccumulator
 
@@ -46,7 +36,7 @@ _BAND = "sampling band"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CalibrationCurveDisplay(CurveMixin, Display):
+class CalibrationCurveDisplay(CurveDisplay):
     """Observed share of targets against the nominal level.
 
     The plot shows whether predicted probabilities agree with observed frequencies on average. The curve of a
@@ -159,8 +149,19 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         check_option(self.kind, "kind", list(_LABELS))
         check_option(band, "band", ["simultaneous", "pointwise", None])
         probability = check_single_coverage(confidence, "confidence")
-        self._draw_band(band, probability, fill_kwargs)
-        self.ref_line_ = draw_diagonal(self.ax_, ref_line_kwargs) if ref_line else None
+        self.band_ = None
+        if band is not None and not any(_BAND in text for text in self.ax_.get_legend_handles_labels()[1]):
+            grid = np.linspace(0.0, 1.0, 401)
+            lower, upper = sampling_band(grid, self.n_rows, band, probability)
+            style: dict[str, Any] = {
+                "color": GRAY,
+                "alpha": 0.22,
+                "label": f"{percent(probability)} {_BAND} (n = {self.n_rows:.0f})",
+            }
+            self.band_ = self._draw_fill(
+                100 * grid, 100 * lower, 100 * upper, fill_kwargs, zorder=1.0, **style
+            )
+        self.ref_line_ = self._draw_diagonal(ref_line, ref_line_kwargs)
         levels = np.concatenate([[0.0], self.levels, [1.0]])
         curves = [
             (100 * levels, 100 * np.concatenate([[0.0], observed, [1.0]]))
@@ -168,24 +169,10 @@ class CalibrationCurveDisplay(CurveMixin, Display):
         ]
         self._draw_curves(curves, self.name if name is None else name, line_kwargs)
         xlabel, ylabel = _LABELS[self.kind]
-        self.ax_.set(xlabel=xlabel, ylabel=ylabel, xlim=(0, 100), ylim=(0, 100), aspect="equal")
+        self.ax_.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
         self.ax_.set_xticks(range(0, 101, 20))
         self.ax_.set_yticks(range(0, 101, 20))
-        draw_legend(self.ax_)
-        return self
-
-    def _draw_band(self, band: Band | None, probability: float, style: Style) -> None:
-        self.band_ = None
-        if band is None:
-            return
-        label = f"{percent(probability)} {_BAND} (n = {self.n_rows:.0f})"
-        if any(_BAND in text for text in self.ax_.get_legend_handles_labels()[1]):
-            return
-        grid = np.linspace(0.0, 1.0, 401)
-        lower, upper = sampling_band(grid, self.n_rows, band, probability)
-        default = {"color": GRAY, "alpha": 0.22, "linewidth": 0.0, "label": label, "gid": REFERENCE}
-        merged = merge_style("collections.PolyCollection", default, style, "fill_kwargs")
-        self.band_ = self.ax_.fill_between(100 * grid, 100 * lower, 100 * upper, **merged)
+        return self._finish(xlabel, ylabel)
 
     @classmethod
     def from_predictions(
@@ -236,10 +223,25 @@ class CalibrationCurveDisplay(CurveMixin, Display):
             The drawn display.
         """
         check_matplotlib("CalibrationCurveDisplay.from_predictions")
-        folds = [Fold(y_true, y_pred, sample_weight)]
-        return cls._from_folds(
-            folds, levels=levels, kind=kind, band=band, event=event, name=name, ax=ax, **kwargs
-        )
+        folds = as_folds(y_true, y_pred, sample_weight)
+        proportions, n_rows = [], []
+        for fold in folds:
+            mask = event_of_folds(event, [fold])
+            curve = fold.call(regression_calibration_curve, levels=levels, kind=kind, event=mask)
+            proportions.append(curve.observed)
+            n = len(np.asarray(fold.y_true))
+            rows = n if band is None else fold.count_rows()
+            weight = check_sample_weight(fold.sample_weight, n)
+            n_rows.append(
+                rows if mask is None else rows * weighted_mean(np.asarray(mask, np.float64), weight)
+            )
+        return cls(
+            levels=curve.levels,
+            proportions=one_or_list(proportions),
+            n_rows=float(min(n_rows)),
+            kind=kind,
+            name=name,
+        ).plot(ax, band=band, **kwargs)
 
     @classmethod
     def from_accumulator(
@@ -278,42 +280,6 @@ class CalibrationCurveDisplay(CurveMixin, Display):
             check_repetitions(n, accumulator.n_rows)
         display = cls(levels=curve.levels, proportions=curve.observed, n_rows=n, name=name)
         return display.plot(ax, band=band, **kwargs)
-
-    @classmethod
-    def _from_folds(
-        cls,
-        folds: Sequence[Fold],
-        *,
-        levels: int | ArrayLike = 99,
-        kind: Kind = "quantile",
-        band: Band | None = "simultaneous",
-        event: Any = None,
-        name: str | None = None,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        proportions, n_rows = [], []
-        for fold in folds:
-            mask = event_of_folds(event, [fold])
-            curve = regression_calibration_curve(
-                fold.y_true,
-                fold.y_pred,
-                levels=levels,
-                kind=kind,
-                event=mask,
-                sample_weight=fold.sample_weight,
-            )
-            proportions.append(curve.observed)
-            n = float(len(np.asarray(fold.y_true))) if band is None else fold.count_rows()
-            weight = check_sample_weight(fold.sample_weight, len(np.asarray(fold.y_true)))
-            n_rows.append(n if mask is None else n * weighted_mean(np.asarray(mask, np.float64), weight))
-        return cls(
-            levels=curve.levels,
-            proportions=one_or_list(proportions),
-            n_rows=min(n_rows),
-            kind=kind,
-            name=name,
-        ).plot(ax, band=band, **kwargs)
 
 
 def sampling_band(

@@ -12,26 +12,11 @@ import pandas as pd
 from skuq._typing import FloatArray
 from skuq._validation import check_option
 from skuq.displays._display import AxesMixin
-from skuq.displays._drawing import (
-    CURVE,
-    PERFECT,
-    RED,
-    REFERENCE_LINE,
-    Style,
-    check_matplotlib,
-    choose_rows,
-    draw_legend,
-    has_label,
-    merge_style,
-    next_color,
-    percent,
-)
+from skuq.displays._drawing import PERFECT, RED, REFERENCE, Style, check_matplotlib, choose_rows, percent
 from skuq.monitoring import MetricAccumulator, calibration_drift
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.collections import LineCollection
-    from matplotlib.lines import Line2D
 
 _FLAGGED = "Flagged"
 _FLAGGED_BY_PIT_TOO = "Flagged: wrong coverage or PIT"  # The coverage of a flagged period may be right.
@@ -147,32 +132,33 @@ class CalibrationDriftDisplay(AxesMixin):
         self._use_axes(ax, (7.0, 4.0))
         unit = 100.0 if self.quantity == "coverage" else 1.0
         place, value = _places(self.table.index), unit * self.table[self.quantity].to_numpy()
-        default = {
-            "color": next_color(self.ax_),
-            "linewidth": 1.2,
-            "marker": "o",
-            "markersize": 4.0,
-            "label": self.name if name is None else name,
-            "gid": CURVE,
-        }
-        style = merge_style("lines.Line2D", default, line_kwargs, "line_kwargs")
-        (self.line_,) = self.ax_.plot(place, value, **style)
-        self._draw_bars(place, unit, style["color"], bar_kwargs)
-        self._draw_flags(place, value, flag_kwargs)
-        self._draw_reference(unit, ref_line_kwargs)
-        _draw_labels(self.ax_, self.table.index)
-        self.ax_.set_ylabel(_NAMES[self.quantity])
-        # Above the axes, the legend hides no point.
-        draw_legend(self.ax_, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0, ncols=3)
-        return self
-
-    def _draw_bars(self, place: np.ndarray, unit: float, color: str, style: Style) -> None:
-        self.bars_: LineCollection | None = None
+        style: dict[str, Any] = {"linewidth": 1.2, "markersize": 4.0}
+        color = self._draw_curves([(place, value)], self.name if name is None else name, line_kwargs, **style)
         ends = self._ends()
+        self.bars_ = None
         if ends is not None:
-            default = {"color": color, "linewidth": 1.0, "alpha": 0.5}
-            merged = merge_style("collections.LineCollection", default, style, "bar_kwargs")
-            self.bars_ = self.ax_.vlines(place, unit * ends[0], unit * ends[1], **merged)
+            style = {"color": color, "linewidth": 1.0, "alpha": 0.5}
+            self.bars_ = self._draw_intervals(
+                place, unit * ends[0], unit * ends[1], bar_kwargs, "bar_kwargs", **style
+            )
+        self.flagged_ = None
+        flag = self.table["flag"].to_numpy()
+        if flag.any():
+            # A ring leaves the color of the model visible, and is visible in gray print.
+            ring = {"color": RED, "markerfacecolor": "none", "markeredgewidth": 1.6, "markersize": 9.0}
+            ring |= {"linestyle": "none", "marker": "o", "zorder": 2.5, "gid": REFERENCE}
+            ring["label"] = _FLAGGED_BY_PIT_TOO if "p_pit" in self.table else _FLAGGED
+            self.flagged_ = self._draw_line(place[flag], value[flag], flag_kwargs, "flag_kwargs", **ring)
+        levels = {
+            "coverage": (100 * self.coverage, f"Nominal coverage ({percent(self.coverage)})"),
+            "rmse_to_rmv": (1.0, PERFECT),
+        }
+        self.ref_line_ = None
+        if self.quantity in levels:
+            level, label = levels[self.quantity]
+            self.ref_line_ = self._draw_level(level, ref_line_kwargs, label)
+        _draw_labels(self.ax_, self.table.index)
+        return self._finish("Period", _NAMES[self.quantity], below=True)
 
     def _ends(self) -> tuple[FloatArray, FloatArray] | None:
         if self.quantity == "coverage":
@@ -182,30 +168,6 @@ class CalibrationDriftDisplay(AxesMixin):
             error = _SHARE_IN_BAR * self.table["crps_standard_error"].to_numpy()
             return mean - error, mean + error
         return None
-
-    def _draw_flags(self, place: np.ndarray, value: FloatArray, style: Style) -> None:
-        """Draw the flagged periods."""
-        self.flagged_: Line2D | None = None
-        flag = self.table["flag"].to_numpy()
-        if flag.any():
-            default = {"color": RED, "linestyle": "none", "marker": "o", "markersize": 6.5, "zorder": 2.5}
-            label = _FLAGGED_BY_PIT_TOO if "p_pit" in self.table else _FLAGGED
-            default |= {} if has_label(self.ax_, label) else {"label": label}
-            merged = merge_style("lines.Line2D", default, style, "flag_kwargs")
-            (self.flagged_,) = self.ax_.plot(place[flag], value[flag], **merged)
-
-    def _draw_reference(self, unit: float, style: Style) -> None:
-        self.ref_line_: Line2D | None = None
-        values = {
-            "coverage": (self.coverage, f"Nominal coverage ({percent(self.coverage)})"),
-            "rmse_to_rmv": (1.0, PERFECT),
-        }
-        if self.quantity not in values or has_label(self.ax_, values[self.quantity][1]):
-            return
-        value, label = values[self.quantity]
-        default = {**REFERENCE_LINE, "label": label, "zorder": 1.5}
-        merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
-        self.ref_line_ = self.ax_.axhline(unit * value, **merged)
 
     @classmethod
     def from_periods(
@@ -274,4 +236,3 @@ def _draw_labels(ax: Axes, index: pd.Index[Any]) -> None:
             for label in ax.get_xticklabels():
                 label.set(rotation=30, horizontalalignment="right")
         ax.set_xlim(-0.5, len(index) - 0.5)
-    ax.set_xlabel("Period")

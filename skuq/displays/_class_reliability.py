@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,21 +11,18 @@ from scipy.stats import beta
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_single_coverage
-from skuq.displays._display import CurveMixin, Display, Fold, as_list, tables_of_folds
-from skuq.displays._drawing import Style, check_matplotlib, draw_diagonal, draw_legend, percent
+from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
+from skuq.displays._drawing import Style, check_matplotlib, percent
 from skuq.evaluation import probability_reliability_curve
 from skuq.metrics import class_reliability_table
 from skuq.monitoring import ClassMetricAccumulator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.collections import FillBetweenPolyCollection, LineCollection
-
-CURVE_OPTIONS = ("labels", "of_class", "band", "confidence", "n_draws", "random_state")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ClassReliabilityDisplay(CurveMixin, Display):
+class ClassReliabilityDisplay(CurveDisplay):
     """Observed frequencies of classes against predicted probabilities, in bins of the probability.
 
     The plot shows at which probabilities a classifier is overconfident. The classifier may have any number of
@@ -135,27 +131,21 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         binned = "predicted" in tables[0]
         x, y = ("predicted", "observed") if binned else ("forecast", "recalibrated")
         curves = [(table[x].to_numpy(), table[y].to_numpy()) for table in tables]
-        marker: dict[str, Any] = {"marker": "o", "markersize": 4.5} if binned else {}
-        color = self._draw_curves(
-            curves, self.name if name is None else name, line_kwargs, zorder=2.2, **marker
-        )
-        self.band_: FillBetweenPolyCollection | None = None
-        self.intervals_: LineCollection | None = None
+        marker: dict[str, Any] = {"markersize": 4.5} if binned else {}
+        color = self._draw_curves(curves, self.name if name is None else name, line_kwargs, **marker)
+        self.band_ = self.intervals_ = None
         if self.confidence is not None and len(tables) == 1:
             share = check_single_coverage(self.confidence, "confidence")
             self.band_ = self._draw_curve_band(tables[0], share, color, fill_kwargs)
-        if self.confidence is not None and len(tables) == 1 and binned:
-            lower, upper = frequency_interval(tables[0], share)
-            label = f"{percent(share)} confidence interval"
-            self.intervals_ = self._draw_intervals(
-                tables[0]["predicted"], lower, upper, label, color, interval_kwargs
-            )
-        self.ref_line_ = draw_diagonal(self.ax_, ref_line_kwargs) if ref_line else None
-        self.ax_.set_xlabel("Predicted probability")
-        self.ax_.set_ylabel("Observed frequency")
-        self.ax_.set(xlim=(0, 1.01), ylim=(0, 1.01), aspect="equal")
-        draw_legend(self.ax_)
-        return self
+            if binned:
+                lower, upper = frequency_interval(tables[0], share)
+                label = f"{percent(share)} confidence interval"
+                self.intervals_ = self._draw_intervals(
+                    curves[0][0], lower, upper, interval_kwargs, "interval_kwargs", color=color, label=label
+                )
+        self.ref_line_ = self._draw_diagonal(ref_line, ref_line_kwargs)
+        self.ax_.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+        return self._finish("Predicted probability", "Observed frequency")
 
     @classmethod
     def from_predictions(
@@ -221,11 +211,19 @@ class ClassReliabilityDisplay(CurveMixin, Display):
             The drawn display.
         """
         check_matplotlib("ClassReliabilityDisplay.from_predictions")
-        options = {"of_class": of_class, "n_bins": n_bins, "strategy": strategy, "confidence": confidence}
+        folds = as_folds(y_true, y_pred, sample_weight)
+        options: dict[str, Any] = {"of_class": of_class}
+        if labels is not None:
+            options["labels"] = labels
         if strategy == "isotonic":
-            options |= {"band": band, "n_draws": n_draws, "random_state": random_state}
-        folds = [Fold(y_true, y_pred, sample_weight, labels=labels)]
-        return cls._from_folds(folds, name=name, ax=ax, **options, **kwargs)
+            make: Any = probability_reliability_curve
+            options |= {"band": band if len(folds) == 1 else None, "confidence": confidence}
+            options |= {"n_draws": n_draws, "random_state": random_state}
+        else:
+            make = class_reliability_table
+            options |= {"n_bins": n_bins, "strategy": strategy}
+        table = one_or_list([fold.call(make, **options) for fold in folds])
+        return cls(table=table, confidence=confidence, name=name).plot(ax, **kwargs)
 
     @classmethod
     def from_accumulator(
@@ -261,21 +259,6 @@ class ClassReliabilityDisplay(CurveMixin, Display):
         check_matplotlib("ClassReliabilityDisplay.from_accumulator")
         table = accumulator.reliability_table()
         return cls(table=table, confidence=confidence, name=name).plot(ax, **kwargs)
-
-    @classmethod
-    def _from_folds(
-        cls, folds: Sequence[Fold], *, name: str | None = None, ax: Axes | None = None, **kwargs: Any
-    ) -> Self:
-        kept = {"confidence": kwargs["confidence"]} if "confidence" in kwargs else {}
-        if kwargs.get("strategy") == "isotonic":
-            kwargs = {"random_state": 0, **kwargs, **({"band": None} if len(folds) > 1 else {})}
-            curve = tables_of_folds(probability_reliability_curve, folds, CURVE_OPTIONS, kwargs)
-            rest = {key: value for key, value in kwargs.items() if key not in ("n_bins", "strategy")}
-            return cls(table=curve, name=name, **kept).plot(ax, **rest)
-        names = ("labels", "of_class", "n_bins", "strategy")
-        table = tables_of_folds(class_reliability_table, folds, names, kwargs)
-        kwargs.pop("confidence", None)
-        return cls(table=table, name=name, **kept).plot(ax, **kwargs)
 
 
 def frequency_interval(table: pd.DataFrame, coverage: float) -> list[FloatArray]:

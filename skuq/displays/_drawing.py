@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -19,16 +20,30 @@ if TYPE_CHECKING:
 BLUE = "#3b6fb6"
 RED = "#d1495b"
 GRAY = "#8a8f98"
-INK = "#22262b"
+INK, LIGHT_INK = "#22262b", "#e4e6ea"
 CURVES = (BLUE, "#d9822b", "#3f8f5f", "#8a5aa8", RED, "#4aa3b5")
 """Colors of the curves on one axes, in the order of drawing."""
+
+DASHES = (
+    "-",
+    (0, (7, 1.5)),
+    (0, (7, 1.5, 1.5, 1.5)),
+    (0, (3, 1)),
+    (0, (1.2, 1)),
+    (0, (7, 1, 1.2, 1, 1.2, 1)),
+)
+MARKERS = ("o", "s", "^", "D", "v", "P")
+"""Lines and points of the curves, in the order of drawing. They distinguish the curves in gray print."""
 
 CURVE, REFERENCE = "skuq-curve", "skuq-reference"
 """Values of matplotlib's ``gid`` that mark the first curve of a model and the reference lines."""
 
-REFERENCE_LINE: dict[str, Any] = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0, "gid": REFERENCE}
-
 PERFECT = "Perfectly calibrated"
+
+_BELOW, _OWN_FIGURE = "skuq-legend-below", "skuq-figure"
+
+_MOST_WIDTH, _MOST_AREA = 0.95, 0.3
+"""Largest size of a legend inside the axes, as a share of the axes."""
 
 Style = Mapping[str, Any] | None
 
@@ -52,7 +67,8 @@ def get_axes(ax: Axes | None, figsize: tuple[float, float]) -> Axes:
         return ax
     import matplotlib.pyplot as plt
 
-    _, new = plt.subplots(figsize=figsize, layout="constrained")
+    figure, new = plt.subplots(figsize=figsize, layout="constrained")
+    figure.set_gid(_OWN_FIGURE)
     return new
 
 
@@ -75,22 +91,25 @@ def merge_style(artist: str, default: Mapping[str, Any], style: Style, name: str
     return merged
 
 
-def has_label(ax: Axes, label: str) -> bool:
+def has_label(ax: Axes, label: str | None) -> bool:
     return label in ax.get_legend_handles_labels()[1]
 
 
-def next_color(ax: Axes) -> str:
-    earlier = sum(artist.get_gid() == CURVE for artist in ax.get_children())
-    return CURVES[earlier % len(CURVES)]
+def ink(ax: Axes) -> str:
+    """Return the color of artists that belong to no model: dark, or light on dark axes."""
+    from matplotlib.colors import to_rgb
+
+    return INK if sum(to_rgb(ax.get_facecolor())) > 1.5 else LIGHT_INK
 
 
-def draw_diagonal(ax: Axes, style: Style) -> AxLine | None:
-    """Draw the line y = x, unless the axes already have it."""
-    if has_label(ax, PERFECT):
-        return None
-    default = {**REFERENCE_LINE, "label": PERFECT, "zorder": 1.5}
-    merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
-    return draw_endless_line(ax, (0.0, 0.0), 1.0, merged)
+def wrapped(text: str, width: float, size: Any) -> str:
+    """Return the text with line breaks. The width and the size of the font are in points."""
+    return textwrap.fill(text, max(int(width / (0.55 * size)), 20))
+
+
+def width_of(ax: Axes) -> float:
+    """Return the width of the axes in points."""
+    return 72 * ax.bbox.width / ax.figure.dpi
 
 
 def draw_endless_line(ax: Axes, point: tuple[float, float], slope: float, style: Mapping[str, Any]) -> AxLine:
@@ -102,19 +121,52 @@ def draw_endless_line(ax: Axes, point: tuple[float, float], slope: float, style:
     return line
 
 
-def draw_legend(ax: Axes, **options: Any) -> None:
-    """Draw a legend. The reference lines are its last entries."""
+def draw_legend(ax: Axes, *, below: bool = False, **options: Any) -> None:
+    """Draw a legend. The reference lines are its last entries. A large legend is below the axes."""
     handles, labels = ax.get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda i: handles[i].get_gid() == REFERENCE)
-    if order:
-        options = {"loc": "best", "fontsize": "small", "edgecolor": "none", **options}
-        legend = ax.legend([handles[i] for i in order], [labels[i] for i in order], **options)
-        for i, handle in zip(order, legend.legend_handles, strict=True):
-            if handles[i].get_gid() == REFERENCE:
-                _make_neutral(handle, ax)
-            # The points in the plot are transparent, but the points in the legend are not.
-            if handle is not None and hasattr(handle, "get_offsets"):
-                handle.set_alpha(1.0)
+    if not order:
+        return
+    earlier = _height_below(ax)
+    handles, labels = [handles[i] for i in order], [labels[i] for i in order]
+    options = {"loc": "best", "fontsize": "small", "edgecolor": "none", **options}
+    legend = ax.legend(handles, labels, **options)
+    if ax.figure.get_layout_engine() is not None:  # Without a layout, there is no room below the axes.
+        share = np.divide(legend.get_window_extent().size, ax.bbox.size)
+        if below or share[0] > _MOST_WIDTH or share.prod() > _MOST_AREA:
+            if share[0] > 1.1:  # Labels of less than this width fit below the axes and their labels.
+                size: Any = legend.get_texts()[0].get_fontsize()
+                labels = [wrapped(label, width_of(ax) - 4 * size, size) for label in labels]
+            columns = min(max(int(1 / share[0]), 1), len(order))
+            legend = ax.legend(handles, labels, **options | _place_below(ax), ncols=columns)
+            legend.set_gid(_BELOW)
+    figure: Any = ax.figure
+    if figure.get_gid() == _OWN_FIGURE:  # The axes keep their height.
+        figure.set_figheight(figure.get_figheight() + _height_below(ax) - earlier)
+    for handle, entry in zip(handles, legend.legend_handles, strict=True):
+        if handle.get_gid() == REFERENCE:
+            _make_neutral(entry, ax)
+        # The points in the plot are transparent, but the points in the legend are not.
+        if entry is not None and hasattr(entry, "get_offsets"):
+            entry.set_alpha(1.0)
+
+
+def _height_below(ax: Axes) -> float:
+    """Return the height in inches of the legend below the axes."""
+    legend = ax.get_legend()
+    if legend is None or legend.get_gid() != _BELOW:
+        return 0.0
+    return float(legend.get_window_extent().height / ax.figure.dpi)
+
+
+def _place_below(ax: Axes) -> dict[str, Any]:
+    """Return the options of a legend below the labels of the x axis."""
+    from matplotlib.transforms import ScaledTranslation
+
+    labels = ax.xaxis.get_tightbbox()
+    depth = 0.0 if labels is None else (ax.bbox.y0 - labels.y0) / ax.figure.dpi
+    transform = ax.transAxes + ScaledTranslation(0.0, -depth, ax.figure.dpi_scale_trans)
+    return {"loc": "upper left", "bbox_to_anchor": (0.0, 0.0), "bbox_transform": transform}
 
 
 def _make_neutral(handle: Any, ax: Axes) -> None:
@@ -125,19 +177,7 @@ def _make_neutral(handle: Any, ax: Axes) -> None:
     color = np.ravel(handle.get_edgecolor() if kind == "edgecolor" else to_rgba(handle.get_color()))
     models: list[Any] = [line for line in ax.get_lines() if line.get_gid() == CURVE]
     if any(np.allclose(to_rgb(line.get_color()), color[:3]) for line in models):
-        handle.set(**{kind: (*to_rgb(INK), color[3])})
-
-
-def scatter_style(shown: int, n: int, label: str, style: Style) -> dict[str, Any]:
-    many = shown > 300
-    default = {
-        "color": INK,
-        "s": 9.0 if many else 16.0,
-        "alpha": 0.35 if many else 0.6,
-        "linewidths": 0.0,
-        "label": label if shown == n else f"{label} ({shown} of {n} rows)",
-    }
-    return merge_style("collections.PathCollection", default, style, "scatter_kwargs")
+        handle.set(**{kind: (*to_rgb(ink(ax)), color[3])})
 
 
 def with_unit(text: str, unit: str | None) -> str:

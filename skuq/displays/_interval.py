@@ -19,7 +19,6 @@ from skuq.displays._display import Display
 from skuq.displays._drawing import (
     ATOM_ALPHA,
     BLUE,
-    INK,
     RED,
     Style,
     atom_label,
@@ -164,41 +163,39 @@ class IntervalDisplay(Display):
         self._use_axes(ax, (8.0, 4.5))
         inside = (self.bounds[:, 0] <= self.y_true) & (self.y_true <= self.bounds[:, 1])
         self.observed_coverage_ = float(np.average(inside, weights=self.sample_weight))
-        order = self._order(sort_by)
+        check_option(sort_by, "sort_by", list(_ORDERS))
+        width = self.bounds[:, 1] - self.bounds[:, 0]
+        key = {"observed": self.y_true, "predicted": self.y_pred, "width": width}[sort_by]
+        order = np.argsort(key, kind="stable")
         position = choose_rows(len(order), max_rows)
         self.rows_ = order[position]
         center = self.y_pred[self.rows_] if sort_by == "width" else np.zeros(len(position))
         bounds = self.bounds[self.rows_] - center[:, np.newaxis]
         y = self.y_true[self.rows_] - center
-        self._draw_intervals(
-            position, finite_bounds(bounds, y), inside[self.rows_], line_kwargs, missed_kwargs
-        )
+        self._draw_bounds(position, finite_bounds(bounds, y), inside[self.rows_], line_kwargs, missed_kwargs)
         self._draw_atoms(position, center, atom_kwargs)
-        default = {"color": INK, "s": 7.0, "zorder": 3, "linewidths": 0.0, "label": "Observed value"}
-        self.scatter_ = self.ax_.scatter(
-            position + 1,
-            y,
-            **merge_style("collections.PathCollection", default, scatter_kwargs, "scatter_kwargs"),
-        )
-        self._decorate(sort_by, self.name if name is None else name)
-        return self
+        points: dict[str, Any] = {"color": self._ink, "s": 7.0, "zorder": 3, "linewidths": 0.0}
+        self.scatter_ = self._draw_points(position + 1, y, scatter_kwargs, label="Observed value", **points)
+        n, shown = len(self.y_true), len(self.rows_)
+        part = "" if shown == n else f" ({shown} of {n} shown)"
+        self._draw_title(self.name if name is None else name)
+        nominal = "" if self.coverage is None else f" (nominal {percent(self.coverage)})"
+        title = f"{percent(self.observed_coverage_)} of {n} rows inside{nominal}"
+        self.ax_.margins(x=0.01)
+        ylabel = f"{self.target_name}, minus prediction" if sort_by == "width" else self.target_name
+        xlabel = f"Row, sorted by {_ORDERS[sort_by]}{part}"
+        return self._finish(xlabel, ylabel, title=title, frameon=False, alignment="left")
 
-    def _order(self, sort_by: SortBy) -> IntArray:
-        check_option(sort_by, "sort_by", list(_ORDERS))
-        if sort_by == "width":
-            key = self.bounds[:, 1] - self.bounds[:, 0]
-        else:
-            key = self.y_true if sort_by == "observed" else self.y_pred
-        return np.argsort(key, kind="stable")
-
-    def _draw_intervals(
+    def _draw_bounds(
         self, position: IntArray, bounds: FloatArray, inside: BoolArray, covered: Style, missed: Style
     ) -> None:
-        base = {"linewidth": 1.6, "alpha": 0.75}
+        base = {"linewidth": 1.6, "alpha": 0.6}
         common = merge_style("collections.LineCollection", base, covered, "line_kwargs")
         level = "" if self.coverage is None else f"{percent(self.coverage)} "
         blue = {"color": BLUE, **common, "label": f"{level}interval, value inside"}
-        red = {"color": RED, **common, "alpha": 1.0, "label": f"{level}interval, value missed"}
+        wider = np.multiply(1.5, common["linewidth"])
+        red = {"color": RED, **common, "alpha": 1.0, "linewidth": wider}
+        red["label"] = f"{level}interval, value missed"
         if missed is not None:
             red = merge_style("collections.LineCollection", red, missed, "missed_kwargs")
         lines = [
@@ -216,32 +213,10 @@ class IntervalDisplay(Display):
             return
         value, mass = np.array(list(self.atoms)), np.stack([each[self.rows_] for each in self.atoms.values()])
         atom, row = np.nonzero(mass >= _LEAST_ATOM)
-        default = {
-            "color": BLUE,
-            "alpha": ATOM_ALPHA,
-            "linewidths": 0.0,
-            "zorder": 2.5,
-            "s": _ATOM_AREA * mass[atom, row],
-            "label": atom_label(self.atoms, "area"),
-        }
-        merged = merge_style("collections.PathCollection", default, style, "atom_kwargs")
-        self.atoms_ = self.ax_.scatter(position[row] + 1, value[atom] - center[row], **merged)
-
-    def _decorate(self, sort_by: SortBy, title: str | None) -> None:
-        n, shown = len(self.y_true), len(self.rows_)
-        part = "" if shown == n else f" ({shown} of {n} shown)"
-        self.ax_.set_xlabel(f"Row, sorted by {_ORDERS[sort_by]}{part}")
-        relative = ", minus prediction" if sort_by == "width" else ""
-        self.ax_.set_ylabel(self.target_name + relative)
-        self._draw_title(title)
-        nominal = "" if self.coverage is None else f" (nominal {percent(self.coverage)})"
-        self.ax_.legend(
-            title=f"{percent(self.observed_coverage_)} of {n} rows inside{nominal}",
-            loc="best",
-            frameon=False,
-            alignment="left",
-        )
-        self.ax_.margins(x=0.01)
+        default = {"color": BLUE, "alpha": ATOM_ALPHA, "linewidths": 0.0, "zorder": 2.5}
+        default |= {"s": _ATOM_AREA * mass[atom, row], "label": atom_label(self.atoms, "area")}
+        place, height = position[row] + 1, value[atom] - center[row]
+        self.atoms_ = self._draw_points(place, height, style, "atom_kwargs", **default)
 
     @classmethod
     def from_predictions(

@@ -147,7 +147,17 @@ class MetricAgreementDisplay(AxesMixin):
         self.text_: list[Text] = []
         if numbers:
             certain = self.agreement.p_value.to_numpy()[np.ix_(order, order)] <= significance
-            self._draw_numbers(shown, certain, text_kwargs)
+            size = 72 * min(self.ax_.bbox.width, self.ax_.bbox.height) / self.figure_.dpi / n
+            center: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": min(0.27 * size, 8.3)}
+            merged = merge_style("text.Text", center, text_kwargs, "text_kwargs")
+            for (row, column), value in np.ndenumerate(shown):
+                cell = {
+                    "color": "white" if abs(value) >= DARK else INK,
+                    "fontweight": "bold" if certain[row, column] else "normal",
+                    **merged,
+                }
+                text = f"{value:.2f}".replace("-", "\N{MINUS SIGN}")
+                self.text_.append(self.ax_.text(column + 0.5, row + 0.5, text, **cell))
         self.colorbar_: Colorbar | None = None
         if colorbar:
             self.colorbar_ = self.figure_.colorbar(self.image_, ax=self.ax_, shrink=0.7)
@@ -155,18 +165,6 @@ class MetricAgreementDisplay(AxesMixin):
             self.colorbar_.outline.set_visible(False)
         self._draw_title(name)
         return self
-
-    def _draw_numbers(self, tau: Any, certain: Any, style: Style) -> None:
-        default = {"ha": "center", "va": "center", "fontsize": "small"}
-        merged = merge_style("text.Text", default, style, "text_kwargs")
-        for (row, column), value in np.ndenumerate(tau):
-            cell = {
-                "color": "white" if abs(value) >= DARK else INK,
-                "fontweight": "bold" if certain[row, column] else "normal",
-                **merged,
-            }
-            text = f"{value:.2f}".replace("-", "\N{MINUS SIGN}")
-            self.text_.append(self.ax_.text(column + 0.5, row + 0.5, text, **cell))
 
     @classmethod
     def from_reports(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -10,22 +9,20 @@ from scipy.special import ndtri
 
 from skuq._typing import ArrayLike
 from skuq._validation import check_single_coverage
-from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
-from skuq.displays._drawing import REFERENCE_LINE, Style, check_matplotlib, draw_legend, merge_style
+from skuq.displays._display import CurveDisplay, Fold, as_folds, as_list, one_or_list
+from skuq.displays._drawing import Style, check_matplotlib, percent
 from skuq.distributions import as_distribution
 from skuq.metrics import murphy_curve
 from skuq.metrics._murphy import MurphyCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.collections import PolyCollection
-    from matplotlib.lines import Line2D
 
 Functional = Literal["mean", "quantile", "probability"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class MurphyDisplay(CurveMixin, Display):
+class MurphyDisplay(CurveDisplay):
     """Mean elementary score of point forecasts against the threshold.
 
     The plot shows whether one model is better than another model for every consistent score, or only for some
@@ -126,28 +123,18 @@ class MurphyDisplay(CurveMixin, Display):
             self.name if name is None else name,
             line_kwargs,
             linewidth=1.5,
-            zorder=2.2,
         )
-        self.band_: PolyCollection | None = None
-        self.ref_line_: Line2D | None = None
+        self.band_ = self.ref_line_ = None
         what = "Difference of scores" if self.is_difference else "Mean elementary score"
         if self.is_difference:
-            self._draw_reference(ref_line_kwargs)
+            self.ref_line_ = self._draw_level(0.0, ref_line_kwargs)
             if len(curves) == 1:
-                self._draw_band(curves[0], width, color, fill_kwargs)
-        self.ax_.set(xlabel="Threshold θ", ylabel=f"{what}, {self.label}")
-        draw_legend(self.ax_)
-        return self
-
-    def _draw_band(self, curve: MurphyCurve, width: float, color: Any, style: Style) -> None:
-        default = {"color": color, "alpha": 0.2, "linewidth": 0.0, "zorder": 2.0}
-        merged = merge_style("collections.PolyCollection", default, style, "fill_kwargs")
-        reach = width * curve.standard_errors
-        self.band_ = self.ax_.fill_between(curve.theta, curve.scores - reach, curve.scores + reach, **merged)
-
-    def _draw_reference(self, style: Style) -> None:
-        merged = merge_style("lines.Line2D", {**REFERENCE_LINE, "zorder": 1.5}, style, "ref_line_kwargs")
-        self.ref_line_ = self.ax_.axhline(0.0, **merged)
+                theta, scores, reach = curves[0].theta, curves[0].scores, width * curves[0].standard_errors
+                label = f"{percent(confidence)} band at each threshold"
+                self.band_ = self._draw_fill(
+                    theta, scores - reach, scores + reach, fill_kwargs, color=color, label=label
+                )
+        return self._finish("Threshold θ (units of y)", f"{what}, {self.label}")
 
     @classmethod
     def from_predictions(
@@ -197,54 +184,18 @@ class MurphyDisplay(CurveMixin, Display):
             The drawn display.
         """
         check_matplotlib("MurphyDisplay.from_predictions")
-        return cls._from_folds(
-            [Fold(y_true, y_pred, sample_weight)],
-            functional=functional,
-            levels=levels,
-            threshold=threshold,
-            reference=reference,
-            name=name,
-            ax=ax,
-            **kwargs,
-        )
-
-    @classmethod
-    def _from_folds(
-        cls,
-        folds: Sequence[Fold],
-        *,
-        functional: Functional = "mean",
-        levels: float = 0.5,
-        threshold: float | None = None,
-        reference: Any = None,
-        name: str | None = None,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
+        folds = as_folds(y_true, y_pred, sample_weight)
+        options: dict[str, Any] = {"functional": functional, "levels": levels, "threshold": threshold}
         curves = [
-            murphy_curve(
-                fold.y_true,
-                fold.y_pred,
-                sample_weight=fold.sample_weight,
-                functional=functional,
-                levels=levels,
-                threshold=threshold,
-                reference=_reference_of(fold, reference),
-            )
-            for fold in folds
+            fold.call(murphy_curve, reference=_reference_of(fold, reference), **options) for fold in folds
         ]
-        labels = {
-            "mean": "mean",
-            "quantile": f"{levels:g} quantile",
-            "probability": f"P(y > {threshold})",
-        }
-        display = cls(
+        labels = {"mean": "mean", "quantile": f"{levels:g} quantile", "probability": f"P(y > {threshold})"}
+        return cls(
             curve=one_or_list(curves),
             label=labels[functional],
             is_difference=reference is not None,
             name=name,
-        )
-        return display.plot(ax, **kwargs)
+        ).plot(ax, **kwargs)
 
 
 def _reference_of(fold: Fold, reference: Any) -> Any:

@@ -21,20 +21,7 @@ from skuq._validation import (
     check_target,
 )
 from skuq.displays._display import Display, Fold, HistogramMixin
-from skuq.displays._drawing import (
-    CURVE,
-    GRAY,
-    PERFECT,
-    REFERENCE,
-    REFERENCE_LINE,
-    Style,
-    check_matplotlib,
-    draw_legend,
-    has_label,
-    merge_style,
-    next_color,
-    percent,
-)
+from skuq.displays._drawing import GRAY, PERFECT, Style, check_matplotlib, percent
 from skuq.distributions import ScipyDistribution, as_distribution
 from skuq.metrics import regression_calibration_curve
 from skuq.monitoring import MetricAccumulator
@@ -180,42 +167,21 @@ class PITHistogramDisplay(HistogramMixin, Display):
         self._use_axes(ax, (6.4, 4.0))
         check_option(band, "band", ["simultaneous", "pointwise", None])
         probability = check_single_coverage(confidence, "confidence")
-        self._draw_band(band, probability, fill_kwargs)
-        self._draw_reference(ref_line, ref_line_kwargs)
-        self._draw_bins(self.name if name is None else name, hist_kwargs, line_kwargs)
-        self.ax_.set(xlabel="PIT, predicted probability up to the target (%)", ylabel="Share of rows (%)")
-        self.ax_.set_xlim(0, 100)
-        self.ax_.set_ylim(0, 1.05 * self.ax_.dataLim.y1)
-        draw_legend(self.ax_)
-        return self
-
-    def _draw_bins(self, name: str | None, hist_style: Style, line_style: Style) -> None:
-        color, k = next_color(self.ax_), len(self.proportions)
-        edges, middles = np.linspace(0.0, 100.0, k + 1), 100 * (np.arange(k) + 0.5) / k
-        self.hist_ = self._draw_histogram(middles, edges, self.proportions, color, hist_style)
-        default = {"color": color, "linewidth": 1.5, "label": name, "gid": CURVE}
-        merged = merge_style("lines.Line2D", default, line_style, "line_kwargs")
-        (self.line_,) = self.ax_.plot(
-            np.repeat(edges, 2)[1:-1], np.repeat(100 * self.proportions, 2), **merged
-        )
-
-    def _draw_reference(self, ref_line: bool, style: Style) -> None:
-        self.ref_line_ = None
-        if ref_line and not has_label(self.ax_, PERFECT):
-            default = {**REFERENCE_LINE, "label": PERFECT}
-            merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
-            self.ref_line_ = self.ax_.axhline(100 / len(self.proportions), **merged)
-
-    def _draw_band(self, band: Band | None, probability: float, style: Style) -> None:
+        k, kind = len(self.proportions), f" {band} band (n = "
         self.band_ = None
-        kind = f" {band} band (n = "
-        if band is None or any(kind in text for text in self.ax_.get_legend_handles_labels()[1]):
-            return
-        lower, upper = histogram_band(len(self.proportions), self.n_rows, band, probability)
-        label = f"{percent(probability)}{kind}{self.n_rows:.0f})"
-        default = {"color": GRAY, "alpha": 0.25, "linewidth": 0.0, "label": label, "gid": REFERENCE}
-        merged = merge_style("patches.Rectangle", default, style, "fill_kwargs")
-        self.band_ = self.ax_.axhspan(100 * lower, 100 * upper, **merged)
+        if band is not None and not any(kind in text for text in self.ax_.get_legend_handles_labels()[1]):
+            lower, upper = histogram_band(k, self.n_rows, band, probability)
+            label = f"{percent(probability)}{kind}{self.n_rows:.0f})"
+            self.band_ = self._draw_span(100 * lower, 100 * upper, fill_kwargs, color=GRAY, label=label)
+        self.ref_line_ = self._draw_level(100 / k, ref_line_kwargs, PERFECT) if ref_line else None
+        edges, middles = np.linspace(0.0, 100.0, k + 1), 100 * (np.arange(k) + 0.5) / k
+        style = {**self._next_style(), "linewidth": 1.5, "label": self.name if name is None else name}
+        self.hist_ = self._draw_histogram(middles, edges, self.proportions, style["color"], hist_kwargs, 0.0)
+        outline = np.repeat(edges, 2)[1:-1], np.repeat(100 * self.proportions, 2)
+        self.line_ = self._draw_line(*outline, line_kwargs, **style)
+        self.ax_.set_xlim(0, 100)
+        self.ax_.set_ylim(0, 1.3 * self.ax_.dataLim.y1)  # The legend is above the bars.
+        return self._finish("PIT, predicted probability up to the target (%)", "Share of rows (%)")
 
     @classmethod
     def from_predictions(

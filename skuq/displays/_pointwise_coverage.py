@@ -12,25 +12,11 @@ from scipy.stats import binom
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_number, check_option
 from skuq.displays._display import HistogramMixin, label_of
-from skuq.displays._drawing import (
-    CURVE,
-    INK,
-    REFERENCE,
-    REFERENCE_LINE,
-    Style,
-    check_column,
-    check_matplotlib,
-    draw_legend,
-    has_label,
-    merge_style,
-    next_color,
-    percent,
-)
+from skuq.displays._drawing import Style, check_column, check_matplotlib, percent
 from skuq.displays._sharpness import round_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.patches import StepPatch
 
 _LEAST_BIN_WIDTH = 0.002
 _SHARE_IN_BAND = 0.95
@@ -158,36 +144,28 @@ class PointwiseCoverageDisplay(HistogramMixin):
             score = f"Brier score = {np.square(self.values - self.coverage).mean():.3g}"
         else:
             score = f"mean = {self.values.mean():.3g}"
-        marks = {
-            "color": next_color(self.ax_),
-            "linewidth": 2.0,
-            "label": label_of(self.name if name is None else name, score),
-            "gid": CURVE,
-        }
-        style = merge_style("lines.Line2D", marks, line_kwargs, "line_kwargs")
-        if self.x is None:
-            self._draw_share(style, bin_width, hist_kwargs)
-        else:
-            self._draw_curve(self.x, style)
-        self._draw_references(ref_line_kwargs, fill_kwargs)
-        draw_legend(self.ax_)
-        return self
-
-    def _draw_share(self, style: dict[str, Any], bin_width: float | None, hist_kwargs: Style) -> None:
-        edges = self._edges(bin_width)
-        self.hist_: StepPatch | None = self._draw_histogram(
-            self.values, edges, None, style["color"], hist_kwargs
-        )
-        self.line_ = self.ax_.axvline(self.values.mean(), **style)
-        self.ax_.set_xlabel(_NAMES[self.kind, self.over])
-        self.ax_.set_ylabel(f"Share of {self.over} (%)")
-
-    def _draw_curve(self, x: FloatArray, style: dict[str, Any]) -> None:
-        order = np.argsort(x, kind="stable")
+        marks = {**self._next_style(), "linewidth": 2.0}
+        marks["label"] = label_of(self.name if name is None else name, score)
         self.hist_ = None
-        (self.line_,) = self.ax_.plot(x[order], self.values[order], **style)
-        self.ax_.set_xlabel(self.x_label or "x")
-        self.ax_.set_ylabel(_NAMES[self.kind, self.over])
+        if self.x is None:
+            self.line_ = self.ax_.axvline(
+                self.values.mean(), **self._style("lines.Line2D", marks, line_kwargs, "line_kwargs")
+            )
+            edges, color = self._edges(bin_width), self.line_.get_color()
+            self.hist_ = self._draw_histogram(self.values, edges, None, color, hist_kwargs)
+            labels = _NAMES[self.kind, self.over], f"Share of {self.over} (%)"
+        else:
+            order = np.argsort(self.x, kind="stable")
+            self.line_ = self._draw_line(self.x[order], self.values[order], line_kwargs, **marks)
+            labels = self.x_label or "x", _NAMES[self.kind, self.over]
+        label, vertical = f"Nominal, {percent(self.coverage)}", self.x is None
+        self.ref_line_ = self._draw_level(self.coverage, ref_line_kwargs, label, vertical=vertical)
+        self.band_ = None
+        if self.band is not None:
+            label = f"{percent(_SHARE_IN_BAND)} of the rows at nominal coverage"
+            style = {"color": self._ink, "alpha": 0.12, "label": label}
+            self.band_ = self._draw_span(*self.band, fill_kwargs, vertical=vertical, **style)
+        return self._finish(*labels)
 
     def _edges(self, bin_width: float | None) -> FloatArray:
         auto = min(max(round_number(float(np.ptp(self.values)) / 12), _LEAST_BIN_WIDTH), 0.05)
@@ -196,28 +174,6 @@ class PointwiseCoverageDisplay(HistogramMixin):
         width = max(self._bin_width(bin_width, auto), _LEAST_BIN_WIDTH)
         first, last = np.round(self.values.min() / width), np.round(self.values.max() / width)
         return np.asarray(width * (np.arange(first, last + 2) - 0.5))
-
-    def _draw_references(self, ref_line_kwargs: Style, fill_kwargs: Style) -> None:
-        """Draw the nominal coverage and the band, unless the axes already have both."""
-        self.ref_line_, self.band_ = None, None
-        vertical = self.x is None
-        default = {**REFERENCE_LINE, "label": f"Nominal, {percent(self.coverage)}"}
-        line = merge_style("lines.Line2D", default, ref_line_kwargs, "ref_line_kwargs")
-        if not has_label(self.ax_, str(line["label"])):
-            draw = self.ax_.axvline if vertical else self.ax_.axhline
-            self.ref_line_ = draw(self.coverage, **line)
-        perfect: dict[str, Any] = {
-            "facecolor": INK,
-            "alpha": 0.12,
-            "linewidth": 0.0,
-            "label": f"{percent(_SHARE_IN_BAND)} of the rows at nominal coverage",
-            "gid": REFERENCE,
-            "zorder": 0.5,
-        }
-        fill = merge_style("patches.Patch", perfect, fill_kwargs, "fill_kwargs")
-        if self.band is not None and not has_label(self.ax_, str(fill["label"])):
-            span = self.ax_.axvspan if vertical else self.ax_.axhspan
-            self.band_ = span(*self.band, **fill)
 
     @classmethod
     def from_result(

@@ -21,17 +21,14 @@ from skuq.displays._display import Display, Fold
 from skuq.displays._drawing import (
     ATOM_ALPHA,
     BLUE,
-    INK,
     Style,
     atom_label,
     check_column,
     check_matplotlib,
     choose_rows,
-    draw_legend,
     merge_style,
     percent,
     rows_that_count,
-    scatter_style,
     shared_atoms,
 )
 from skuq.displays._interval import finite_bounds
@@ -181,13 +178,13 @@ class PredictionBandDisplay(Display):
         self._draw_bands(places, line, groups, fill_kwargs)
         self._draw_atoms(places, groups, atom_kwargs)
         rows = order[choose_rows(len(order), max_rows)]
-        style = scatter_style(len(rows), len(x), "Observed", scatter_kwargs)
-        self.scatter_ = self.ax_.scatter(x[rows], self.y_true[rows], **style)
-        default = {"color": INK, "linewidth": 1.2, "label": "Prediction"}
-        style = merge_style("lines.Line2D", default, line_kwargs, "line_kwargs")
-        (self.line_,) = self.ax_.plot(places, line, **style)
-        self._decorate(self.name if name is None else name)
-        return self
+        self.scatter_ = self._draw_rows(x[rows], self.y_true[rows], len(x), "Observed", scatter_kwargs)
+        style = {"color": self._ink, "linewidth": 1.2, "label": "Prediction"}
+        self.line_ = self._draw_line(places, line, line_kwargs, **style)
+        self._draw_title(self.name if name is None else name)
+        self.ax_.margins(x=0.02)
+        xlabel = f"Predicted {self.target_name}" if self.x is None else self.x_name or "x"
+        return self._finish(xlabel, f"Observed {self.target_name}", frameon=False)
 
     def _draw_bands(self, places: FloatArray, line: FloatArray, groups: list[IntArray], style: Style) -> None:
         self.bands_ = []
@@ -200,14 +197,9 @@ class PredictionBandDisplay(Display):
                 step = np.diff(line)[[0, -1], np.newaxis] * [[-1.0], [1.0]]
                 first, last = np.clip(mean[[0, -1]] + step, bounds.min(), bounds.max())
                 mean = np.vstack([first, mean, last])
-            default = {
-                "color": BLUE,
-                "alpha": min(0.22 + 0.12 * depth, 0.6),
-                "linewidth": 0.8,
-                "label": f"{percent(self.coverage[column])} prediction interval",
-            }
-            merged = merge_style("collections.PolyCollection", default, style, "fill_kwargs")
-            self.bands_.append(self.ax_.fill_between(places, *mean.T, **merged))
+            default = {"color": BLUE, "alpha": min(0.22 + 0.12 * depth, 0.6), "linewidth": 0.8, "zorder": 1.0}
+            default |= {"label": f"{percent(self.coverage[column])} prediction interval", "gid": None}
+            self.bands_.append(self._draw_fill(places, *mean.T, style, **default))
 
     def _draw_atoms(self, places: FloatArray, groups: list[IntArray], style: Style) -> None:
         self.atoms_ = None
@@ -220,24 +212,10 @@ class PredictionBandDisplay(Display):
         width = _ATOM_WIDTH * (mean[:, 1:] + mean[:, :-1]) / 2
         thickest = np.argsort(-width, axis=None)  # The legend shows the first line.
         atom, start = np.unravel_index(thickest, width.shape)
-        default = {
-            "color": BLUE,
-            "alpha": ATOM_ALPHA,
-            "linewidths": width[atom, start],
-            "label": atom_label(self.atoms, "thickness"),
-        }
+        default = {"color": BLUE, "alpha": ATOM_ALPHA, "linewidths": width[atom, start]}
+        default["label"] = atom_label(self.atoms, "thickness")
         merged = merge_style("collections.LineCollection", default, style, "atom_kwargs")
         self.atoms_ = self.ax_.hlines(value[atom], places[start], places[start + 1], **merged)
-
-    def _decorate(self, title: str | None) -> None:
-        if self.x is None:
-            self.ax_.set_xlabel(f"Predicted {self.target_name}")
-        else:
-            self.ax_.set_xlabel(self.x_name or "x")
-        self.ax_.set_ylabel(f"Observed {self.target_name}")
-        self._draw_title(title)
-        draw_legend(self.ax_, frameon=False)
-        self.ax_.margins(x=0.02)
 
     @classmethod
     def from_predictions(

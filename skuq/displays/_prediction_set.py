@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,22 +10,13 @@ import pandas as pd
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_coverage, check_option
-from skuq.displays._display import CurveMixin, Display, Fold, as_list, tables_of_folds
-from skuq.displays._drawing import (
-    REFERENCE,
-    Style,
-    check_matplotlib,
-    draw_diagonal,
-    draw_legend,
-    has_label,
-    merge_style,
-)
+from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
+from skuq.displays._drawing import REFERENCE, Style, check_matplotlib
 from skuq.metrics import conditional_set_coverage
 from skuq.prediction._predict_set import class_proba, predict_set, prediction_set
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.lines import AxLine, Line2D
 
 SHOWN = ("coverage", "size")
 CLAIMED, NOMINAL = "Predicted coverage", "Nominal coverage"
@@ -34,15 +24,15 @@ COVERAGES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PredictionSetDisplay(CurveMixin, Display):
+class PredictionSetDisplay(CurveDisplay):
     """Observed and predicted coverage of prediction sets, or their size, against the nominal coverage.
 
-    The plot shows whether the sets of a classifier are calibrated, and how large they are. The dashed curve
+    The plot shows whether the sets of a classifier are calibrated, and how large they are. The dotted curve
     is the predicted coverage: the sum of the probabilities of the classes in a set, averaged over the rows.
-    The curve of a calibrated classifier is near the dashed curve. If the curve is below the dashed curve, the
+    The curve of a calibrated classifier is near the dotted curve. If the curve is below the dotted curve, the
     classifier is overconfident. Both curves are above the diagonal, because the last class of a set increases
     the sum of the probabilities above the nominal coverage. For conformal sets, the predicted coverage is the
-    nominal coverage, so there is no dashed curve.
+    nominal coverage, so there is no dotted curve.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another model to
     the same axes, pass ``ax=display.ax_``.
@@ -132,30 +122,19 @@ class PredictionSetDisplay(CurveMixin, Display):
         self._use_axes(ax, (5.2, 5.2))
         tables: list[pd.DataFrame] = as_list(self.table)
         curves = [(table["nominal"].to_numpy(), table[column].to_numpy()) for table in tables]
-        color = self._draw_curves(
-            curves, self.name if name is None else name, line_kwargs, marker="o", markersize=3.5, zorder=2.2
-        )
-        self.claimed_: Line2D | None = None
-        self.ref_line_: AxLine | None = None
+        color = self._draw_curves(curves, self.name if name is None else name, line_kwargs, markersize=3.5)
+        self.claimed_ = self.ref_line_ = None
         if show == "coverage":
             if len(tables) == 1 and not np.array_equal(tables[0]["claimed"], tables[0]["nominal"]):
-                self._draw_claimed(tables[0], color, claimed_kwargs)
-            if ref_line and not has_label(self.ax_, NOMINAL):
-                style = merge_style("lines.Line2D", {"label": NOMINAL}, ref_line_kwargs, "ref_line_kwargs")
-                self.ref_line_ = draw_diagonal(self.ax_, style)
-            self.ax_.set(xlim=(0, 1), ylim=(0, 1.01), aspect="equal")
-        self.ax_.set_xlabel("Nominal coverage of the sets")
-        self.ax_.set_ylabel("Observed coverage" if show == "coverage" else "Mean number of classes in a set")
-        draw_legend(self.ax_)
-        return self
-
-    def _draw_claimed(self, table: pd.DataFrame, color: Any, style: Style) -> None:
-        """Draw the predicted coverage in the color of the curve."""
-        default = {"color": color, "linestyle": "--", "linewidth": 1.4, "zorder": 2.1, "gid": REFERENCE}
-        if not has_label(self.ax_, CLAIMED):
-            default["label"] = CLAIMED
-        merged = merge_style("lines.Line2D", default, style, "claimed_kwargs")
-        (self.claimed_,) = self.ax_.plot(table["nominal"], table["claimed"], **merged)
+                ends = tables[0]["nominal"], tables[0]["claimed"]
+                style = {"color": color, "linestyle": ":", "linewidth": 1.6, "zorder": 2.1, "gid": REFERENCE}
+                self.claimed_ = self._draw_line(
+                    *ends, claimed_kwargs, "claimed_kwargs", label=CLAIMED, **style
+                )
+            self.ref_line_ = self._draw_diagonal(ref_line, ref_line_kwargs, NOMINAL)
+            self.ax_.set(xlim=(0, 1.02), ylim=(0, 1.02), aspect="equal")
+        ylabel = "Observed coverage" if show == "coverage" else "Mean number of classes in a set"
+        return self._finish("Nominal coverage of the sets", ylabel)
 
     @classmethod
     def from_predictions(
@@ -199,14 +178,9 @@ class PredictionSetDisplay(CurveMixin, Display):
             The drawn display.
         """
         check_matplotlib("PredictionSetDisplay.from_predictions")
-        folds = [Fold(y_true, y_pred, sample_weight, labels=labels)]
-        return cls._from_folds(folds, name=name, ax=ax, coverage=coverage, **kwargs)
-
-    @classmethod
-    def _from_folds(
-        cls, folds: Sequence[Fold], *, name: str | None = None, ax: Axes | None = None, **kwargs: Any
-    ) -> Self:
-        table = tables_of_folds(set_table, folds, ("labels", "coverage"), kwargs)
+        options = {"coverage": coverage} | ({} if labels is None else {"labels": labels})
+        folds = as_folds(y_true, y_pred, sample_weight)
+        table = one_or_list([fold.call(set_table, **options) for fold in folds])
         return cls(table=table, name=name).plot(ax, **kwargs)
 
     @classmethod

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 
 from skuq._typing import ArrayLike
-from skuq.displays._display import CurveMixin, Display, Fold, as_list, tables_of_folds
-from skuq.displays._drawing import Style, check_matplotlib, draw_diagonal, draw_legend, percent, with_unit
+from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
+from skuq.displays._drawing import Style, check_matplotlib, percent, with_unit
 from skuq.evaluation import quantile_reliability_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.collections import FillBetweenPolyCollection
-
-OPTIONS = ("levels", "band", "confidence", "n_draws", "random_state")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class QuantileReliabilityDisplay(CurveMixin, Display):
+class QuantileReliabilityDisplay(CurveDisplay):
     """Quantile of the targets given the forecast quantile, estimated by isotonic regression.
 
     The plot shows at which values the forecast quantile is too low or too high. The curve of a calibrated
@@ -120,17 +116,15 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
         self._use_axes(ax, (5.2, 5.2))
         tables: list[pd.DataFrame] = as_list(self.table)
         curves = [(table["forecast"].to_numpy(), table["recalibrated"].to_numpy()) for table in tables]
-        color = self._draw_curves(curves, self.name if name is None else name, line_kwargs, zorder=2.2)
-        self.band_: FillBetweenPolyCollection | None = None
+        color = self._draw_curves(curves, self.name if name is None else name, line_kwargs)
+        self.band_ = None
         if len(tables) == 1:
             self.band_ = self._draw_curve_band(tables[0], self.confidence, color, fill_kwargs)
-        self.ref_line_ = draw_diagonal(self.ax_, ref_line_kwargs) if ref_line else None
-        self.ax_.set_xlabel(with_unit(f"Forecast {percent(self.levels)} quantile", self.unit))
-        self.ax_.set_ylabel(
-            with_unit(f"Conditional {percent(self.levels)} quantile of the targets", self.unit)
-        )
-        draw_legend(self.ax_)
-        return self
+        self.ref_line_ = self._draw_diagonal(ref_line, ref_line_kwargs)
+        self._use_equal_limits()
+        what = f"{percent(self.levels)} quantile"
+        ylabel = with_unit(f"Conditional {what} of the targets", self.unit)
+        return self._finish(with_unit(f"Forecast {what}", self.unit), ylabel)
 
     @classmethod
     def from_predictions(
@@ -185,27 +179,12 @@ class QuantileReliabilityDisplay(CurveMixin, Display):
             The drawn display.
         """
         check_matplotlib("QuantileReliabilityDisplay.from_predictions")
-        options = {
-            "levels": levels,
-            "band": band,
-            "confidence": confidence,
+        folds = as_folds(y_true, y_pred, sample_weight)
+        options: dict[str, Any] = {"levels": levels, "confidence": confidence}
+        options |= {
+            "band": band if len(folds) == 1 else None,
             "n_draws": n_draws,
             "random_state": random_state,
         }
-        folds = [Fold(y_true, y_pred, sample_weight)]
-        return cls._from_folds(folds, unit=unit, name=name, ax=ax, **options, **kwargs)
-
-    @classmethod
-    def _from_folds(
-        cls,
-        folds: Sequence[Fold],
-        *,
-        unit: str | None = None,
-        name: str | None = None,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        kept = {key: kwargs[key] for key in ("levels", "confidence") if key in kwargs}
-        kwargs = {"random_state": 0, **kwargs, **({"band": None} if len(folds) > 1 else {})}
-        table = tables_of_folds(quantile_reliability_curve, folds, OPTIONS, kwargs)
-        return cls(table=table, unit=unit, name=name, **kept).plot(ax, **kwargs)
+        table = one_or_list([fold.call(quantile_reliability_curve, **options) for fold in folds])
+        return cls(table=table, levels=levels, confidence=confidence, unit=unit, name=name).plot(ax, **kwargs)

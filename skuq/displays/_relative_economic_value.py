@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
-from skuq.displays._drawing import (
-    REFERENCE_LINE,
-    Style,
-    check_matplotlib,
-    draw_legend,
-    has_label,
-    merge_style,
-)
+from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
+from skuq.displays._drawing import Style, check_matplotlib
 from skuq.evaluation import relative_economic_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
 
 _REFERENCE = "Knowledge of the frequency only"
 _LEAST = -0.25
@@ -30,7 +21,7 @@ _LEAST = -0.25
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RelativeEconomicValueDisplay(CurveMixin, Display):
+class RelativeEconomicValueDisplay(CurveDisplay):
     """Relative economic value of a forecast against the ratio of cost to loss.
 
     The plot shows for which users a forecast is useful. A user acts against an event if the predicted
@@ -118,18 +109,12 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
             The display itself.
         """
         self._use_axes(ax, (6.0, 4.0))
-        self.ref_line_: Line2D | None = None
-        if ref_line and not has_label(self.ax_, _REFERENCE):
-            default = {**REFERENCE_LINE, "label": _REFERENCE, "zorder": 1.5}
-            merged = merge_style("lines.Line2D", default, ref_line_kwargs, "ref_line_kwargs")
-            self.ref_line_ = self.ax_.axhline(0.0, **merged)
+        self.ref_line_ = self._draw_level(0.0, ref_line_kwargs, _REFERENCE) if ref_line else None
         curves = [(self.ratios, values) for values in as_list(self.values)]
         self._draw_curves(curves, self.name if name is None else name, line_kwargs)
         lowest = min(float(np.min(line.get_ydata())) for line in self.ax_.get_lines())
         self.ax_.set(xlim=(0.0, 1.0), ylim=(max(lowest - 0.05, _LEAST), 1.0))
-        self.ax_.set(xlabel="Cost of acting / prevented loss", ylabel="Relative economic value")
-        draw_legend(self.ax_)
-        return self
+        return self._finish("Cost of acting / prevented loss", "Relative economic value")
 
     @classmethod
     def from_predictions(  # type: ignore[override]
@@ -175,34 +160,9 @@ class RelativeEconomicValueDisplay(CurveMixin, Display):
             The drawn display.
         """
         check_matplotlib("RelativeEconomicValueDisplay.from_predictions")
-        folds = [Fold(y_true, y_pred, sample_weight)]
-        return cls._from_folds(
-            folds, threshold=threshold, above=above, ratios=ratios, name=name, ax=ax, **kwargs
-        )
-
-    @classmethod
-    def _from_folds(  # type: ignore[override]
-        cls,
-        folds: Sequence[Fold],
-        *,
-        threshold: float,
-        above: bool = True,
-        ratios: ArrayLike | None = None,
-        name: str | None = None,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        tables = [
-            relative_economic_value(
-                fold.y_true,
-                fold.y_pred,
-                threshold=threshold,
-                above=above,
-                ratios=ratios,
-                sample_weight=fold.sample_weight,
-            ).sort_index()
-            for fold in folds
-        ]
+        options = {"threshold": threshold, "above": above, "ratios": ratios}
+        folds = as_folds(y_true, y_pred, sample_weight)
+        tables = [fold.call(relative_economic_value, **options).sort_index() for fold in folds]
         return cls(
             ratios=tables[0].index.to_numpy(),
             values=one_or_list([table["value"].to_numpy() for table in tables]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,28 +11,20 @@ from scipy.stats import chi2
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_repetitions, check_single_coverage
-from skuq.displays._display import CurveMixin, Display, Fold, as_list, tables_of_folds
-from skuq.displays._drawing import (
-    Style,
-    check_matplotlib,
-    draw_diagonal,
-    draw_legend,
-    percent,
-    with_unit,
-)
+from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
+from skuq.displays._drawing import Style, check_matplotlib, percent, with_unit
 from skuq.metrics import reliability_table
 from skuq.monitoring import MetricAccumulator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.collections import LineCollection
 
 INTERVAL_COVERAGE = 0.9
 """Default coverage of the confidence intervals of the errors."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ReliabilityDisplay(CurveMixin, Display):
+class ReliabilityDisplay(CurveDisplay):
     """Root mean squared error against the predicted standard deviation, in bins of the standard deviation.
 
     The plot shows at which predicted standard deviations a model is overconfident. The curve of a calibrated
@@ -133,25 +124,21 @@ class ReliabilityDisplay(CurveMixin, Display):
         self._use_axes(ax, (5.2, 5.2))
         tables: list[pd.DataFrame] = as_list(self.table)
         curves = [(table["rmv"].to_numpy(), table["rmse"].to_numpy()) for table in tables]
-        color = self._draw_curves(
-            curves, self.name if name is None else name, line_kwargs, marker="o", markersize=4.5, zorder=2.2
-        )
-        self.intervals_: LineCollection | None = None
+        color = self._draw_curves(curves, self.name if name is None else name, line_kwargs, markersize=4.5)
+        self.intervals_ = None
         if confidence is not None and len(tables) == 1:
             share = check_single_coverage(confidence, "confidence")
             x, y, n = (tables[0][column].to_numpy() for column in ("rmv", "rmse", "n"))
-            lower, upper = rmse_interval(y, n, share)
             label = f"{percent(share)} interval of the error"
-            self.intervals_ = self._draw_intervals(x, lower, upper, label, color, interval_kwargs)
-        self.ref_line_ = draw_diagonal(self.ax_, ref_line_kwargs) if ref_line else None
-        self.ax_.set_xlabel(with_unit("Predicted standard deviation", self.unit))
-        self.ax_.set_ylabel(with_unit("Root mean squared error", self.unit))
-        low, high = float(np.min(self.ax_.dataLim.min)), float(np.max(self.ax_.dataLim.max))
-        margin = 0.05 * (high - low or high or 1.0)
-        limits = max(low - margin, 0.0), high + margin
-        self.ax_.set(xlim=limits, ylim=limits, aspect="equal")
-        draw_legend(self.ax_)
-        return self
+            self.intervals_ = self._draw_intervals(
+                x, *rmse_interval(y, n, share), interval_kwargs, "interval_kwargs", color=color, label=label
+            )
+        self.ref_line_ = self._draw_diagonal(ref_line, ref_line_kwargs)
+        self._use_equal_limits(least=0.0)
+        return self._finish(
+            with_unit("Predicted standard deviation", self.unit),
+            with_unit("Root mean squared error", self.unit),
+        )
 
     @classmethod
     def from_predictions(
@@ -196,8 +183,14 @@ class ReliabilityDisplay(CurveMixin, Display):
             The drawn display.
         """
         check_matplotlib("ReliabilityDisplay.from_predictions")
-        folds = [Fold(y_true, y_pred, sample_weight)]
-        return cls._from_folds(folds, n_bins=n_bins, strategy=strategy, unit=unit, name=name, ax=ax, **kwargs)
+        folds = as_folds(y_true, y_pred, sample_weight)
+        table = one_or_list(
+            [fold.call(reliability_table, n_bins=n_bins, strategy=strategy) for fold in folds]
+        )
+        if kwargs.get("confidence", INTERVAL_COVERAGE) is not None:
+            for fold in folds:
+                fold.count_rows()
+        return cls(table=table, unit=unit, name=name).plot(ax, **kwargs)
 
     @classmethod
     def from_accumulator(
@@ -233,22 +226,6 @@ class ReliabilityDisplay(CurveMixin, Display):
         table = accumulator.reliability_table()
         if kwargs.get("confidence", INTERVAL_COVERAGE) is not None:
             check_repetitions(accumulator.total_weight, accumulator.n_rows)
-        return cls(table=table, unit=unit, name=name).plot(ax, **kwargs)
-
-    @classmethod
-    def _from_folds(
-        cls,
-        folds: Sequence[Fold],
-        *,
-        unit: str | None = None,
-        name: str | None = None,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        table = tables_of_folds(reliability_table, folds, ("n_bins", "strategy"), kwargs)
-        if kwargs.get("confidence", INTERVAL_COVERAGE) is not None:
-            for fold in folds:
-                fold.count_rows()
         return cls(table=table, unit=unit, name=name).plot(ax, **kwargs)
 
 

@@ -11,25 +11,12 @@ import pandas as pd
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option, check_sample_weight, check_target
 from skuq.displays._display import Display
-from skuq.displays._drawing import (
-    BLUE,
-    INK,
-    RED,
-    Style,
-    check_matplotlib,
-    choose_rows,
-    draw_legend,
-    merge_style,
-    rows_that_count,
-    scatter_style,
-    with_unit,
-)
+from skuq.displays._drawing import BLUE, RED, Style, check_matplotlib, choose_rows, rows_that_count, with_unit
 from skuq.distributions import as_distribution
 from skuq.metrics import reliability_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.collections import PolyCollection
 
 Kind = Literal["signed", "absolute"]
 
@@ -137,35 +124,23 @@ class ResidualScaleDisplay(Display):
         order = np.argsort(self.std, kind="stable")
         rows = order[choose_rows(len(order), max_rows)]
         shown = self.residuals[rows] if signed else np.abs(self.residuals[rows])
-        style = scatter_style(len(rows), len(order), "Errors", scatter_kwargs)
-        self.scatter_ = self.ax_.scatter(self.std[rows], shown, **style)
-        self.band_ = self._draw_cone(signed, fill_kwargs)
-        default = {"color": RED, "linewidth": 1.8, "marker": "o", "markersize": 4.0}
-        merged = merge_style("lines.Line2D", default, line_kwargs, "line_kwargs")
-        label = {"label": "Root mean squared error, by bin"}
-        x, y = self.table["rmv"].to_numpy(), self.table["rmse"].to_numpy()
-        self.lines_ = self.ax_.plot(x, y, **{**label, **merged})
-        if signed:
-            self.lines_ += self.ax_.plot(x, -y, **merged)
-            self.ax_.axhline(0.0, color=INK, linewidth=0.8, zorder=1)
-        else:
-            self.ax_.set_ylim(bottom=0.0)
-        self._decorate(self.name if name is None else name)
-        return self
-
-    def _draw_cone(self, signed: bool, style: Style) -> PolyCollection:
+        self.scatter_ = self._draw_rows(self.std[rows], shown, len(order), "Errors", scatter_kwargs)
         edge = np.array([self.std.min(), self.std.max()])
         text = "± 1 predicted standard deviation" if signed else "Up to 1 predicted standard deviation"
-        default = {"color": BLUE, "alpha": 0.25, "linewidth": 0.0, "label": text, "zorder": 0.9}
-        merged = merge_style("collections.PolyCollection", default, style, "fill_kwargs")
-        return self.ax_.fill_between(edge, -edge if signed else 0 * edge, edge, **merged)
-
-    def _decorate(self, title: str | None) -> None:
-        self.ax_.set_xlabel(with_unit("Predicted standard deviation", self.unit))
-        text = "Observed value minus prediction" if self.kind == "signed" else "Absolute error"
-        self.ax_.set_ylabel(with_unit(text, self.unit))
-        self._draw_title(title)
-        draw_legend(self.ax_)
+        cone: dict[str, Any] = {"color": BLUE, "alpha": 0.25, "label": text, "zorder": 0.9, "gid": None}
+        self.band_ = self._draw_fill(edge, -edge if signed else 0 * edge, edge, fill_kwargs, **cone)
+        line: dict[str, Any] = {"color": RED, "linewidth": 1.8, "marker": "o", "markersize": 4.0}
+        x, y = self.table["rmv"].to_numpy(), self.table["rmse"].to_numpy()
+        label = "Root mean squared error, by bin"
+        self.lines_ = [self._draw_line(x, y, line_kwargs, label=label, **line)]
+        if signed:
+            self.lines_.append(self._draw_line(x, -y, line_kwargs, **line))
+            self.ax_.axhline(0.0, color=self._ink, linewidth=0.8, zorder=1)
+        else:
+            self.ax_.set_ylim(bottom=0.0)
+        text = "Observed value minus prediction" if signed else "Absolute error"
+        self._draw_title(self.name if name is None else name)
+        return self._finish(with_unit("Predicted standard deviation", self.unit), with_unit(text, self.unit))
 
     @classmethod
     def from_predictions(

@@ -10,18 +10,7 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option, check_sample_weight, check_target
 from skuq.displays._display import Display
-from skuq.displays._drawing import (
-    CURVE,
-    INK,
-    RED,
-    REFERENCE,
-    Style,
-    check_matplotlib,
-    draw_legend,
-    has_label,
-    merge_style,
-    next_color,
-)
+from skuq.displays._drawing import BLUE, CURVE, RED, Style, check_matplotlib, merge_style
 from skuq.distributions import as_distribution
 
 if TYPE_CHECKING:
@@ -151,46 +140,31 @@ class RootogramDisplay(Display):
         seen, expected = np.sqrt(self.observed), np.sqrt(self.expected)
         bottom = expected - seen if kind == "hanging" else np.zeros_like(seen)
         height = expected - seen if kind == "suspended" else seen
-        default = {"color": next_color(self.ax_), "alpha": 0.45, "width": 0.9}
+        default = {"color": BLUE, "alpha": 0.45, "width": 0.9}
         merged = merge_style("patches.Rectangle", default, bar_kwargs, "bar_kwargs")
         self.bars_ = self.ax_.bar(self.counts, height, bottom=bottom, **merged)
         self.bars_.patches[0].set_label("Observed")  # the legend of displays takes single artists
         curve = np.zeros_like(expected) if kind == "suspended" else expected
-        line = {
+        line: dict[str, Any] = {
             "color": RED,
             "marker": "o",
             "markersize": 4.0,
             "linewidth": 1.5,
             "label": "Expected",
-            "gid": CURVE,
         }
-        merged = merge_style("lines.Line2D", line, line_kwargs, "line_kwargs")
-        (self.line_,) = self.ax_.plot(self.counts, curve, **merged)
-        self._draw_band(band and kind != "standing", band_kwargs)
-        self._label(name, kind)
-        return self
-
-    def _draw_band(self, shown: bool, style: Style) -> None:
+        self.line_ = self._draw_line(self.counts, curve, line_kwargs, gid=CURVE, **line)
         self.band_ = None
-        if not shown:
-            return
-        label = "Warning limits"
-        default = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 0.8, "gid": REFERENCE}
-        if not has_label(self.ax_, label):
-            default["label"] = label
-        merged = merge_style("lines.Line2D", default, style, "band_kwargs")
-        above = self.ax_.axhline(_BAND, **merged)
-        merged.pop("label", None)
-        self.band_ = (above, self.ax_.axhline(-_BAND, **merged))
-
-    def _label(self, name: str | None, kind: Kind) -> None:
-        self.ax_.axhline(0.0, color=INK, linewidth=0.8)
+        if band and kind != "standing":
+            style = {**self._reference_line(), "linewidth": 0.8, "label": "Warning limits"}
+            style = self._style("lines.Line2D", style, band_kwargs, "band_kwargs")
+            above = self.ax_.axhline(_BAND, **style)
+            self.band_ = above, self.ax_.axhline(-_BAND, **{**style, "label": None})
+        self.ax_.axhline(0.0, color=self._ink, linewidth=0.8)
         end = f" (last bar: {self.counts[-1]:.0f} or more)" if self.open_end else ""
         unit = "difference of square roots" if kind == "suspended" else "square root of the number of rows"
-        self.ax_.set(xlabel=f"Count{end}", ylabel=unit.capitalize())
         self.ax_.locator_params(axis="x", integer=True)
         self._draw_title(self.name if name is None else name)
-        draw_legend(self.ax_)
+        return self._finish(f"Count{end}", unit.capitalize())
 
     @classmethod
     def from_predictions(

@@ -11,16 +11,12 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq.displays._display import AxesMixin
 from skuq.displays._drawing import (
-    CURVE,
     GRAY,
-    INK,
     REFERENCE,
     Style,
     check_matplotlib,
     draw_endless_line,
-    draw_legend,
     merge_style,
-    next_color,
     with_unit,
 )
 from skuq.evaluation import score_decomposition
@@ -130,40 +126,35 @@ class ScoreDecompositionDisplay(AxesMixin):
         self._use_axes(ax, (5.8, 5.2))
         self.points_: list[Line2D] = []
         for label, each in self.decompositions.items():
-            self._draw_point(label, each, point_kwargs)
+            point: dict[str, Any] = self._next_style(marker=True)
+            if is_calibrated(each):
+                point |= {"markerfacecolor": self.ax_.get_facecolor(), "markeredgewidth": 2.0}
+            point |= {"markersize": 8.0, "linestyle": "none", "label": f"{label} ({each.score:.3g})"}
+            at = [each.miscalibration], [each.discrimination]
+            self.points_.append(self._draw_line(*at, point_kwargs, "point_kwargs", zorder=2.3, **point))
         if any(is_calibrated(each) for each in self.decompositions.values()):
             # an entry of the legend explains the hollow points
-            style: dict[str, Any] = {"color": INK, "markerfacecolor": "white", "label": CALIBRATED}
-            self.ax_.plot([], [], "o", gid=REFERENCE, markersize=6.0, **style)
+            style: dict[str, Any] = {
+                "color": self._ink,
+                "markerfacecolor": "none",
+                "marker": "o",
+                "markersize": 6.0,
+            }
+            self._draw_line([], [], None, linestyle="none", label=CALIBRATED, gid=REFERENCE, **style)
         self._set_limits()
         uncertainty = next(iter(self.decompositions.values())).uncertainty
         self.lines_: list[AxLine] = []
         self.text_: list[Text] = []
         for score in self._scores_of_lines(uncertainty):
-            self._draw_line(score, uncertainty, line_kwargs)
-        default = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.0, "gid": REFERENCE, "zorder": 1.5}
+            self._draw_score(score, uncertainty, line_kwargs)
+        default = self._reference_line()
         # The line is visible only if it crosses the axes.
         if self.ax_.get_ylim()[0] < self.ax_.get_xlim()[1]:
             default["label"] = f"{NO_SKILL} ({uncertainty:.3g})"
         merged = merge_style("lines.Line2D", default, ref_line_kwargs, "ref_line_kwargs")
         self.ref_line_ = draw_endless_line(self.ax_, (0.0, 0.0), 1.0, merged)
-        self.ax_.set_xlabel(with_unit("Miscalibration", self.unit))
-        self.ax_.set_ylabel(with_unit("Discrimination", self.unit))
-        if name is not None:
-            self.ax_.set_title(name, loc="left", pad=16)  # The title is above the scores of the lines.
-        draw_legend(self.ax_)
-        return self
-
-    def _draw_point(self, label: str, parts: ScoreDecomposition, style: Style) -> None:
-        color = next_color(self.ax_)
-        default: dict[str, Any] = {"color": color, "marker": "o", "markersize": 8.0, "linestyle": "none"}
-        if is_calibrated(parts):
-            default |= {"markerfacecolor": "white", "markeredgewidth": 2.0}
-        default |= {"label": f"{label} ({parts.score:.3g})", "zorder": 2.3}
-        merged = merge_style("lines.Line2D", default, style, "point_kwargs")
-        (point,) = self.ax_.plot([parts.miscalibration], [parts.discrimination], **merged)
-        point.set_gid(CURVE)
-        self.points_.append(point)
+        self._draw_title(name, pad=16)  # The title is above the scores of the lines.
+        return self._finish(with_unit("Miscalibration", self.unit), with_unit("Discrimination", self.unit))
 
     def _set_limits(self) -> None:
         """Set limits that contain all points and a miscalibration of 0."""
@@ -182,7 +173,7 @@ class ScoreDecompositionDisplay(AxesMixin):
         ticks = np.asarray(MaxNLocator(MOST_LINES).tick_values(lowest, highest))
         return ticks[(ticks > lowest) & (ticks < highest)]
 
-    def _draw_line(self, score: float, uncertainty: float, style: Style) -> None:
+    def _draw_score(self, score: float, uncertainty: float, style: Style) -> None:
         """Draw the line of one score, and write the score at the end of the line."""
         default = {"color": GRAY, "linewidth": 0.8, "alpha": 0.6, "zorder": 1.0, "gid": REFERENCE}
         merged = merge_style("lines.Line2D", default, style, "line_kwargs")

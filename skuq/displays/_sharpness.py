@@ -10,16 +10,7 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option, check_sample_weight
 from skuq.displays._display import Display, HistogramMixin, label_of
-from skuq.displays._drawing import (
-    CURVE,
-    Style,
-    check_matplotlib,
-    draw_legend,
-    merge_style,
-    next_color,
-    rows_that_count,
-    with_unit,
-)
+from skuq.displays._drawing import Style, check_matplotlib, merge_style, rows_that_count, with_unit
 from skuq.distributions import as_distribution
 from skuq.metrics import sharpness
 
@@ -123,20 +114,19 @@ class SharpnessDisplay(HistogramMixin, Display):
             The display itself.
         """
         self._use_axes(ax, (6.4, 4.0))
-        color = next_color(self.ax_)
-        edges = self._edges(bin_width)
-        self.hist_ = self._draw_histogram(self.std, edges, self.sample_weight, color, hist_kwargs)
         note = f"{_NAMES[self.kind]} = {self.value:.3g}"
         label = label_of(self.name if name is None else name, note)
-        marks = {"color": color, "linewidth": 2.0, "label": label, "gid": CURVE}
+        marks = {**self._next_style(), "linewidth": 2.0, "label": label}
         self.line_ = self.ax_.axvline(
             self.value, **merge_style("lines.Line2D", marks, line_kwargs, "line_kwargs")
         )
+        color = self.line_.get_color()
+        edges = self._edges(bin_width)
+        self.hist_ = self._draw_histogram(self.std, edges, self.sample_weight, color, hist_kwargs)
         self.ax_.set_xlim(0.0, 1.05 * self.ax_.dataLim.x1)
-        self.ax_.set_xlabel(with_unit("Predicted standard deviation", self.unit))
-        self.ax_.set_ylabel(with_unit("Share of rows", "%"))
-        draw_legend(self.ax_)
-        return self
+        return self._finish(
+            with_unit("Predicted standard deviation", self.unit), with_unit("Share of rows", "%")
+        )
 
     def _edges(self, bin_width: float | None) -> FloatArray:
         width = self._bin_width(bin_width, round_number(self.value / 12))

@@ -6,32 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import EFFECTIVE_ROWS, as_float_array, check_finite, check_number, check_rows
-from skuq.displays._display import CurveMixin
-from skuq.displays._drawing import (
-    REFERENCE,
-    REFERENCE_LINE,
-    Style,
-    check_matplotlib,
-    draw_legend,
-    has_label,
-    merge_style,
-)
+from skuq.displays._display import AxesMixin
+from skuq.displays._drawing import REFERENCE, Style, check_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.collections import FillBetweenPolyCollection
-    from matplotlib.lines import Line2D
 
 FEW_ROWS = 50
 """Points with fewer effective rows than this are hollow circles."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ShiftCurveDisplay(CurveMixin):
+class ShiftCurveDisplay(AxesMixin):
     """Score of a model against the severity of a shift of the test rows.
 
     The plot shows the severity at which a model fails. To find out whether the uncertainty of the model
@@ -132,44 +120,24 @@ class ShiftCurveDisplay(CurveMixin):
         self._use_axes(ax, (6.0, 4.0))
         mean, spread = self.values.mean(axis=1), self.values.std(axis=1)
         color = self._draw_curves(
-            [(self.severities, mean)],
-            self.name if name is None else name,
-            line_kwargs,
-            marker="o",
-            markersize=4.5,
-            zorder=2.2,
+            [(self.severities, mean)], self.name if name is None else name, line_kwargs, markersize=4.5
         )
-        self.band_: FillBetweenPolyCollection | None = None
+        self.band_ = None
         if self.values.shape[1] > 1:
-            style = {"color": color, "alpha": 0.15, "linewidth": 0.0, "zorder": 2.0}
-            merged = merge_style("collections.PolyCollection", style, fill_kwargs, "fill_kwargs")
-            self.band_ = self.ax_.fill_between(self.severities, mean - spread, mean + spread, **merged)
-        self._draw_hollow(mean, color)
-        self.ref_line_: Line2D | None = None
-        if ref_line is not None:
-            self._draw_reference(check_number(ref_line, "ref_line"), ref_line_kwargs)
-        self.ax_.set_xlabel("Severity of the shift")
-        self.ax_.set_ylabel(self.score_name)
-        draw_legend(self.ax_)
-        return self
-
-    def _draw_hollow(self, mean: FloatArray, color: Any) -> None:
-        """Draw points with few effective rows as hollow circles."""
-        self.hollow_: Line2D | None = None
-        few = np.zeros(mean.size, dtype=bool)
-        if self.effective_rows is not None:
-            few = self.effective_rows.mean(axis=1) < FEW_ROWS
-        if few.any():
+            ends, label = (mean - spread, mean + spread), "± 1 standard deviation of the folds"
+            self.band_ = self._draw_fill(
+                self.severities, *ends, fill_kwargs, color=color, alpha=0.15, label=label
+            )
+        self.hollow_ = None
+        if self.effective_rows is not None and (few := self.effective_rows.mean(axis=1) < FEW_ROWS).any():
+            style = {"color": color, "markerfacecolor": self.ax_.get_facecolor(), "linestyle": "none"}
+            style |= {"marker": "o", "markersize": 5.5, "zorder": 2.3, "gid": REFERENCE}
             label = f"fewer than {FEW_ROWS} effective rows"
-            style = {"color": color, "markerfacecolor": "white", "markersize": 5.5, "zorder": 2.3}
-            if not has_label(self.ax_, label):
-                style["label"] = label
-            (self.hollow_,) = self.ax_.plot(self.severities[few], mean[few], "o", gid=REFERENCE, **style)
-
-    def _draw_reference(self, value: float, style: Style) -> None:
-        default = {**REFERENCE_LINE, "zorder": 1.5}
-        merged = merge_style("lines.Line2D", default, style, "ref_line_kwargs")
-        self.ref_line_ = self.ax_.axhline(value, **merged)
+            self.hollow_ = self._draw_line(self.severities[few], mean[few], None, label=label, **style)
+        self.ref_line_ = None
+        if ref_line is not None:
+            self.ref_line_ = self._draw_level(check_number(ref_line, "ref_line"), ref_line_kwargs)
+        return self._finish("Severity of the shift", self.score_name)
 
     @classmethod
     def from_scores(

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
-from skuq.displays._display import CurveMixin, Display, Fold, as_list, one_or_list
+from skuq.displays._display import CurveDisplay, Fold, as_folds, as_list, one_or_list
 from skuq.displays._drawing import (
     REFERENCE,
     Style,
     check_matplotlib,
     choose_rows,
     draw_endless_line,
-    draw_legend,
-    has_label,
-    merge_style,
     percent,
     with_unit,
 )
@@ -32,7 +29,6 @@ from skuq.monitoring import MetricAccumulator
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import PathCollection
-    from matplotlib.lines import AxLine, Line2D
 
 XAxis = Literal["bandwidth", "excess"]
 YAxis = Literal["miss_rate", "deficit"]
@@ -49,16 +45,16 @@ _MAX_CORNERS = 4000
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
+class UncertaintyCharacteristicsDisplay(CurveDisplay):
     """Width and miss rate of the bands at every scale.
 
-    All bands are multiplied by a factor that increases from 0. The plot shows which model has the narrowest
-    bands at a given miss rate. The lower curve is better. If two curves cross, the better model depends on
-    the acceptable miss rate. The dashed curve belongs to bands of constant width around the same predictions.
-    If the curve of a model is not below the dashed curve, the model does not distinguish uncertain rows from
-    other rows. A common factor of all bands does not change the curve, so the curve does not depend on
-    calibration. A ring marks the bands as predicted, i.e. before scaling. The legend states their width, by
-    default one standard deviation.
+    All bands are multiplied by a factor that increases from 0. The plot shows which model has the
+    narrowest bands at a given miss rate. The lower curve is better. If two curves cross, the better model
+    depends on the acceptable miss rate. The thin dashed curve belongs to bands of constant width around
+    the same predictions. If the curve of a model is not below the dashed curve, the model does not
+    distinguish uncertain rows from other rows. A common factor of all bands does not change the curve, so
+    the curve does not depend on calibration. A ring marks the bands as predicted, i.e. before scaling.
+    The legend states their width, by default one standard deviation.
 
     Create the display with `from_estimator`, `from_predictions` or `from_cv_results`. To add another model to
     the same axes, pass ``ax=display.ax_``.
@@ -181,123 +177,76 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         check_option(x_axis, "x_axis", ["bandwidth", "excess"])
         check_option(y_axis, "y_axis", ["miss_rate", "deficit"])
         curves: list[Curve] = as_list(self.curve)
+        one, axes = len(curves) == 1, (x_axis, y_axis)
         area = float(np.mean([curve.area(x_axis=x_axis, y_axis=y_axis) for curve in curves]))
         steps = "steps-post" if y_axis == "miss_rate" else "default"
         color = self._draw_curves(
-            [path(curve, x_axis, y_axis) for curve in curves],
+            [path(curve, axes) for curve in curves],
             self.name if name is None else name,
             line_kwargs,
-            note=f"AUUCC = {area:.3g}" if len(curves) == 1 else f"mean AUUCC = {area:.3g}",
+            note=f"AUUCC = {area:.3g}" if one else f"mean AUUCC = {area:.3g}",
             drawstyle=steps,
             solid_joinstyle="round",
-            zorder=2.2,
         )
-        self.ref_line_: list[Line2D] = []
+        self.ref_line_ = []
         if ref_line and self.reference is not None:
-            default = {"color": color, "drawstyle": steps, "alpha": 0.8 if len(curves) == 1 else 0.4}
-            style = merge_style("lines.Line2D", default, ref_line_kwargs, "ref_line_kwargs")
-            self._draw_reference(x_axis, y_axis, style)
-        axes = x_axis, y_axis
-        points = self._draw_marks(curves, axes, color, original, miss_rate, scatter_kwargs)
-        optima = self._draw_optimum(curves, axes, color, cost, scatter_kwargs, isocost_kwargs)
-        self.ax_.set_xlabel(with_unit(_LABELS[x_axis], self.unit))
-        self.ax_.set_ylabel(with_unit(_LABELS[y_axis], None if y_axis == "miss_rate" else self.unit))
-        self.ax_.set_xlim(0, self.ax_.dataLim.x1 or 1.0)
-        self.ax_.set_ylim(0, 100 if y_axis == "miss_rate" else self.ax_.dataLim.y1 or 1.0)
-        if len(curves) == 1:
-            self._annotate(points, axes)
-            self._annotate(optima, axes, below=True)
-        draw_legend(self.ax_)
-        return self
-
-    def _draw_reference(self, x_axis: str, y_axis: str, style: dict[str, Any]) -> None:
-        """Draw the curves of constant bands, unless the axes already have them."""
-        style = {"linestyle": (0, (4, 2)), "linewidth": 1.1, "zorder": 1.9, "gid": REFERENCE, **style}
-        for curve in as_list(self.reference):
-            corners = np.column_stack(path(curve, x_axis, y_axis))
-            drawn = [
-                np.asarray(line.get_xydata()) for line in self.ax_.get_lines() if line.get_gid() == REFERENCE
-            ]
-            if any(other.shape == corners.shape and np.allclose(other, corners) for other in drawn):
-                continue
-            label = {} if has_label(self.ax_, _CONSTANT) else {"label": _CONSTANT}
-            self.ref_line_.extend(self.ax_.plot(*corners.T, **{**label, **style}))
-
-    def _draw_marks(
-        self,
-        curves: list[Curve],
-        axes: tuple[str, str],
-        color: Any,
-        original: bool,
-        miss_rate: ArrayLike | None,
-        style: Style,
-    ) -> list[OperatingPoint]:
-        """Mark the predicted bands and the requested miss rates, and return the points of these rates."""
-        self.original_ = self.operating_points_ = None
+            style = {"color": color, "drawstyle": steps, "alpha": 0.8 if one else 0.4, "label": _CONSTANT}
+            style |= {"linestyle": (0, (4, 2)), "linewidth": 1.1, "zorder": 1.9, "gid": REFERENCE}
+            for curve in as_list(self.reference):
+                x, y = path(curve, axes)
+                if not self._has_reference(x, y):
+                    self.ref_line_.append(self._draw_line(x, y, ref_line_kwargs, "ref_line_kwargs", **style))
+        self.original_ = self.operating_points_ = self.optimum_ = None
+        self.isocost_lines_ = []
+        mark = partial(self._mark, axes=axes, color=color, style=scatter_kwargs)
         if original:
             predicted = [curve.at(1.0 if curve.vary == "scale" else 0.0) for curve in curves]
             width = "mean ± 1 std" if self.bands == "std" else "given bounds"
             if isinstance(self.bands, float):
                 width = f"{percent(self.bands)} intervals"
-            self.original_ = self._mark(predicted, axes, "o", f"Predicted bands ({width})", color, style)
-        if miss_rate is None:
-            return []
-        rates = np.atleast_1d(miss_rate).tolist()
-        points = [curve.operating_point(miss_rate=rate) for curve in curves for rate in rates]
-        label = "Miss rate at most " + ", ".join(percent(rate) for rate in rates)
-        self.operating_points_ = self._mark(points, axes, "D", label, color, style)
-        return points
-
-    def _draw_optimum(
-        self,
-        curves: list[Curve],
-        axes: tuple[str, str],
-        color: Any,
-        cost: float | tuple[float, float] | None,
-        style: Style,
-        line_style: Style,
-    ) -> list[OperatingPoint]:
-        """Mark the bands of least cost, and return their points."""
-        self.optimum_ = None
-        self.isocost_lines_: list[AxLine] = []
-        if cost is None:
-            return []
-        x_axis, y_axis = axes
-        points = [curve.optimum(cost=cost, x_axis=x_axis, y_axis=y_axis) for curve in curves]
-        self.optimum_ = self._mark(points, axes, "s", "Least cost, with line of equal cost", color, style)
-        single = isinstance(cost, int | float | np.integer | np.floating)
-        x_cost, y_cost = np.array([cost, 1 - cost] if single else cost)  # type: ignore[operator]
-        default = {"color": color, "linestyle": ":", "linewidth": 1.3, "zorder": 2.0}
-        default["alpha"] = 1.0 if len(curves) == 1 else 0.5
-        merged = merge_style("lines.Line2D", default, line_style, "isocost_kwargs")
-        slope = -x_cost / y_cost * percent_of(y_axis) if y_cost else -np.inf
-        for point in points:
-            self.isocost_lines_.append(draw_endless_line(self.ax_, place(point, axes), slope, merged))
-        return points
+            self.original_ = mark(predicted, "o", f"Predicted bands ({width})")
+        points: list[OperatingPoint] = []
+        if miss_rate is not None:
+            rates = np.atleast_1d(miss_rate).tolist()
+            points = [curve.operating_point(miss_rate=rate) for curve in curves for rate in rates]
+            label = "Miss rate at most " + ", ".join(percent(rate) for rate in rates)
+            self.operating_points_ = mark(points, "D", label)
+        optima: list[OperatingPoint] = []
+        if cost is not None:
+            optima = [curve.optimum(cost=cost, x_axis=x_axis, y_axis=y_axis) for curve in curves]
+            self.optimum_ = mark(optima, "s", "Least cost, with line of equal cost")
+            single = isinstance(cost, int | float | np.integer | np.floating)
+            x_cost, y_cost = np.array([cost, 1 - cost] if single else cost)  # type: ignore[operator]
+            slope = -x_cost / y_cost * percent_of(y_axis) if y_cost else -np.inf
+            style = {"color": color, "linestyle": ":", "linewidth": 1.3, "zorder": 2.0}
+            merged = self._style(
+                "lines.Line2D", {**style, "alpha": 1.0 if one else 0.5}, isocost_kwargs, "isocost_kwargs"
+            )
+            self.isocost_lines_ = [
+                draw_endless_line(self.ax_, place(point, axes), slope, merged) for point in optima
+            ]
+        self.ax_.set_xlim(0, self.ax_.dataLim.x1 or 1.0)
+        self.ax_.set_ylim(0, 100 if y_axis == "miss_rate" else self.ax_.dataLim.y1 or 1.0)
+        if one:
+            self._annotate(points, axes)
+            self._annotate(optima, axes, below=True)
+        ylabel = with_unit(_LABELS[y_axis], None if y_axis == "miss_rate" else self.unit)
+        return self._finish(with_unit(_LABELS[x_axis], self.unit), ylabel)
 
     def _mark(
         self,
         points: list[OperatingPoint],
-        axes: tuple[str, str],
         marker: str,
         label: str,
+        *,
+        axes: tuple[str, str],
         color: Any,
         style: Style,
     ) -> PathCollection:
-        default: dict[str, Any] = {
-            "s": 46.0,
-            "marker": marker,
-            "facecolor": "white",
-            "edgecolor": color,
-            "linewidths": 1.8,
-            "zorder": 3,
-            "clip_on": False,
-            "gid": REFERENCE,
-        }
-        if not has_label(self.ax_, label):
-            default["label"] = label
-        merged = merge_style("collections.PathCollection", default, style, "scatter_kwargs")
-        return self.ax_.scatter(*zip(*(place(point, axes) for point in points), strict=True), **merged)
+        default = {"s": 46.0, "marker": marker, "facecolor": self.ax_.get_facecolor(), "edgecolor": color}
+        default |= {"linewidths": 1.8, "zorder": 3, "clip_on": False, "label": label, "gid": REFERENCE}
+        x, y = zip(*(place(point, axes) for point in points), strict=True)
+        return self._draw_points(x, y, style, **default)
 
     def _annotate(self, points: list[OperatingPoint], axes: tuple[str, str], *, below: bool = False) -> None:
         """Write the scale or bias above or below each point, without overlaps."""
@@ -367,8 +316,16 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
             The drawn display.
         """
         check_matplotlib("UncertaintyCharacteristicsDisplay.from_predictions")
-        options: dict[str, Any] = {"bands": bands, "vary": vary, "zero_band": zero_band, "unit": unit}
-        return cls._from_folds([Fold(y_true, y_pred, sample_weight)], name=name, ax=ax, **options, **kwargs)
+        options: dict[str, Any] = {"vary": vary, "zero_band": zero_band}
+        folds = as_folds(y_true, y_pred, sample_weight)
+        pairs = [curve_and_reference(fold, bands, options) for fold in folds]
+        return cls(
+            curve=one_or_list([curve for curve, _ in pairs]),
+            reference=one_or_list([reference for _, reference in pairs]),
+            bands=None if is_array(folds[0].y_pred) else bands,
+            unit=unit,
+            name=name,
+        ).plot(ax, **kwargs)
 
     @classmethod
     def from_accumulator(
@@ -404,30 +361,6 @@ class UncertaintyCharacteristicsDisplay(CurveMixin, Display):
         curve, reference = (accumulator.characteristics_curve(bands=bands) for bands in ("std", "constant"))
         return cls(curve=curve, reference=reference, unit=unit, name=name).plot(ax, **kwargs)
 
-    @classmethod
-    def _from_folds(
-        cls,
-        folds: Sequence[Fold],
-        *,
-        bands: str | float = "std",
-        unit: str | None = None,
-        name: str | None = None,
-        ax: Axes | None = None,
-        vary: str = "scale",
-        zero_band: str = "keep",
-        **kwargs: Any,
-    ) -> Self:
-        options: dict[str, Any] = {"vary": vary, "zero_band": zero_band}
-        pairs = [curve_and_reference(fold, bands, options) for fold in folds]
-        curves, references = ([pair[side] for pair in pairs] for side in (0, 1))
-        return cls(
-            curve=one_or_list(curves),
-            reference=one_or_list(references),
-            bands=None if is_array(folds[0].y_pred) else bands,
-            unit=unit,
-            name=name,
-        ).plot(ax, **kwargs)
-
 
 def curve_and_reference(fold: Fold, bands: str | float, options: dict[str, Any]) -> tuple[Curve, Curve]:
     around_median: dict[str, Any] = {} if bands == "std" else {"point": as_distribution(fold.y_pred).median()}
@@ -440,16 +373,15 @@ def curve_and_reference(fold: Fold, bands: str | float, options: dict[str, Any])
     return curve, reference
 
 
-def path(curve: Curve, x_axis: str, y_axis: str) -> tuple[FloatArray, FloatArray]:
+def path(curve: Curve, axes: tuple[str, str]) -> tuple[FloatArray, FloatArray]:
     rows = choose_rows(len(curve), _MAX_CORNERS)
-    ordinate = getattr(curve, y_axis)[rows]
-    return getattr(curve, x_axis)[rows], percent_of(y_axis) * ordinate
+    x, y = (getattr(curve, axis)[rows] for axis in axes)
+    return x, percent_of(axes[1]) * y
 
 
 def place(point: OperatingPoint, axes: tuple[str, str]) -> tuple[float, float]:
-    x_axis, y_axis = axes
-    ordinate = getattr(point, y_axis)
-    return getattr(point, x_axis), percent_of(y_axis) * ordinate
+    x, y = (getattr(point, axis) for axis in axes)
+    return x, percent_of(axes[1]) * y
 
 
 def percent_of(axis: str) -> float:

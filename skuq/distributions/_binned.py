@@ -9,13 +9,12 @@ from functools import cached_property
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri, ndtri_exp
 
-from skuq._numeric import level_rounding, log_mass
+from skuq._numeric import bisect, level_rounding, log_mass
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_increasing, check_option
 from skuq.distributions._base import Distribution
 from skuq.distributions._normal import LOG_SQRT_2PI
 from skuq.distributions._piecewise_cdf import (
-    Average,
     linear_integrals,
     mean_of_line,
     mean_square_of_line,
@@ -231,13 +230,8 @@ class Binned(Distribution):
         return self._quantile(count, 1 - q, q, self._above, q)
 
     def _count(self, is_passed: Callable[[IntArray], BoolArray]) -> IntArray:
-        """Return the number of knots below the quantile, by bisection."""
-        low, high = np.zeros(len(self), dtype=np.intp), np.full(len(self), self._knots.size)
-        while (low < high).any():
-            middle = (low + high) // 2
-            passed = (low < high) & is_passed(np.minimum(middle, self._knots.size - 1))
-            low, high = np.where(passed, middle + 1, low), np.where(passed, high, middle)
-        return low
+        """Return the number of knots below the quantile."""
+        return bisect(is_passed, np.zeros(len(self), dtype=np.intp), self._knots.size)
 
     def _quantile(
         self, count: IntArray, p: FloatArray, q: FloatArray, levels: FloatArray, level: FloatArray
@@ -368,7 +362,7 @@ class Binned(Distribution):
         return below + above
 
     def _squared_integrals(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        below, above = self._linear_integrals(y, mean_square_of_line)
+        below, above = linear_integrals(self._knots, self._below, self._above, y, mean_square_of_line)
         for side, scale, mass, z in self._tail_parts(y):
             first, second = _first_power(z, mass, scale), _second_power(z, mass, scale)
             end = np.zeros_like(z)
@@ -378,21 +372,13 @@ class Binned(Distribution):
         return below, above
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
-        below, above = self._linear_integrals(y, mean_of_line)
+        below, above = linear_integrals(self._knots, self._below, self._above, y, mean_of_line)
         total = below + above
         for _, scale, mass, z in self._tail_parts(y):
             total += (
                 scale * z - _first_power(np.zeros_like(z), mass, scale) + 2 * _first_power(z, mass, scale)
             )
         return total
-
-    def _linear_integrals(self, y: FloatArray, average: Average) -> tuple[FloatArray, FloatArray]:
-        below, above = np.zeros(len(self)), np.zeros(len(self))
-        for rows in self._blocks():
-            below[rows], above[rows] = linear_integrals(
-                self._knots, self._below[rows], self._above[rows], y[rows], average
-            )
-        return below, above
 
     def _tail_parts(self, y: FloatArray) -> list[tuple[int, float, FloatArray, FloatArray]]:
         masses = self._below[:, 0], self._above[:, -1]

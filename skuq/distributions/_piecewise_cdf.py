@@ -35,6 +35,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import numpy as np
 from scipy.special import exprel
 
+from skuq._numeric import row_blocks
 from skuq._typing import BoolArray, FloatArray, IntArray
 
 Average: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
@@ -187,15 +188,29 @@ def linear_integrals(
 
     The last axis of ``knots``, ``cdf`` and ``sf`` has m entries. The arrays have one row or n rows.
     """
-    low, high = knots[..., :-1], knots[..., 1:]
-    at = np.clip(y[:, np.newaxis], low, high)  # The piece that contains y is split at y.
-    width = high - low
-    share = np.divide(at - low, width, out=np.zeros(at.shape), where=width > 0)
-    cdf_at = cdf[..., :-1] + share * np.diff(cdf)
-    sf_at = sf[..., :-1] + share * np.diff(sf)
-    below = (at - low) * average(cdf[..., :-1], cdf_at)
-    above = (high - at) * average(sf_at, sf[..., 1:])
-    return below.sum(axis=1), above.sum(axis=1)
+    shape = y.size, knots.shape[-1]
+    of_cdf, of_sf = (average(values[..., :-1], values[..., 1:]) for values in (cdf, sf))
+    # The integral over whole pieces is a weighted sum of the distances from y to the knots.
+    of_cdf, of_sf = (
+        np.broadcast_to(-np.diff(each, prepend=0.0, append=0.0), shape) for each in (of_cdf, of_sf)
+    )
+    knots, cdf, sf = (np.broadcast_to(values, shape) for values in (knots, cdf, sf))
+    below, above = np.empty(y.size), np.empty(y.size)
+    for rows in row_blocks(*shape, BLOCK // 2):
+        inside = np.clip(y[rows], knots[rows, 0], knots[rows, -1])  # y may be infinite.
+        gap = knots[rows] - inside[:, np.newaxis]
+        piece = np.clip(np.count_nonzero(gap <= 0, axis=1) - 1, 0, shape[1] - 2)
+        left, right = ((np.arange(len(gap)), piece + side) for side in (0, 1))
+        low, high = gap[left], gap[right]
+        share = np.divide(-low, high - low, out=np.zeros(len(gap)), where=high > low)
+        below[rows] = np.einsum("ij,ij->i", np.minimum(gap, 0.0), of_cdf[rows])
+        above[rows] = np.einsum("ij,ij->i", np.maximum(gap, 0.0), of_sf[rows])
+        # The piece that contains y is split at y.
+        start, stop = cdf[rows][left], cdf[rows][right]
+        below[rows] -= low * (average(start, start + share * (stop - start)) - average(start, stop))
+        start, stop = sf[rows][left], sf[rows][right]
+        above[rows] += high * (average(start + share * (stop - start), stop) - average(start, stop))
+    return below, above
 
 
 BLOCK = 1 << 18

@@ -74,14 +74,18 @@ def censored_pit_scores(dist: Distribution, bounds: Bounds) -> tuple[FloatArray,
 
 
 def spread_atoms(
-    lower: FloatArray, upper: FloatArray, weight: FloatArray | None
+    lower: FloatArray, upper: FloatArray, weight: FloatArray
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    repeats = np.ones(len(lower)) if weight is None else weight
+    """Return the rows, normal scores and weights of the points that represent the rows."""
     row, atom = np.arange(len(lower)), lower < upper
+    if not atom.any():
+        return row, lower, weight
+    even = (np.arange(PER_ATOM) + 0.5) / PER_ATOM
+    spread = _scores_between(lower[atom, np.newaxis], upper[atom, np.newaxis], even)
     return (
         np.concatenate([row[~atom], np.repeat(row[atom], PER_ATOM)]),
-        np.concatenate([lower[~atom], _even_levels(lower[atom], upper[atom]).ravel()]),
-        np.concatenate([repeats[~atom], np.repeat(repeats[atom] / PER_ATOM, PER_ATOM)]),
+        np.concatenate([lower[~atom], spread.ravel()]),
+        np.concatenate([weight[~atom], np.repeat(weight[atom] / PER_ATOM, PER_ATOM)]),
     )
 
 
@@ -99,11 +103,6 @@ def middle_scores(dist: Distribution, y: FloatArray) -> FloatArray:
     """Return the normal scores of the middle between F(y-) and F(y), shape (n,)."""
     lower, upper = pit_scores(dist, y)
     return np.where(lower < upper, _scores_between(lower, upper, np.full(lower.shape, 0.5)), upper)
-
-
-def _even_levels(lower: FloatArray, upper: FloatArray) -> FloatArray:
-    share = (np.arange(PER_ATOM) + 0.5) / PER_ATOM
-    return _scores_between(lower[:, np.newaxis], upper[:, np.newaxis], share)
 
 
 def _scores_between(lower: FloatArray, upper: FloatArray, share: FloatArray) -> FloatArray:

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from skuq._numeric import rank_target
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._numeric import bisect, rank_target
+from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import (
     as_float_array,
     check_finite,
@@ -262,14 +262,14 @@ class SharedSteps(Distribution):
 
     def _ppf(self, p: FloatArray) -> FloatArray:
         target = np.broadcast_to(rank_target(p, 1.0), (len(self),))
-        low = np.zeros(len(self), dtype=np.int64)
-        high = np.full(len(self), self.table.thresholds.size - 1)
-        while (low < high).any():
-            middle = (low + high) // 2
-            cdf = self._at(middle)
-            reached = (cdf >= target) & (cdf > 0)
-            low, high = np.where(reached, low, middle + 1), np.where(reached, middle, high)
-        return np.asarray(self.table.thresholds[high])
+
+        def is_below(step: IntArray) -> BoolArray:
+            cdf = self._at(step)
+            return np.asarray((cdf < target) | (cdf == 0))
+
+        # The last threshold, whose cdf is 1, is not compared.
+        first = np.zeros(len(self), dtype=np.intp)
+        return np.asarray(self.table.thresholds[bisect(is_below, first, self.table.thresholds.size - 1)])
 
     @cached_property
     def _integrals(self) -> StepIntegrals:

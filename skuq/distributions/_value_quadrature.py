@@ -41,7 +41,7 @@ from numpy.polynomial import Polynomial
 from numpy.polynomial.legendre import leggauss
 from scipy.special import erfcx, ndtr, ndtri
 
-from skuq._numeric import ROUNDING
+from skuq._numeric import ROUNDING, bisect
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._tables import EDGES
 
@@ -334,22 +334,12 @@ def _score(
     first = np.searchsorted(panels.row, row)
     last = np.searchsorted(panels.row, row, side="right") - 1
     inside = np.clip(y, panels.start[first], panels.stop[last])
-    at = np.minimum(_last_start(panels, row, inside), last)
+    at = bisect(lambda place: panels.start[place] <= inside, first + 1, last + 1) - 1  # the panel of y
     low, high = _cumulated(panels.row, panels.below), _cumulated(panels.row[::-1], panels.above[::-1])[::-1]
     whole = low[at] - panels.below[at] + high[at] - panels.above[at]
     # Beyond the outermost panel, the cdf is 0 or 1.
     outside = np.where(y > inside, below(np.ones(1)), above(np.ones(1))) * np.abs(y - inside)
     return outside + whole + _split(dist, row, panels, at, inside, below, above)
-
-
-def _last_start(panels: Panels, row: IntArray, y: FloatArray) -> IntArray:
-    """Return the last panel of each row that begins at or below y."""
-    low, high = np.searchsorted(panels.row, row), np.searchsorted(panels.row, row, side="right")
-    while (high - low > 1).any():
-        middle = (low + high) // 2
-        below = panels.start[middle] <= y
-        low, high = np.where(below, middle, low), np.where(below, high, np.maximum(middle, low + 1))
-    return low
 
 
 def _cumulated(row: IntArray, values: FloatArray) -> FloatArray:

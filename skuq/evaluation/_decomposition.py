@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skuq._numeric import unit_of
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import (
     as_array,
@@ -84,30 +83,17 @@ class Problem:
     rows: Rows
     sections: Sections
     forecast: Any
-    unit: float = 1.0
-    factor: float = 1.0
-    power: int = 1
 
-    @property
-    def y(self) -> Any:
-        return self.rows.y / self.unit if self.unit != 1 else self.rows.y
+    def parts(self, weights: FloatArray | None = None) -> FloatArray:
+        """Return score, miscalibration, discrimination and uncertainty of each section, shape (r, k, 4).
 
-    @property
-    def weight(self) -> FloatArray | None:
-        return self.rows.weight
-
-    def parts(self, y: Any, weight: FloatArray | None) -> FloatArray:
-        """Return score, miscalibration, discrimination and uncertainty of each section, shape (r, k, 4)."""
-        parts = self.sections.parts(y, weight)
-        # The score is computed in the internal unit, because a change of units may overflow.
+        The weights have shape (r, n). None means the weights of the rows.
+        """
+        if weights is None and self.rows.weight is not None:
+            weights = self.rows.weight[np.newaxis]
+        parts = self.sections.parts(self.rows.y[np.newaxis], weights)
         score = parts[..., :1] - parts[..., 1:2] + parts[..., 2:]
-        return self.scaled(np.concatenate([score, parts], axis=-1))
-
-    def scaled(self, scores: FloatArray) -> FloatArray:
-        with np.errstate(over="ignore"):
-            for _ in range(self.power):
-                scores = scores * self.factor
-        return scores
+        return np.concatenate([score, parts], axis=-1)
 
     def take(self, pick: IntArray) -> Problem:
         forecast = None if self.forecast is None else self.forecast[pick]
@@ -116,7 +102,7 @@ class Problem:
     def redrawn(self, n_draws: int, rng: np.random.RandomState) -> Iterator[tuple[Sections, Any]]:
         """Yield blocks of targets that are drawn from the forecasts, shape (r, n)."""
         for pick, _, y in drawn_targets(self.rows, self.forecast, n_draws, rng, BLOCK):
-            yield self.sections if pick is None else self.sections.take(pick), y / self.unit
+            yield self.sections if pick is None else self.sections.take(pick), y
 
 
 def make_problem(
@@ -141,15 +127,13 @@ def _of_quantiles(rows: Rows, y_pred: Any, request: Request) -> Problem:
     else:
         dist = rows.of(y_pred)
         quantiles = np.ascontiguousarray(dist.quantile(levels).T)
-    unit = unit_of(rows.y)
-    sections = QuantileSections(quantiles / unit, levels, share)
-    return Problem(rows, sections, dist, unit, unit)
+    return Problem(rows, QuantileSections(quantiles, levels, share), dist)
 
 
 def _levels(request: Request) -> tuple[FloatArray, FloatArray]:
     levels = DEFAULT_LEVELS if request.levels is None else request.levels
     if request.score == "crps":
-        return crps_levels(levels=levels)
+        return crps_levels(levels)
     grid = level_grid(levels)
     return grid, np.full(grid.size, 1 / grid.size)
 
@@ -160,9 +144,8 @@ def _of_means(rows: Rows, y_pred: Any) -> Problem:
     else:
         dist = rows.of(y_pred)
         mean = finite_mean(dist)
-    unit = unit_of(rows.y)
-    sections = MeanSections(mean[np.newaxis] / unit, pd.Index(["mean"], name="functional"))
-    return Problem(rows, sections, dist, unit, unit, power=2)
+    sections = MeanSections(mean[np.newaxis], pd.Index(["mean"], name="functional"))
+    return Problem(rows, sections, dist)
 
 
 def _is_point(y_pred: Any) -> bool:
@@ -185,8 +168,7 @@ def _of_thresholds(rows: Rows, dist: Distribution, request: Request) -> Problem:
         if grid.size < 2:
             raise ValueError("`threshold` must be at least two numbers for the CRPS, got one.")
         width = np.diff(grid, prepend=grid[0]) / 2 + np.diff(grid, append=grid[-1]) / 2
-    unit = unit_of(width)
-    return Problem(rows, _threshold_sections(dist, grid, "brier", width / unit), dist, factor=unit)
+    return Problem(rows, _threshold_sections(dist, grid, "brier", width), dist)
 
 
 def default_thresholds(rows: Rows, dist: Distribution, m: int) -> tuple[FloatArray, FloatArray]:
@@ -463,8 +445,7 @@ def score_decomposition(
 
 
 def parts_table(problem: Problem) -> pd.DataFrame:
-    weight = None if problem.weight is None else problem.weight[np.newaxis]
-    (parts,) = problem.parts(problem.y[np.newaxis], weight)
+    (parts,) = problem.parts()
     table = pd.DataFrame(parts, index=problem.sections.index, columns=COLUMNS)
     table.insert(0, "share", problem.sections.share)
     return table
@@ -481,7 +462,7 @@ def miscalibration_limit(
         return math.nan, math.nan
     share = problem.sections.share
     null = np.concatenate(
-        [problem.scaled(sections.parts(y)[..., 0] @ share) for sections, y in problem.redrawn(n_draws, rng)]
+        [sections.parts(y)[..., 0] @ share for sections, y in problem.redrawn(n_draws, rng)]
     )
     # Linear interpolation between infinite values would be NaN.
     rule: Any = "linear" if np.isfinite(null).all() else "inverted_cdf"
@@ -596,8 +577,7 @@ def compare_score_decompositions(
         )
     request = Request(score, method, levels, threshold, labels)
     a, b = (make_problem(y_true, each, request, sample_weight) for each in (y_pred_a, y_pred_b))
-    weight = None if a.weight is None else a.weight[np.newaxis]
-    values = [_rows_of_table(each, weight) for each in (a, b)]
+    values = [_rows_of_table(each) for each in (a, b)]
     draws = np.concatenate(
         [
             _rows_of_table(a, weights) - _rows_of_table(b, weights)
@@ -619,7 +599,7 @@ def compare_score_decompositions(
     )
 
 
-def _rows_of_table(problem: Problem, weight: FloatArray | None) -> FloatArray:
+def _rows_of_table(problem: Problem, weights: FloatArray | None = None) -> FloatArray:
     """Return score, miscalibration and discrimination for r vectors of weights, shape (r, 3)."""
-    parts = problem.parts(problem.y[np.newaxis], weight)
+    parts = problem.parts(weights)
     return np.stack([parts[..., i] @ problem.sections.share for i in range(3)], axis=1)

@@ -260,15 +260,15 @@ def _curve(
     share = check_single_coverage(confidence, "confidence")
     check_integer(n_draws, "n_draws", 2)
     rng = check_random_state(random_state)
-    sections, unit = problem.sections, problem.unit
-    weight = None if problem.weight is None else problem.weight[np.newaxis]
+    sections = problem.sections
+    y, weight = problem.rows.y[np.newaxis], problem.rows.weight
     last = sections.last[0]
     forecast = sections.ordered[0][last]
     mass = problem.rows.repetitions[sections.order[0]]
-    fitted = sections.recalibrated(problem.y[np.newaxis], weight)
+    fitted = sections.recalibrated(y, None if weight is None else weight[np.newaxis])
     curve = {
-        "forecast": unit * forecast,
-        "recalibrated": unit * _at(fitted, sections, forecast)[0],
+        "forecast": forecast,
+        "recalibrated": _at(fitted, sections, forecast)[0],
         "n": np.diff(np.cumsum(mass)[last], prepend=0.0),
     }
     if band is not None:
@@ -276,15 +276,15 @@ def _curve(
         few = forecast[np.unique(places.round().astype(np.intp))]
         if band == "consistency":
             blocks = problem.redrawn(n_draws, rng)
-            curves = [_at(drawn.recalibrated(y), drawn, few) for drawn, y in blocks]
+            curves = [_at(drawn.recalibrated(targets), drawn, few) for drawn, targets in blocks]
         else:
-            y, weights = problem.y[np.newaxis], bootstrap_weights(problem.rows, n_draws, rng)
+            weights = bootstrap_weights(problem.rows, n_draws, rng)
             curves = [_at(sections.recalibrated(y, resample), sections, few) for resample in weights]
         ends = np.quantile(np.concatenate(curves), [(1 - share) / 2, (1 + share) / 2], axis=0)
         if few.size < forecast.size:
             ends = np.stack([np.interp(forecast, few, end) for end in ends])
         low, high = ends
-        curve |= {f"{band}_low": unit * low, f"{band}_high": unit * high}
+        curve |= {f"{band}_low": low, f"{band}_high": high}
     return pd.DataFrame(curve)
 
 

@@ -43,15 +43,24 @@ class RowFormat:
     percent: bool
 
     @classmethod
-    def of(cls, values: Iterable[float], bounds: Iterable[float] = (), *, percent: bool) -> Self:
-        """Return the format that shows at least three digits of the largest number."""
+    def of(
+        cls, values: Iterable[float], bounds: Iterable[float] = (), *, percent: bool, error: float = 0.0
+    ) -> Self:
+        """Return the format that shows three digits of the largest number, or as many as its error allows.
+
+        The last digit is the first digit of half the standard error `error`. An error of 0 is unknown.
+        """
         unit = 100.0 if percent else 1.0
         main = [abs(unit * value) for value in values if math.isfinite(value)]
         largest = max([*main, *(abs(unit * bound) for bound in bounds if math.isfinite(bound))], default=0.0)
         if largest == 0:
             return cls(0, percent)
-        shown = [v for v in main if v > ROUNDING * largest]
-        needed = [_decimals(largest, 3)] + [max(_decimals(v, 1), min(_decimals(v, 3), 0)) for v in shown]
+        # Values below their error need no digit of their own.
+        shown = [v for v in main if v > max(ROUNDING * largest, unit * error / 2)]
+        digits = _decimals(largest, 3)
+        if 0 < unit * error < math.inf:
+            digits = min(digits, _decimals(unit * error / 2, 1))
+        needed = [digits] + [max(_decimals(v, 1), min(_decimals(v, 3), 0)) for v in shown]
         if percent:  # 99.96 % must not be printed as 100 %.
             needed += [_decimals(100 - v, 1) for v in main if 98.5 < v < 100]
         decimals = max(needed)
@@ -78,6 +87,12 @@ class RowFormat:
 
 def _decimals(value: float, digits: int) -> int:
     return digits - 1 - int(f"{value:.{digits - 1}e}".split("e")[1])
+
+
+def standard_error(lows: Iterable[float], highs: Iterable[float]) -> float:
+    """Return the smallest standard error of some 95 % intervals, or 0 if none is known."""
+    widths = [high - low for low, high in zip(lows, highs, strict=True) if high > low]
+    return min(widths, default=0.0) / 4
 
 
 def is_in_percent(spec: MetricSpec) -> bool:
@@ -107,7 +122,10 @@ class Result:
     @property
     def format(self) -> RowFormat:
         bounds = (self.low, self.high, self.calibrated_low, self.calibrated_high)
-        return RowFormat.of([self.value, self.calibrated], bounds, percent=is_in_percent(self.spec))
+        error = standard_error([self.low], [self.high])
+        return RowFormat.of(
+            [self.value, self.calibrated], bounds, percent=is_in_percent(self.spec), error=error
+        )
 
     def with_unit(self, text: str) -> str:
         unit = unit_name(self.spec)
@@ -454,7 +472,9 @@ class UncertaintyReport(pd.DataFrame):
             rows[names].to_numpy(dtype=float).ravel().tolist()
             for names in (["value", "calibrated"], ["low", "high", "calibrated_low", "calibrated_high"])
         )
-        return RowFormat.of(values, bounds, percent=rows["title"].iloc[0] in self.attrs["in_percent"])
+        in_percent = rows["title"].iloc[0] in self.attrs["in_percent"]
+        error = standard_error(rows["low"], rows["high"])
+        return RowFormat.of(values, bounds, percent=in_percent, error=error)
 
     def _best(self, rows: pd.DataFrame) -> list[str]:
         cells = []

@@ -23,6 +23,7 @@ from skuq._validation import (
     check_mapping,
     check_random_state,
     check_sample_weight,
+    check_size,
     check_target,
     effective_rows,
 )
@@ -68,7 +69,7 @@ class Rows:
         if weight is not None and weight.min() == 0:
             self.keep = np.flatnonzero(weight)
             y, weight = y[self.keep], weight[self.keep]
-        self.y = y
+        self.y = check_size(y, "y_true")
         self.weight = weight
         self.total = effective_rows(weight, y.size)
 
@@ -433,7 +434,8 @@ def _skewness_of_influence(values: FloatArray, weight: FloatArray) -> float:
     if size <= 1e-13 * float(np.abs(values).max()):
         return 0.0
     influence = influence / size
-    return float(weight @ influence**3 / (6 * (weight @ influence**2) ** 1.5))
+    square = influence * influence  # A power of 3 takes 20 times as long as a product.
+    return float(weight @ (square * influence) / (6 * (weight @ square) ** 1.5))
 
 
 def concatenate(first: Any, second: Any) -> Any:

@@ -122,7 +122,7 @@ def regression_calibration_curve(
     grid = level_grid(levels, closed=True)
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
     if mask is None:
-        return CalibrationCurve(grid, curve(y, dist)(np.ones(y.size) if weight is None else weight))
+        return CalibrationCurve(grid, curve(y, dist)(weight))
     require_events(mask)
     bounds = Bounds.from_event(y, mask)
     return CalibrationCurve(grid, censored_proportions(dist, bounds, grid, kind)(weight))

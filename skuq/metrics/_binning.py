@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
-from skuq._numeric import ROUNDING, weighted
+from skuq._numeric import ROUNDING, last_of_ties
 from skuq._typing import FloatArray, IntArray
 from skuq._validation import check_n_bins
 from skuq.metrics._kernels import BLOCK, BinIndex, count_below
@@ -53,15 +55,9 @@ class Bins:
         if self.row_segment is None:
             values = np.zeros((1 + len(columns), n + 1))  # A segment may begin after the last row.
             values[0, :-1] = self.weight
-            with np.errstate(invalid="ignore"):
-                for row, column in zip(values[1:], columns, strict=True):
-                    np.multiply(column, self.weight, out=row[:-1])
+            for row, column in zip(values[1:], columns, strict=True):
+                np.multiply(column, self.weight, out=row[:-1])
             sums = np.add.reduceat(values, self.starts, axis=1)
-            if np.isnan(
-                sums
-            ).any():  # Rows with weight 0 have no influence, even if their values are infinite.
-                values[:, :-1] = np.where(self.weight > 0, values[:, :-1], 0.0)
-                sums = np.add.reduceat(values, self.starts, axis=1)
             return self._joined(np.where(self.starts < self.stops, sums, 0.0))
         sums = np.zeros((1 + len(columns), k))
         for start in range(0, n, BLOCK):  # A block of rows fits into the processor's cache.
@@ -69,7 +65,7 @@ class Bins:
             segment, weight = self.row_segment[rows].astype(np.intp), self.weight[rows]
             sums[0] += np.bincount(segment, weight, k)
             for i, column in enumerate(columns, 1):
-                sums[i] += np.bincount(segment, weighted(column[rows], weight), k)
+                sums[i] += np.bincount(segment, column[rows] * weight, k)
         return self._joined(sums[:, self.source])
 
     def histogram(self, place: BinIndex, k: int) -> FloatArray:
@@ -128,7 +124,7 @@ class Binning:
                 self.order = np.argsort(key)
                 self.key = key = key[self.order]
             # Each group of rows with equal keys ends before one of these rows.
-            self.group_ends = np.append(np.flatnonzero(np.diff(key) > SAME * np.abs(key[1:])) + 1, key.size)
+            self.group_ends = np.flatnonzero(last_of_ties(key, SAME * np.abs(key[1:]))) + 1
 
     def bins(self, weight: FloatArray | None) -> Bins:
         key, n_bins = self.key, self.n_bins
@@ -196,3 +192,17 @@ def bin_means(bins: Bins, *columns: FloatArray) -> tuple[FloatArray, FloatArray]
     total, *sums = bins.sums(*columns)
     occupied = total > 0
     return total[occupied], np.array(sums)[:, occupied] / total[occupied]
+
+
+def reliability_curve(edges: FloatArray, total: FloatArray, sums: Mapping[str, FloatArray]) -> pd.DataFrame:
+    """Return edges, weight and means of the non-empty bins from their weights and their sums of columns."""
+    table = pd.DataFrame({"lower": edges[:-1], "upper": edges[1:], "n": total, **sums})
+    table = table[total > 0].reset_index(drop=True)
+    for name in sums:
+        table[name] /= table["n"]
+    return table
+
+
+def curve_of_bins(bins: Bins, **columns: FloatArray) -> pd.DataFrame:
+    total, *sums = bins.sums(*columns.values())
+    return reliability_curve(bins.edges, total, dict(zip(columns, sums, strict=True)))

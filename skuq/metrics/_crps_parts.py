@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from skuq._numeric import unit_of
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_increasing
 from skuq.distributions import Distribution
@@ -21,7 +20,7 @@ DEFAULT_LEVELS = 19
 SOURCE = "Arnold et al. 2024"
 
 
-def crps_levels(*, levels: int | ArrayLike = DEFAULT_LEVELS) -> tuple[FloatArray, FloatArray]:
+def crps_levels(levels: int | ArrayLike) -> tuple[FloatArray, FloatArray]:
     if isinstance(levels, int | np.integer):
         m = level_grid(levels).size
         return (np.arange(m) + 0.5) / m, np.full(m, 2 / m)
@@ -30,32 +29,25 @@ def crps_levels(*, levels: int | ArrayLike = DEFAULT_LEVELS) -> tuple[FloatArray
     return grid, 2 * np.diff(edges)
 
 
-def crps_sections(dist: Distribution, levels: int | ArrayLike, unit: float) -> QuantileSections:
-    return _sections(dist, *crps_levels(levels=levels), unit)
-
-
-def _sections(dist: Distribution, grid: FloatArray, share: FloatArray, unit: float) -> QuantileSections:
-    forecast = np.ascontiguousarray(dist.quantile(grid).T)
-    forecast /= unit
-    return QuantileSections(forecast, grid, share)
+def crps_sections(dist: Distribution, grid: FloatArray, share: FloatArray) -> QuantileSections:
+    return QuantileSections(np.ascontiguousarray(dist.quantile(grid).T), grid, share)
 
 
 def part_of_crps(column: int, levels: int | ArrayLike) -> Computation:
     """Return the computation of one part of the CRPS."""
-    grid, share = crps_levels(levels=levels)
+    grid, share = crps_levels(levels)
 
     def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
-        unit = unit_of(y)
-        target = y[np.newaxis] / unit
+        target = y[np.newaxis]
         # A limited number of levels is computed at once, so the memory does not grow with all levels.
         size = max(BLOCK // max(y.size, 1), 1)
         blocks = [slice(start, start + size) for start in range(0, grid.size, size)]
-        kept = [_sections(dist, grid, share, unit)] if len(blocks) == 1 else None
+        kept = [crps_sections(dist, grid, share)] if len(blocks) == 1 else None
 
         def of_weight(weight: FloatArray) -> float:
-            sections = kept or (_sections(dist, grid[block], share[block], unit) for block in blocks)
+            sections = kept or (crps_sections(dist, grid[block], share[block]) for block in blocks)
             parts = (each.parts(target, weight[np.newaxis])[0, :, column] @ each.share for each in sections)
-            return max(unit * float(sum(parts)), 0.0)  # Rounding may make a part of 0 negative.
+            return max(float(sum(parts)), 0.0)  # Rounding may make a part of 0 negative.
 
         return one_by_one(of_weight)
 

@@ -10,9 +10,17 @@ import pandas as pd
 
 from skuq._numeric import ROUNDING
 from skuq._prediction_sets import mass_tolerance
-from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_integer, check_n_bins, check_option, effective_rows
-from skuq.metrics._binning import STRATEGIES, Bins, bin_means, make_bins, undivided
+from skuq.metrics._binning import (
+    STRATEGIES,
+    Bins,
+    bin_means,
+    curve_of_bins,
+    make_bins,
+    reliability_curve,
+    undivided,
+)
 from skuq.metrics._class_scores import ClassForecast, check_class, check_classes
 from skuq.metrics._kernels import BinIndex, count_below
 from skuq.metrics._spec import Binned, Computation, Means, WeightFunction, metric, one_by_one, value_of
@@ -81,7 +89,8 @@ def class_calibration(n_bins: int, strategy: str, norm: str, classwise: bool) ->
             errors = []
             for confidence, hit in pairs:
                 bins = _bins(confidence, tolerance, n_bins, strategy, weight)
-                errors.append(_binned_error(*_means(confidence, hit, bins), norm))
+                total, (mean, share) = bin_means(bins, confidence, hit)
+                errors.append(_binned_error(total, mean, share, norm))
             return float(np.mean(errors))
 
         return one_by_one(of_weight)
@@ -99,17 +108,11 @@ def error_of_bins(n_bins: int, norm: str, means: FloatArray) -> FloatArray:
 
 def expected_error(n_bins: int, norm: str, means: FloatArray, n: float) -> float:
     """Return the expected error if the share of each bin is normal around its mean probability."""
-    errors = []
-    for total, mean, _share in _tables(means, n_bins):
-        variance = mean * (1 - mean) / (n * total)
-        errors.append(total @ (np.sqrt(2 / np.pi * variance) if norm == "l1" else variance))
-    return float(np.mean(errors))
-
-
-def _means(confidence: FloatArray, hit: FloatArray, bins: Bins) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return weights, mean probabilities and observed shares of the non-empty bins, each of shape (b,)."""
-    total, (mean, share) = bin_means(bins, confidence, hit)
-    return total, mean, share
+    total, sums, _ = np.moveaxis(means.reshape(-1, 3, n_bins), 1, 0)
+    mean = np.divide(sums, total, out=np.zeros_like(sums), where=total > 0)
+    variance = mean * (1 - mean) / n
+    expected = np.sqrt(2 / np.pi * variance * total) if norm == "l1" else variance
+    return float(expected.sum(axis=-1).mean())
 
 
 def class_bin_rows(
@@ -124,35 +127,18 @@ def class_bin_rows(
     return tuple(parts)
 
 
-def _tables(sums: FloatArray, n_bins: int) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
-    """Return the weight, mean probability and observed share of each bin, one tuple per column of bins."""
-    tables = []
-    for total, *sums_of_bins in sums.reshape(-1, 3, n_bins):
-        occupied = total > 0
-        mean, share = (each[occupied] / total[occupied] for each in sums_of_bins)
-        tables.append((total[occupied], mean, share))
-    return tables
-
-
 def class_table_of_sums(sums: FloatArray, *, n_bins: int) -> pd.DataFrame:
     """Return the reliability table of the most probable class, computed from sums over the rows."""
-    (table,) = _tables(sums, n_bins)
-    return _reliability_table(*table, np.linspace(0, 1, n_bins + 1), sums[:n_bins] > 0)
-
-
-def _reliability_table(
-    total: FloatArray, predicted: FloatArray, observed: FloatArray, edges: FloatArray, occupied: BoolArray
-) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "lower": edges[:-1][occupied],
-            "upper": edges[1:][occupied],
-            "n": total,
-            "predicted": predicted,
-            "observed": observed,
-            "standard_error": np.sqrt(predicted * (1 - predicted) / total),
-        }
+    total, predicted, observed = sums.reshape(3, n_bins)
+    edges = np.linspace(0, 1, n_bins + 1)
+    return with_standard_error(
+        reliability_curve(edges, total, {"predicted": predicted, "observed": observed})
     )
+
+
+def with_standard_error(table: pd.DataFrame) -> pd.DataFrame:
+    predicted = table["predicted"]
+    return table.assign(standard_error=np.sqrt(predicted * (1 - predicted) / table["n"]))
 
 
 @metric(
@@ -352,4 +338,4 @@ def class_reliability_table(
     column = None if of_class is None else check_class(of_class, "of_class", given.labels)
     confidence, hit = _confidence(given.codes, given.forecast, column)
     bins = _bins(confidence, _edge_tolerance(given.forecast), n_bins, strategy, given.weight)
-    return _reliability_table(*_means(confidence, hit, bins), bins.edges, bins.totals() > 0)
+    return with_standard_error(curve_of_bins(bins, predicted=confidence, observed=hit))

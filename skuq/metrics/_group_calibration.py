@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from skuq._numeric import square_unit
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution
@@ -19,16 +16,21 @@ from skuq.metrics._spec import Computation, WeightFunction, metric, one_by_one, 
 ON = ("std", "variance")
 
 
+def bins_variance(strategy: str, on: str) -> bool:
+    return on == "variance" and strategy == "uniform"
+
+
 def normalized_error(n_bins: int, strategy: str) -> Computation:
     check_integer(n_bins, "n_bins")
     check_option(strategy, "strategy", STRATEGIES)
 
     def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
-        mean, std = finite_mean(dist), finite_std(dist)
-        binning, squares = Binning(std, n_bins, strategy), Squares.of(std, y - mean)
+        squares = np.atleast_2d(np.square(y - finite_mean(dist)))
+        std = finite_std(dist)
+        binning, variance = Binning(std, n_bins, strategy), np.square(std)
 
         def of_weight(weight: FloatArray) -> FloatArray:
-            rmv, *rmse = squares.roots(bin_means(binning.bins(weight), *squares.columns)[1])
+            rmv, *rmse = np.sqrt(bin_means(binning.bins(weight), variance, *squares)[1])
             gap = np.abs(rmse - rmv)
             relative = np.where(gap == 0, 0.0, np.inf)
             np.divide(gap, rmv, out=relative, where=rmv > 0)
@@ -151,18 +153,15 @@ def squared_error_gap(n_bins: int, strategy: str, on: str) -> Computation:
     check_option(on, "on", ON)
 
     def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
-        mean, std = finite_mean(dist), finite_std(dist)
-        squares = Squares.of(std, y - mean)
-        binning = Binning(squares.key(strategy, on), n_bins, strategy)
-
-        unit = max(squares.units)
-        variance_factor, square_factor = np.square(np.array(squares.units) / unit)
+        squares = np.atleast_2d(np.square(y - finite_mean(dist)))
+        std = finite_std(dist)
+        variance = np.square(std)
+        binning = Binning(variance if bins_variance(strategy, on) else std, n_bins, strategy)
 
         def of_weight(weight: FloatArray) -> FloatArray:
-            total, (variance, *square) = bin_means(binning.bins(weight), *squares.columns)
-            gap = np.abs(square_factor * np.array(square) - variance_factor * variance) @ total / total.sum()
-            with np.errstate(over="ignore"):
-                return np.asarray(gap * unit * unit).reshape(y.shape[:-1])
+            total, (predicted, *observed) = bin_means(binning.bins(weight), variance, *squares)
+            gap = np.abs(np.array(observed) - predicted) @ total / total.sum()
+            return np.asarray(gap).reshape(y.shape[:-1])
 
         return one_by_one(of_weight)
 
@@ -226,7 +225,7 @@ def uncertainty_calibration_error(
     Returns
     -------
     error : float
-        Non-negative, in squared units of y. Infinite if the value overflows.
+        Non-negative, in squared units of y.
 
     Warns
     -----
@@ -269,40 +268,3 @@ def uncertainty_calibration_error(
     """
     given = check_forecast(y_true, y_pred, sample_weight)
     return value_of(squared_error_gap(n_bins, strategy, on), *given)
-
-
-@dataclass(frozen=True, eq=False)
-class Squares:
-    """Predicted standard deviations of rows, and errors of shape (..., n).
-
-    Both are divided by a unit, so that their squares do not overflow.
-    """
-
-    std: FloatArray
-    error: FloatArray
-    units: tuple[float, float]
-
-    @classmethod
-    def of(cls, std: FloatArray, error: FloatArray) -> Squares:
-        units = square_unit(std), square_unit(error)
-        std = std if units[0] == 1 else std / units[0]
-        error = error if units[1] == 1 else error / units[1]
-        return cls(std, error, units)
-
-    @cached_property
-    def columns(self) -> tuple[FloatArray, ...]:
-        with np.errstate(over="ignore"):
-            return np.square(self.std), *np.atleast_2d(np.square(self.error))
-
-    def key(self, strategy: str, on: str) -> FloatArray:
-        return np.square(self.std) if self.bins_variance(strategy, on) else self.std
-
-    @staticmethod
-    def bins_variance(strategy: str, on: str) -> bool:
-        return on == "variance" and strategy == "uniform"
-
-    def roots(self, means: FloatArray) -> FloatArray:
-        """Return the roots of means of `columns`, in the units of y."""
-        units = np.full((len(means), 1), self.units[1])
-        units[0] = self.units[0]
-        return np.asarray(units * np.sqrt(means))

@@ -17,6 +17,7 @@ from skuq._validation import (
     check_finite_moments,
     check_sample_weight,
     check_single_coverage,
+    check_size,
     check_target,
 )
 from skuq.distributions import Distribution, as_distribution
@@ -69,10 +70,10 @@ def _rows_that_count(
 ) -> tuple[FloatArray, Any, FloatArray | None]:
     check_not_one_row(forecast, y_true)
     y, weight = check_target(y_true, n=len(forecast)), check_sample_weight(sample_weight, len(forecast))
-    if weight is None or weight.min() > 0:
-        return y, forecast, weight
-    keep = weight > 0
-    return y[keep], forecast[keep], weight[keep]
+    if weight is not None and weight.min() == 0:
+        keep = weight > 0
+        y, forecast, weight = y[keep], forecast[keep], weight[keep]
+    return check_size(y, "y_true"), forecast, weight
 
 
 def check_covered(
@@ -155,12 +156,11 @@ def finite_std(dist: Distribution) -> FloatArray:
 def _finite_moment(dist: Distribution, moment: str) -> FloatArray:
     remedy = "Use a metric of quantiles or of the whole distribution, such as `crps_loss`."
     (values,) = check_finite_moments(dist, moment, subject="`y_pred` must have", remedy=remedy)
-    return values
+    return check_size(values, f"y_pred.{moment}()")
 
 
-def interval_bounds(y: FloatArray, forecast: Forecast, coverage: Any) -> FloatArray:
-    nominal = check_single_coverage(coverage)
-    return intervals_around(y, forecast, nominal) if isinstance(forecast, Distribution) else forecast
+def interval_bounds(y: FloatArray, forecast: Forecast, coverage: float) -> FloatArray:
+    return intervals_around(y, forecast, coverage) if isinstance(forecast, Distribution) else forecast
 
 
 def intervals_around(y: FloatArray, dist: Distribution, coverage: float) -> FloatArray:

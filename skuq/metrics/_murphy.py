@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from skuq._numeric import equal_step, last_of_ties, unit_of
+from skuq._numeric import equal_step, last_of_ties
 from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import as_float_array, check_finite, check_number, check_option, check_single_coverage
 from skuq.distributions import Distribution
@@ -162,7 +162,7 @@ def murphy_curve(
     error = (
         np.sqrt(np.maximum(square - mean**2, 0.0) / (total - 1)) if total > 1 else np.full_like(mean, np.nan)
     )
-    return MurphyCurve(grid, rows.unit * mean, rows.unit * error)
+    return MurphyCurve(grid, mean, error)
 
 
 @dataclass(frozen=True)
@@ -225,10 +225,9 @@ class _Rows:
         self, point: _Point, target: FloatArray, weight: FloatArray, grid: FloatArray, after: BoolArray
     ) -> None:
         self.point, self.target, self.weight, self.grid, self.after = point, target, weight, grid, after
-        # Centered and scaled values keep their precision, and their squares do not overflow.
+        # Centered values keep their precision.
         center = float(np.median(target))
-        self.unit = 1.0 if point.functional == "quantile" else unit_of(target - center)
-        self.y, self.theta = (target - center) / self.unit, (grid - center) / self.unit
+        self.y, self.theta = target - center, grid - center
 
     def moments(self, x: FloatArray, other: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         first, second = self._moments(*self._ends(x), x)

@@ -19,8 +19,8 @@ from skuq._validation import (
     check_sample_weight,
     check_single_coverage,
 )
-from skuq.metrics._binning import STRATEGIES, Bins, make_bins
-from skuq.metrics._group_calibration import ON, Squares
+from skuq.metrics._binning import STRATEGIES, curve_of_bins, make_bins
+from skuq.metrics._group_calibration import ON, bins_variance
 from skuq.metrics._inputs import (
     check_forecast,
     check_forecast_or_bounds,
@@ -112,23 +112,13 @@ def reliability_table(
     mean = finite_mean(dist)
     std = finite_std(dist)
     lower, upper = intervals_around(y, dist, nominal).T
-    squares = Squares.of(std, y - mean)
-    bins = make_bins(squares.key(strategy, on), n_bins, strategy, weight)
-    variance, square = squares.columns
-    table = _table_of_bins(bins, {"rmv": variance, "rmse": square, "coverage": covered(y, lower, upper)})
-    table["rmv"], table["rmse"] = squares.roots(table[["rmv", "rmse"]].to_numpy().T)
-    edges = table[["lower", "upper"]].to_numpy()
-    edges = np.sqrt(edges) if squares.bins_variance(strategy, on) else edges
-    table[["lower", "upper"]] = squares.units[0] * edges
+    variance, square = np.square(std), np.square(y - mean)
+    by_variance = bins_variance(strategy, on)
+    bins = make_bins(variance if by_variance else std, n_bins, strategy, weight)
+    table = curve_of_bins(bins, rmv=variance, rmse=square, coverage=covered(y, lower, upper))
+    for name in ("lower", "upper", "rmv", "rmse") if by_variance else ("rmv", "rmse"):
+        table[name] = np.sqrt(table[name])
     return table
-
-
-def _table_of_bins(bins: Bins, columns: dict[str, FloatArray]) -> pd.DataFrame:
-    total, *sums = bins.sums(*columns.values())
-    occupied = total > 0
-    data = {"lower": bins.edges[:-1][occupied], "upper": bins.edges[1:][occupied], "n": total[occupied]}
-    data |= dict(zip(columns, (each[occupied] / total[occupied] for each in sums), strict=True))
-    return pd.DataFrame(data)
 
 
 def conditional_coverage(
@@ -217,8 +207,12 @@ def conditional_coverage(
     if groups is not None:
         table = table_of_groups(as_array(groups, "groups"), keep, columns, weight)
     else:
-        key = upper - lower if feature is None else _check_feature(feature, keep)
-        table = _table_of_bins(make_bins(check_finite(key, "y_pred"), n_bins, strategy, weight), columns)
+        if feature is None:
+            key = check_finite(upper - lower, "y_pred")
+        else:
+            values = check_rows(as_float_array(feature, "feature"), "feature", keep.size)
+            key = check_finite(values, "feature")[keep]
+        table = curve_of_bins(make_bins(key, n_bins, strategy, weight), **columns)
     error = np.sqrt(nominal * (1 - nominal) / table["n"])
     table.insert(list(table.columns).index("coverage") + 1, "standard_error", error)
     return table
@@ -227,11 +221,6 @@ def conditional_coverage(
 def kept_rows(sample_weight: ArrayLike | None, n: int) -> np.ndarray:
     weight = check_sample_weight(sample_weight, n)
     return np.ones(n, dtype=bool) if weight is None else weight > 0
-
-
-def _check_feature(feature: ArrayLike, keep: np.ndarray) -> FloatArray:
-    values = check_finite(check_rows(as_float_array(feature, "feature"), "feature", keep.size), "feature")
-    return np.asarray(values[keep])
 
 
 def table_of_groups(

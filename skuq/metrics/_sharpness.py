@@ -6,33 +6,29 @@ from typing import Any
 
 import numpy as np
 
-from skuq._numeric import unit_of
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution, as_distribution
 from skuq.metrics._inputs import check_forecast_alone, finite_std
-from skuq.metrics._spec import Computation, Means, WeightFunction, metric, value_of
+from skuq.metrics._spec import Means, first_column, metric, value_of
 
 SHARPNESS_KINDS = ("std", "rms", "variance")
 
 
-def dispersion(kind: str) -> Computation:
+def predicted_std(y: FloatArray, dist: Distribution) -> FloatArray:
+    return finite_std(dist)
+
+
+def predicted_variance(y: FloatArray, dist: Distribution) -> FloatArray:
+    return np.square(finite_std(dist))
+
+
+def dispersion(kind: str) -> Means:
     if check_option(kind, "kind", SHARPNESS_KINDS) == "std":
-        return Means(lambda y, dist: finite_std(dist))
-
-    def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
-        std = finite_std(dist)
-        unit = unit_of(std)
-        squares = np.square(std / unit)
-
-        def of_weights(weights: FloatArray) -> Any:
-            variance = weights @ squares / weights.sum(axis=-1)
-            with np.errstate(over="ignore"):
-                return unit * np.sqrt(variance) if kind == "rms" else variance * unit * unit
-
-        return of_weights
-
-    return computation
+        return Means(predicted_std)
+    if kind == "variance":
+        return Means(predicted_variance)
+    return Means(predicted_variance, lambda means: np.sqrt(first_column(means)))
 
 
 @metric(
@@ -44,7 +40,6 @@ def dispersion(kind: str) -> Computation:
     source="Chung et al. 2021, appendix A.3",
     meaning="the predicted standard deviation is {value} on average",
     kernel=dispersion,
-    blocks="std",
 )
 def sharpness(
     y_true: ArrayLike | None, y_pred: Any, *, sample_weight: ArrayLike | None = None, kind: str = "std"
@@ -66,8 +61,7 @@ def sharpness(
         Number of repetitions of each row.
     kind : {"std", "rms", "variance"}, default="std"
         "std" is the mean of the standard deviations (text of [1]_). "rms" is the root of the mean variance
-        (code of [1]_). "variance" is the mean variance, in squared units of y. It is infinite if it
-        overflows.
+        (code of [1]_). "variance" is the mean variance, in squared units of y.
 
     Returns
     -------

@@ -93,7 +93,8 @@ class Binned(NamedTuple):
 
 def column_sums(parts: tuple[Any, ...], weights: FloatArray | None) -> FloatArray:
     """Return the weighted sums of all columns, shape (..., c). Without weights, the weights are ones."""
-    return np.concatenate([_sums(part, weights) for part in parts], axis=-1)
+    sums = [_sums(part, weights) for part in parts]
+    return sums[0] if len(sums) == 1 else np.concatenate(sums, axis=-1)
 
 
 def _sums(part: Any, weights: FloatArray | None) -> FloatArray:
@@ -141,7 +142,7 @@ class Spread:
         return np.asarray(self.y[order[counted.argmax(axis=1)]])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class MeansOf:
     """Metric as a function of the weights of the rows, computed from weighted means of columns.
 
@@ -163,13 +164,11 @@ class MeansOf:
 
     def __call__(self, weights: FloatArray | None) -> FloatArray:
         """Return the metric, shape (...). Without weights, the weights are ones."""
-        if weights is None:
-            first = self.parts[0]
-            means = (
-                column_sums(self.parts, None) / (first.place if isinstance(first, Binned) else first).shape[0]
-            )
-        else:
-            means = column_sums(self.parts, weights) / weights.sum(axis=-1, keepdims=True)
+        first = self.parts[0]
+        n = (first.place if isinstance(first, Binned) else first).shape[0]
+        means = column_sums(self.parts, weights) / (
+            n if weights is None else weights.sum(axis=-1, keepdims=True)
+        )
         return self.combine(means) if self.spread is None else self.combine(means, self.spread(weights))
 
 

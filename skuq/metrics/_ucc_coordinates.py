@@ -71,7 +71,7 @@ def read_bands(
         bounds = forecast.interval(bands) if isinstance(bands, float) else None
     elif bands in ("std", "constant"):
         bounds = check_finite(forecast, "y_pred")
-        middle = partial(_middle_of, bounds)
+        middle = partial(bounds.mean, axis=1)
     else:
         raise ValueError(f"`bands` must be omitted or 'constant' if `y_pred` holds bounds, got {bands!r}.")
     center = _point_of_rows(point, y_true, sample_weight, default=middle)
@@ -82,10 +82,6 @@ def read_bands(
     else:
         return _between(y, bounds, center, weight)
     return Bands(y - center, band, band, weight, y)
-
-
-def _middle_of(bounds: FloatArray) -> FloatArray:
-    return np.asarray(bounds.mean(axis=1))
 
 
 def replace_zero_bands(bands: Bands, zero_band: str) -> Bands:

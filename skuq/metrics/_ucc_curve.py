@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skuq._numeric import ROUNDING, count_above, reaches, unit_of
+from skuq._numeric import ROUNDING, count_above, reaches
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     as_float_array,
@@ -353,8 +353,8 @@ class UncertaintyCharacteristicsCurve:
         Returns
         -------
         area : float
-            The smaller the better, minimum is zero. Infinite if some targets are not covered at any factor,
-            or if the area overflows.
+            The smaller the better, minimum is zero. Infinite if some targets are not covered at any
+            factor.
         """
         ranges = check_part(x_axis=x_axis, y_axis=y_axis, x_range=x_range, y_range=y_range, rule=rule)
         limits = ranges[0] or ranges[1]
@@ -368,13 +368,10 @@ class UncertaintyCharacteristicsCurve:
             # The curve of UQ360 begins at the smallest critical value, where the miss rate first decreases.
             critical = np.diff(self.miss_rate, prepend=1.0) < 0
             columns = columns[0][critical], columns[1][critical]
-        y_unit = unit_of(columns[1])  # The product of two axes in units of y may overflow.
-        if ranges[1]:
-            ranges = None, (ranges[1][0] / y_unit, ranges[1][1] / y_unit)
         part = {"x_range": ranges[0], "y_range": ranges[1]}
-        value = area(columns[0], columns[1] / y_unit, step=y_axis == "miss_rate", rule=rule, **part)
+        value = area(columns[0], columns[1], step=y_axis == "miss_rate", rule=rule, **part)
         length = limits[1] - limits[0] if per_range and limits else 1.0
-        return value / length * y_unit
+        return value / length
 
     def _corner(self, position: int) -> OperatingPoint:
         columns = (self.parameter, self.bandwidth, self.miss_rate, self.excess, self.deficit)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skuq._numeric import ROUNDING, last_of_ties, mean_of
+from skuq._numeric import ROUNDING, last_of_ties, weighted_mean
 from skuq._typing import FloatArray, IntArray
 
 SIDES = ("nearest", "active")
@@ -61,8 +61,8 @@ def scale_path(
         never_covered = k == np.inf
         constant_deficit = float(weight[never_covered] @ np.abs(error[never_covered])) / total
         order = order[: k.size - int(np.count_nonzero(never_covered))]
-    band = mean_of(lower if lower is upper else (lower + upper) / 2, weight)
-    deficit = mean_of(np.abs(error), weight)
+    band = weighted_mean(lower if lower is upper else (lower + upper) / 2, weight)
+    deficit = weighted_mean(np.abs(error), weight)
     errors = deficit - constant_deficit, constant_deficit
     path = _without_ties(_trace(k, order, active, weight, band, errors))
     if side == "active" or lower is upper or np.array_equal(lower, upper):
@@ -79,7 +79,7 @@ def _trace(
     errors: tuple[float, float],
 ) -> Path:
     """Compute the curve at 0 and at the sorted scales, including ties, from running sums."""
-    m, total, whole_error, whole_band = order.size, weight.sum(), errors[0], mean_of(active, weight)
+    m, total, whole_error, whole_band = order.size, weight.sum(), errors[0], weighted_mean(active, weight)
     t, bandwidth, miss_rate, excess, deficit = (np.empty(m + 1) for _ in range(5))
     # At k = 0, every row is missed, and the distance from the band is the error.
     t[0], bandwidth[0], miss_rate[0], excess[0], deficit[0] = 0.0, 0.0, 1.0, 0.0, whole_error

@@ -452,7 +452,7 @@ def compare_characteristics_curves(
         raise ValueError(f"`curves` must hold at least two curves, got {len(names)}.")
     levels = _miss_rates(list(curves.values()))
     width = np.array([_width_at(curve, levels, x_axis) for curve in curves.values()])
-    best, share = _narrowest(width), _lengths(levels)
+    best, share = _narrowest(width), -np.diff(levels)
     models = pd.DataFrame(
         {
             "area": [curve.area(x_axis=x_axis) for curve in curves.values()],
@@ -467,10 +467,6 @@ def compare_characteristics_curves(
 def _miss_rates(curves: list[UncertaintyCharacteristicsCurve]) -> FloatArray:
     rates = np.unique(np.concatenate([[0.0, 1.0], *(curve.miss_rate for curve in curves)]))
     return np.asarray(rates[last_of_ties(rates, ROUNDING)][::-1])
-
-
-def _lengths(levels: FloatArray) -> FloatArray:
-    return np.asarray(-np.diff(levels))
 
 
 def _width_at(curve: UncertaintyCharacteristicsCurve, levels: FloatArray, x_axis: str) -> FloatArray:

@@ -28,7 +28,7 @@ from skuq.model_selection._auto_search import (
 )
 from skuq.model_selection._auto_space import POOL
 from skuq.regressors import MixtureRegressor
-from skuq.regressors._pool import COMBINATIONS
+from skuq.regressors._mixture_pool import COMBINATIONS
 
 COMBINE: Literal["linear", "quantiles"] = "quantiles"
 """Functions that a pool averages. An average of quantile functions is fast to compute, and its width is the
@@ -57,7 +57,7 @@ class TestedRows:
 
 def tested_rows(search: Search, most: int) -> TestedRows:
     """Return the tested rows, or a random selection of them."""
-    folds = [test for _, test in search.fitter.folds]
+    folds: list[IntArray] = search.fitter.tests
     if len(folds) == 1:
         folds = np.array_split(folds[0], 2)
     n = sum(map(len, folds))
@@ -174,14 +174,13 @@ def fit_finalist(winner: Finalist, search: Search, tested: TestedRows) -> Any:
     of its folds.
     """
     fitter, workers = search.fitter, search.workers
-    missing = [one for one in winner.members if not fitter.is_out_of_bag(one.candidate)]
+    missing = [one for one in winner.members if search.is_refitted(one)]
     tasks = [(one.candidate, ALL_ROWS) for one in missing]
     for trial, fit in zip(missing, workers.run(tasks, search.deadline), strict=True):
         if fit is not None and fit.error is not None:
             raise fit.error
         if fit is not None:
             trial.models = [fit.model]
-    workers.stop()
     steps = [_steps(trial, search) for trial in winner.members]
     if len(winner.members) > 1:
         members = {

@@ -8,9 +8,10 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -18,7 +19,13 @@ import numpy as np
 from sklearn import config_context
 from threadpoolctl import threadpool_limits
 
-from skuq._compat import ProcessPoolExecutor, content_hash, effective_n_jobs
+from skuq._compat import (
+    ProcessPoolExecutor,
+    content_hash,
+    effective_n_jobs,
+    safe_indexing,
+    slice_fit_params,
+)
 from skuq._fitting.cross_fit import cross_fit
 from skuq._fitting.table import TableEncoder, encoder_for
 from skuq._fitting.training_data import TrainingData
@@ -67,16 +74,21 @@ class Fit(NamedTuple):
     error: Exception | None = None
 
 
-ALL_ROWS = -1
-"""Number of the fold of a fit to all rows."""
+ALL_ROWS, OUT_OF_BAG = -1, -2
+"""Instead of the number of a fold: a fit to all rows, and a fit to the rows of the search that gives their
+out-of-bag forecasts."""
 
 
 @dataclass(eq=False)
 class Fitter:
-    """Fits of candidates to folds of the data. Each worker process has a copy."""
+    """Fits of candidates to folds of the data. Each worker process has a copy.
+
+    The search uses the rows ``rows``, and the folds contain no other rows.
+    """
 
     space: Space
     data: TrainingData
+    rows: IntArray
     folds: list[tuple[IntArray, IntArray]]
     cv: Any  # folds for use inside the methods; None if the folds are random or given as rows
     random_folds: bool  # if True, forests and deep ensembles use their out-of-bag rows
@@ -97,11 +109,13 @@ class Fitter:
                 warnings.simplefilter("ignore", SupportWarning)  # the search has no parameter `support`
                 X = self.encoding(candidate.base)[1]
                 estimator = self.space.build(candidate, self.cv, self.seed)
-                if fold != ALL_ROWS:
+                if fold >= 0:
                     fitted = cross_fit(estimator, X, data.y, cv=[self.folds[fold]], params=data.metadata)
                     return Fit(clock() - start, fitted.estimators[0], fitted.predictions[0])
-                if self.is_out_of_bag(candidate):
-                    dist = estimator.fit_transform(X, data.y, **data.metadata)
+                if fold == OUT_OF_BAG:
+                    params = slice_fit_params(X, data.metadata, self.rows)
+                    X, y = safe_indexing(X, self.rows), data.y[self.rows]
+                    dist = estimator.fit_transform(X, y, **params)
                     return Fit(clock() - start, estimator, dist)
                 return Fit(clock() - start, estimator.fit(X, data.y, **data.metadata))
         except Exception as error:  # the search continues with other candidates
@@ -118,6 +132,14 @@ class Fitter:
     def is_out_of_bag(self, candidate: Candidate) -> bool:
         return self.random_folds and self.space.is_out_of_bag(candidate)
 
+    @property
+    def uses_all_rows(self) -> bool:
+        return len(self.rows) == len(self.data)
+
+    @cached_property
+    def tests(self) -> list[IntArray]:
+        return [test for _, test in self.folds]
+
 
 _WORKER: dict[str, Fitter] = {}
 """The copy of the fitter in a worker process."""
@@ -131,8 +153,8 @@ def _fit_in_worker(candidate: Candidate, fold: int) -> Fit:
     return _WORKER["fitter"](candidate, fold)
 
 
-START_SECONDS, SUBMISSION_SECONDS = 2.0, 0.5
-"""Time until a worker process has started, and time until it has begun with a task."""
+START_SECONDS, MOST_START_SECONDS = 2.0, 60.0
+"""Time until a worker process has started, and the longest time to wait for it."""
 
 
 class Workers:
@@ -149,14 +171,24 @@ class Workers:
         self.in_process = is_worker or (self.n_jobs == 1 and not has_deadline)
         self._executor: Any = None
 
-    def start(self) -> Any:
-        """Start the processes if they do not run, and wait until one of them is ready."""
+    @property
+    def start_seconds(self) -> float:
+        return 0.0 if self.in_process or self._executor is not None else START_SECONDS
+
+    def start(self, seconds: float) -> None:
+        """Start the processes if they do not run. Wait until one of them is ready, but not longer."""
         if self._executor is None and not self.in_process:
             self._executor = ProcessPoolExecutor(
                 self.n_jobs, initializer=_begin_worker, initargs=(self.fitter,)
             )
-            self._executor.submit(int).result()
-        return self._executor
+            wait([self._executor.submit(int)], min(seconds, MOST_START_SECONDS))
+
+    def _submit(self, task: tuple[Candidate, int]) -> Future[Fit]:
+        self.start(0.0)
+        future: Future[Fit] = self._executor.submit(_fit_in_worker, *task)
+        while not (future.running() or future.done()):
+            time.sleep(0.001)  # `stop` fails if loky has not yet seen the task
+        return future
 
     def stop(self) -> None:
         if self._executor is not None:
@@ -169,24 +201,16 @@ class Workers:
             for task in tasks:
                 yield None if clock() > deadline else self.fitter(*task)
             return
-        if self._executor is None and deadline - clock() < START_SECONDS:
-            yield from [None] * len(tasks)
-            return
         waiting, running = iter(tasks), deque[Future[Fit]]()
-        try:
-            for task in tasks:
-                # Not more tasks than processes are submitted, so that `stop` ends all of them at once.
-                # In its first moments, a submitted task cannot be ended without an error message of loky.
-                if deadline - clock() > SUBMISSION_SECONDS:
-                    for following in islice(waiting, self.n_jobs - len(running)):
-                        running.append(self.start().submit(_fit_in_worker, *following))
-                if not running:
-                    yield None
-                    continue
-                yield self._result(running.popleft(), task, deadline, alone=len(tasks) == 1)
-        finally:
-            for future in running:
-                future.cancel()
+        for task in tasks:
+            # Not more tasks than processes are submitted, so that `stop` ends all of them at once.
+            if deadline - clock() > self.start_seconds:
+                for following in islice(waiting, self.n_jobs - len(running)):
+                    running.append(self._submit(following))
+            if not running:
+                yield None
+                continue
+            yield self._result(running.popleft(), task, deadline, alone=len(tasks) == 1)
 
     def _result(
         self, future: Future[Fit], task: tuple[Candidate, int], deadline: float, *, alone: bool
@@ -382,15 +406,12 @@ class Search:
     def run(self) -> None:
         self._read_stored()
         for trial in self._first():
-            if self._time_left() > START_SECONDS:
-                self.workers.start()
             out_of_bag = self.fitter.is_out_of_bag(trial.candidate)
-            tasks = [
-                (trial.candidate, fold)
-                for fold in ([ALL_ROWS] if out_of_bag else range(len(self.fitter.folds)))
-            ]
+            folds = [OUT_OF_BAG] if out_of_bag else range(len(self.fitter.folds))
+            tasks = [(trial.candidate, fold) for fold in folds]
             # After the first complete one, a base model may take half of the time that is left, so that the
             # next ones have a chance.
+            self.workers.start(self._time_left())  # not within the share of the base model
             fits = self.workers.run(tasks, clock() + self._time_left() / (2 if self.best else 1))
             for (_, fold), fit in zip(tasks, fits, strict=True):
                 self._take(trial, fold, fit)
@@ -447,8 +468,7 @@ class Search:
             if self._is_new(candidate, handle.params):
                 return Trial(candidate, handle)
             self.study.tell(handle, state=self.optuna.trial.TrialState.FAIL)
-        sampler = self.optuna.samplers.RandomSampler(len(self.trials))
-        draws = self.optuna.create_study(sampler=sampler)
+        draws = self.optuna.create_study(sampler=self.optuna.samplers.RandomSampler(len(self.trials)))
         for _ in range(DRAWS):
             drawn = draws.ask()
             if self._is_new(self.space.suggest(drawn), drawn.params):
@@ -477,7 +497,7 @@ class Search:
     def _advance(self, trials: list[Trial], fold: int) -> list[Trial]:
         """Fit the next fold of each trial. Return the trials that continue."""
         tasks = [
-            (trial.candidate, ALL_ROWS if self.fitter.is_out_of_bag(trial.candidate) else fold)
+            (trial.candidate, OUT_OF_BAG if self.fitter.is_out_of_bag(trial.candidate) else fold)
             for trial in trials
         ]
         for (_, at), trial, fit in zip(
@@ -497,16 +517,16 @@ class Search:
         if fit.error is not None or fit.dist is None:
             trial.fail(fit.error or RuntimeError("the fit has no forecasts"))
             return
-        data, tests = self.fitter.data, [test for _, test in self.fitter.folds]
+        data, tests, rows = self.fitter.data, self.fitter.tests, self.fitter.rows
         trial.models.append(fit.model)
-        for k in range(len(tests)) if fold == ALL_ROWS else [fold]:
-            dist = fit.dist[tests[k]] if fold == ALL_ROWS else fit.dist
+        for k in range(len(tests)) if fold == OUT_OF_BAG else [fold]:
+            dist = fit.dist[np.searchsorted(rows, tests[k])] if fold == OUT_OF_BAG else fit.dist
             y, repetitions = data.y[tests[k]], data.repetitions[tests[k]]
             trial.forecasts.append(dist)
             total = repetitions.sum()
             trial.crps.append(float(repetitions @ dist.crps(y) / total) if total > 0 else 0.0)
-            rows = np.concatenate(tests[: len(trial.forecasts)])
-            trial.summary = summarize(concat(trial.forecasts), data.y[rows], data.repetitions[rows])
+            tested = np.concatenate(tests[: len(trial.forecasts)])
+            trial.summary = summarize(concat(trial.forecasts), data.y[tested], data.repetitions[tested])
             if not np.isfinite(trial.summary.crps):
                 trial.fail(ValueError("the CRPS of its forecasts is not finite."))
                 return
@@ -542,8 +562,7 @@ class Search:
             self.study.tell(trial.handle, state=states.FAIL)
 
     def end(self) -> None:
-        """End the workers, and record the trials that were interrupted."""
-        self.workers.stop()
+        """Record the trials that were interrupted."""
         for trial in self.trials:
             if trial.state == "running":
                 trial.state, trial.reason = "out of time", "interrupted"
@@ -568,23 +587,34 @@ class Search:
 
     def refit_seconds(self) -> float:
         """Return the expected time of fits of the best trials to all rows."""
-        folds = [trial.seconds / len(trial.models) for trial in self.leaders() if len(trial.models) > 1]
-        rows = len(self.fitter.data) / len(self.fitter.folds[0][0])
-        return START_SECONDS + rows * sum(folds) / self.workers.n_jobs
+        fitter = self.fitter
+        rows = {True: len(fitter.rows), False: len(fitter.folds[0][0])}
+        seconds = [
+            trial.seconds / len(trial.models) * len(fitter.data) / rows[fitter.is_out_of_bag(trial.candidate)]
+            for trial in self.leaders()
+            if self.is_refitted(trial)
+        ]
+        return self.workers.start_seconds + sum(seconds) / self.workers.n_jobs
+
+    def is_refitted(self, trial: Trial) -> bool:
+        """Return whether the final model needs a fit to all rows."""
+        return not (self.fitter.uses_all_rows and self.fitter.is_out_of_bag(trial.candidate))
 
     def _time_left(self) -> float:
         """Return the time that is left for trials."""
         if np.isinf(self.budget):
             return np.inf
-        reserve = self.refit_seconds() + CHOICE_SHARE * self.budget
-        return self.deadline - clock() - min(reserve, LARGEST_RESERVE * self.budget)
+        reserve = CHOICE_SHARE * self.budget
+        if self.best:
+            reserve = min(reserve + self.refit_seconds(), LARGEST_RESERVE * self.budget)
+        return self.deadline - clock() - reserve
 
     @property
     def has_all_trials(self) -> bool:
         return self.n_trials is not None and len(self.trials) >= self.n_trials
 
     def _is_over(self) -> bool:
-        return self.has_all_trials or self._time_left() <= 0
+        return self.has_all_trials or self._time_left() <= self.workers.start_seconds
 
 
 def _key(params: dict[str, Any]) -> Hashable:

@@ -295,7 +295,11 @@ def default_space() -> dict[str, dict[str, Any]]:
 
 
 def deferred_space() -> dict[str, dict[str, Any]]:
-    """Return the default space without imports. Base models that are fitted fast come first."""
+    """Return the default space without imports.
+
+    Base models that are fitted fast come first. Networks come before CatBoost and NGBoost, whose forecasts
+    are similar to those of the other boosting models.
+    """
     forest = {
         "min_samples_leaf": [1, 2, 3, 5, 10],
         "max_features": uniform(0.3, 0.7),
@@ -307,6 +311,8 @@ def deferred_space() -> dict[str, dict[str, Any]]:
     }
     if find_spec("lightgbm"):
         estimators["lightgbm"] = _lightgbm()
+    estimators["forest"] = {"estimator": RandomForestRegressor(), **trees}
+    estimators["extra_trees"] = {"estimator": ExtraTreesRegressor(bootstrap=True), **trees}
     estimators["boosting"] = {
         "estimator": HistGradientBoostingRegressor(**HIST_BOOSTING),
         "params": {
@@ -319,14 +325,12 @@ def deferred_space() -> dict[str, dict[str, Any]]:
         },
         "encoding": "categories",
     }
-    estimators["forest"] = {"estimator": RandomForestRegressor(), **trees}
-    estimators["extra_trees"] = {"estimator": ExtraTreesRegressor(bootstrap=True), **trees}
+    if has_networks():
+        estimators["deep_ensemble"] = _deep_ensemble()
     if find_spec("catboost"):
         estimators["catboost"] = _catboost()
     if find_spec("ngboost"):
         estimators["ngboost"] = _ngboost()
-    if has_networks():
-        estimators["deep_ensemble"] = _deep_ensemble()
     recalibrators = {
         "none": None,
         "scaling": StdScalingRecalibrator(objective="coverage"),

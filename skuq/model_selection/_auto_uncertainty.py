@@ -19,6 +19,7 @@ from skuq._fitting.cross_fit import (
     point_and_dist,
     point_predict,
     resolve_cv,
+    row_mask,
     row_order,
     split_rows,
 )
@@ -63,6 +64,8 @@ from skuq.regressors import BaseUncertaintyRegressor
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+ROWS_PER_SECOND, LEAST_SECONDS = 200, 10
+"""Number of rows of a search per second of its time budget, and the shortest budget that this rule counts."""
 _CONSTRAINED = {"picp": "coverage", "mpiw": "width"}
 """Metrics that can have constraints. The values of the dict are columns of the leaderboard."""
 
@@ -149,7 +152,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     Notes
     -----
     The search first tries each base model as it is, in the order of the space, which starts with models that
-    are fitted fast. After the first complete one, a base model may take half of the time that is left.
+    are fitted fast. After the first complete one, a base model may take half of the time that is left. With
+    more than 200 rows per second of the time budget, and more than 2000 rows, candidates are compared on a
+    random sample of this size. `fit_transform` and searches with a storage use all rows.
     Optuna's tree-structured Parzen estimator [1]_ then suggests candidates in batches of four. A candidate is
     fitted to one fold after another, with ``effort="low"``, and only the best third continues after each
     fold. No candidate is fitted twice, so that a search in a space without continuous parameters may end
@@ -162,11 +167,11 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     The pool averages quantile functions, with the weights of `MixtureRegressor`. A single model is selected
     if its CRPS is within half a percent of the CRPS of the pool.
 
-    The selected models are fitted to all rows, for which the search keeps time. A model that is not fitted at
-    the deadline is replaced by the pool of the models of its folds. Base models without a complete candidate
-    are named in a FitFailedWarning. If there is none, `fit` raises an error. Inside a worker process of
-    another search, for example of ``GridSearchCV(n_jobs=2)``, candidates are fitted in this process. The
-    deadline then holds between fits.
+    The selected models are fitted to all rows, for which the search keeps time. A model that is not fitted to
+    all rows at the deadline is replaced by the pool of the models of its folds. Base models without a
+    complete candidate are named in a FitFailedWarning. If there is none, `fit` raises an error. Inside a
+    worker process of another search, for example of ``GridSearchCV(n_jobs=2)``, candidates are fitted in this
+    process. The deadline then holds between fits.
 
     All base models of the default space accept data frames with strings, categories, dates and missing
     values. Strings are converted to categories for scikit-learn's gradient boosting and LightGBM, to integers
@@ -303,14 +308,14 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         return constraints
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
-        self._search(data, progress, CHOICE_ROWS)
+        self._search(data, progress, every_row=False)
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
-        search, winner = self._search(data, progress, len(data))
-        rows = np.concatenate([test for _, test in search.fitter.folds])
+        search, winner = self._search(data, progress, every_row=True)
+        rows = np.concatenate(search.fitter.tests)
         return winner.out_of_fold[row_order(rows, len(data))]
 
-    def _search(self, data: TrainingData, progress: Progress, choice_rows: int) -> tuple[Search, Finalist]:
+    def _search(self, data: TrainingData, progress: Progress, *, every_row: bool) -> tuple[Search, Finalist]:
         optuna, constraints = import_optuna(), self._constraints()
         random_folds = has_random_folds(self.cv)
         space = read_space(deferred_space() if self.space is None else self.search_space(), random_folds)
@@ -322,11 +327,18 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         with quiet(optuna):
             study, seed = open_study(optuna, self.storage, self.study_name, seed, space, content)
         folds = folds or split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups)
-        if choice_rows == len(data):  # `fit_transform` needs forecasts of every row
+        if every_row:
             row_order(np.concatenate([test for _, test in folds]), len(data))
-        cv = self.cv if not random_folds and hasattr(self.cv, "split") else None
-        fitter = Fitter(space, data, folds, cv, random_folds, seed)
         budget = np.inf if self.time_budget is None else self.time_budget
+        rows = np.arange(len(data))
+        most = max(budget, LEAST_SECONDS) * ROWS_PER_SECOND
+        # scores of a stored study must be those of the same rows for every budget
+        if len(data) > most and not every_row and self.storage is None:
+            rows = np.sort(np.random.RandomState(seed).permutation(len(data))[: int(most)])
+            inside = row_mask(rows, len(data))
+            folds = [(train[inside[train]], test[inside[test]]) for train, test in folds]
+        cv = self.cv if not random_folds and hasattr(self.cv, "split") else None
+        fitter = Fitter(space, data, rows, folds, cv, random_folds, seed)
         workers = Workers(fitter, self.n_jobs, has_deadline=budget < np.inf)
 
         def violation(summary: Summary) -> float:
@@ -341,18 +353,22 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         search = Search(optuna, study, workers, self._begin, budget, self.n_trials, violation, report)
         try:
             with quiet(optuna):
-                search.run()
-        except KeyboardInterrupt:
+                try:
+                    search.run()
+                except KeyboardInterrupt:
+                    if not search.best:
+                        raise
+                    search.budget = 0.0
+                    warn_user(
+                        "the search was interrupted. The best model so far is selected.", FitFailedWarning
+                    )
+                finally:
+                    search.end()
             if not search.best:
-                raise
-            search.budget = 0.0
-            warn_user("the search was interrupted. The best model so far is selected.", FitFailedWarning)
+                _raise_without_model(search)
+            return search, self._choose(search, constraints, len(data) if every_row else CHOICE_ROWS)
         finally:
-            with quiet(optuna):
-                search.end()
-        if not search.best:
-            _raise_without_model(search)
-        return search, self._choose(search, constraints, choice_rows)
+            workers.stop()
 
     def _choose(self, search: Search, constraints: tuple[Constraint, ...], choice_rows: int) -> Finalist:
         """Choose among the best candidates and their pool, with or without a recalibrator. Fit the winner."""

@@ -46,7 +46,6 @@ from skuq.monitoring._plans import (
 )
 from skuq.monitoring._statistics import (
     Block,
-    SquaresHistogram,
     Statistic,
     Sums,
     bin_width,
@@ -86,7 +85,7 @@ class ReportEntry:
         sums = self._sums
         if sums is None or sums.products is None or not self._is_mean:
             return np.nan
-        return float(sums.units[0] * np.sqrt(_covariance(sums)[0, 0] / n))
+        return float(np.sqrt(_covariance(sums)[0, 0] / n))
 
     def interval(
         self, n: float, confidence: float, n_resamples: int, rng: np.random.RandomState
@@ -113,7 +112,7 @@ def _covariance(sums: Sums) -> FloatArray:
     """Return the covariance of the columns, shape (c, c). It is NaN for infinite columns."""
     products: Any = sums.products
     with np.errstate(invalid="ignore", over="ignore"):
-        means = sums.means / sums.units
+        means = sums.means
         covariance = np.asarray(products / sums.total - np.outer(means, means))
     # Rounding may make the difference of nearly equal numbers negative.
     np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), 0.0))
@@ -131,7 +130,7 @@ def _draws(sums: Sums, n: float, size: int, rng: np.random.RandomState) -> Float
     # The covariance of proportional columns is singular, so it has no Cholesky factors.
     values, vectors = np.linalg.eigh(covariance)
     spread = rng.normal(size=(size, values.size)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
-    return np.asarray(sums.means + spread * sums.units)
+    return np.asarray(sums.means + spread)
 
 
 def report_of(
@@ -636,8 +635,8 @@ class MetricAccumulator(BaseAccumulator):
             Quantile at each level, in the units of y, with the relative accuracy `accuracy`.
         """
         p = np.atleast_1d(check_probabilities(levels, "levels"))
-        squares: SquaresHistogram = self._state(self._table("reliability", "table"))[0]
-        return squares.histogram.quantile(p, bin_width(self._arguments["accuracy"]))
+        squares = self._state(self._table("reliability", "table"))[0]
+        return np.asarray(squares.quantile(p, bin_width(self._arguments["accuracy"])))
 
     def _table(self, curve: str, name: str) -> Plan:
         if curve not in self._arguments["curves"]:

@@ -21,7 +21,7 @@ from skuq._validation import DEFAULT_COVERAGE, check_mapping, check_number, chec
 from skuq.distributions import Normal, as_distribution
 from skuq.metrics import uncertainty_characteristics_curve
 from skuq.metrics._average_calibration import CalibrationCurve, curve_of_levels
-from skuq.metrics._binning import Binning
+from skuq.metrics._binning import Binning, curve_of_bins
 from skuq.metrics._expected_calibration import class_bin_rows, class_table_of_sums
 from skuq.metrics._intervals import coverage_rows
 from skuq.metrics._kernels import level_grid
@@ -39,11 +39,11 @@ from skuq.monitoring._statistics import (
     RowsByStd,
     RowSums,
     SquaresByStd,
-    SquaresHistogram,
     Statistic,
     TargetMoments,
     below_median_rows,
     bin_width,
+    groups_by_std,
 )
 
 
@@ -124,11 +124,11 @@ def _plan_by_std(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) 
     """Return the plan of a metric of the moments. Each bin of the standard deviation becomes one row."""
     computation = spec.computation(options)
 
-    def value(squares: SquaresHistogram) -> float:
-        weight, std, error = squares.groups
+    def value(squares: LogHistogram) -> float:
+        weight, std, error = groups_by_std(squares)
         return value_of(computation, error, Normal(np.zeros_like(std), std), weight)
 
-    return Plan((SquaresByStd(bin_width(accuracy)),), value, exact=spec.abbreviation == "sharpness")
+    return Plan((SquaresByStd(bin_width(accuracy)),), value, exact=False)
 
 
 def _plan_by_std_and_level(spec: MetricSpec, options: Mapping[str, Any], accuracy: float) -> Plan:
@@ -141,8 +141,8 @@ def _plan_by_std_and_level(spec: MetricSpec, options: Mapping[str, Any], accurac
     distance = ndtri((1 + (edges[1:] + edges[:-1]) / 2) / 2)
     distance[0] = 0.0
 
-    def value(squares: SquaresHistogram, shares: LogHistogram) -> float:
-        weight, std, _ = squares.groups
+    def value(squares: LogHistogram, shares: LogHistogram) -> float:
+        weight, std, _ = groups_by_std(squares)
         weights = weight * shares.means
         y = np.multiply.outer(distance, np.where(std > 0, std, 1.0))
         kept = weights > 0
@@ -203,16 +203,16 @@ def class_reliability_plan(n_bins: int) -> Plan:
 def reliability_plan(n_bins: int, coverage: float, accuracy: float) -> Plan:
     width = bin_width(accuracy)
 
-    def value(squares: SquaresHistogram, shares: LogHistogram) -> pd.DataFrame:
-        histogram, inside = squares.histogram, shares.means
-        bins = Binning(squares.groups[1], n_bins, "quantile").bins(histogram.weight)
-        total, *sums = bins.sums(*histogram.means, *inside)
-        means = np.array(sums) / total
-        edges = histogram.quantile(np.arange(total.size + 1) / total.size, width)
-        edges[0], edges[-1] = histogram.low, histogram.high
-        rmv, rmse = (unit * np.sqrt(mean) for unit, mean in zip(squares.units, means[:2], strict=True))
-        table = {"lower": edges[:-1], "upper": edges[1:], "n": total}
-        return pd.DataFrame(table | {"rmv": rmv, "rmse": rmse, "coverage": means[2]})
+    def value(squares: LogHistogram, shares: LogHistogram) -> pd.DataFrame:
+        inside = shares.means
+        bins = Binning(groups_by_std(squares)[1], n_bins, "quantile").bins(squares.weight)
+        names = ("rmv", "rmse", "coverage")
+        table = curve_of_bins(bins, **dict(zip(names, (*squares.means, *inside), strict=True)))
+        edges = squares.quantile(np.arange(len(table) + 1) / len(table), width)
+        edges[0], edges[-1] = squares.low, squares.high
+        return table.assign(
+            lower=edges[:-1], upper=edges[1:], rmv=np.sqrt(table["rmv"]), rmse=np.sqrt(table["rmse"])
+        )
 
     by_std = RowsByStd(width, partial(coverage_rows, coverage=coverage))
     return Plan((SquaresByStd(width), by_std), value, exact=False)

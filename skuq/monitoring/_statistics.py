@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, partial
 from typing import Any, Self
 
@@ -22,17 +22,15 @@ from skuq._numeric import (
     ROUNDING,
     group_sums,
     is_sparse,
-    mean_of,
     standard_deviation,
-    unit_of,
     weighted,
+    weighted_mean,
     weighted_sum,
 )
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_no_nan
 from skuq.distributions import Distribution
 from skuq.metrics._class_scores import check_classes
-from skuq.metrics._group_calibration import Squares
 from skuq.metrics._inputs import Forecast, check_forecast, check_forecast_or_bounds, finite_mean, finite_std
 from skuq.metrics._kernels import BLOCK
 from skuq.metrics._spec import Binned, column_sums
@@ -161,30 +159,23 @@ def same(first: Any, second: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Weighted sums of columns, and of products of dense columns. Units prevent overflow."""
+    """Weighted sums of columns, and of products of dense columns."""
 
     total: float
     sums: FloatArray
     products: FloatArray | None
-    units: FloatArray
 
     def __add__(self, other: Self) -> Self:
-        units = np.maximum(self.units, other.units)
         with np.errstate(invalid="ignore", over="ignore"):  # The sum of inf and -inf is NaN.
             sums, products = self.sums + other.sums, None
             if self.products is not None and other.products is not None:
-                products = self.products * _outer_square(self.units / units)
-                products = products + other.products * _outer_square(other.units / units)
-        return type(self)(self.total + other.total, sums, products, units)
+                products = self.products + other.products
+        return type(self)(self.total + other.total, sums, products)
 
     @property
     def means(self) -> FloatArray:
         means: FloatArray = np.divide(self.sums, self.total)
         return means
-
-
-def _outer_square(values: FloatArray) -> FloatArray:
-    return np.asarray(np.outer(values, values))
 
 
 class RowSums(Statistic):
@@ -199,14 +190,12 @@ class RowSums(Statistic):
         columns = values if type(values) is tuple else (values,)
         if not isinstance(columns[0], np.ndarray):
             found = column_sums(columns, weight)
-            return Sums(block.total, found, None, np.ones(found.size))
+            return Sums(block.total, found, None)
         sums = np.array([weighted_sum(check_no_nan(column, "y_pred"), weight) for column in columns])
-        units = np.array([unit_of(column) for column in columns])
         with np.errstate(all="ignore"):  # Infinite values have no variance.
-            columns = tuple(column / unit for column, unit in zip(columns, units, strict=True))
             scaled = [weighted(column, weight) for column in columns]
             products = np.array([[left @ right for right in columns] for left in scaled])
-        return Sums(block.total, sums, products, units)
+        return Sums(block.total, sums, products)
 
 
 def below_median_rows(y: FloatArray, dist: Distribution) -> FloatArray:
@@ -246,7 +235,7 @@ class Moments:
 
 class TargetMoments(Statistic):
     def of(self, block: Block) -> Moments:
-        mean = float(block.y[0]) + mean_of(block.y - block.y[0], block.weight)
+        mean = float(block.y[0]) + weighted_mean(block.y - block.y[0], block.weight)
         norm = standard_deviation(block.y, block.weight) * math.sqrt(block.total)
         return Moments(block.total, mean, norm, float(block.y.min()), float(block.y.max()))
 
@@ -256,28 +245,10 @@ class AtomBlocks(Statistic):
         return int(isinstance(block.forecast, Distribution) and not block.forecast.has_density)
 
 
-@dataclass(frozen=True, eq=False)
-class SquaresHistogram:
-    """Scaled predicted variances and squared errors in bins of the standard deviation."""
-
-    histogram: LogHistogram
-    units: tuple[float, float]
-
-    def __add__(self, other: Self) -> Self:
-        units = max(self.units[0], other.units[0]), max(self.units[1], other.units[1])
-        return type(self)(self._in(units) + other._in(units), units)
-
-    def _in(self, units: tuple[float, float]) -> LogHistogram:
-        factors = np.array([1.0, *np.square(np.array(self.units) / np.array(units))])[:, np.newaxis]
-        table = self.histogram.table
-        finite = np.isfinite(table)
-        return replace(self.histogram, table=np.multiply(table, factors, out=table.copy(), where=finite))
-
-    @property
-    def groups(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        variance, square = self.histogram.means
-        rmv, rmse = self.units[0] * np.sqrt(variance), self.units[1] * np.sqrt(square)
-        return self.histogram.weight, rmv, rmse
+def groups_by_std(squares: LogHistogram) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the weight, the root mean variance and the root mean squared error of each bin."""
+    rmv, rmse = np.sqrt(squares.means)
+    return squares.weight, rmv, rmse
 
 
 class SquaresByStd(Statistic):
@@ -286,10 +257,9 @@ class SquaresByStd(Statistic):
     def __init__(self, width: float) -> None:
         self.width = width
 
-    def of(self, block: Block) -> SquaresHistogram:
-        squares = Squares.of(block.std, block.error)
+    def of(self, block: Block) -> LogHistogram:
         slots = block.slots("std", self.width)
-        return SquaresHistogram(LogHistogram.of(slots, squares.columns, block.weight), squares.units)
+        return LogHistogram.of(slots, (np.square(block.std), np.square(block.error)), block.weight)
 
 
 class RowsByStd(Statistic):

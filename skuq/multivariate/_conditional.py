@@ -56,10 +56,6 @@ def conditional_normal(
     return coefficients, (covariance + np.swapaxes(covariance, -1, -2)) / 2
 
 
-def kernel_bandwidth(k: int, q: int) -> float:
-    return float(1.2 * k ** (-1.0 / (q + 4)))
-
-
 def kernel_weights(levels: FloatArray, scores: FloatArray, weights: FloatArray | None) -> FloatArray:
     """Return the weights of the points near the observed scores, shape (n, K).
 
@@ -68,7 +64,7 @@ def kernel_weights(levels: FloatArray, scores: FloatArray, weights: FloatArray |
     """
     points = ndtri(levels)
     points = points if points.ndim == 3 else points[np.newaxis]
-    bandwidth = kernel_bandwidth(points.shape[1], scores.shape[1])
+    bandwidth = 1.2 * points.shape[1] ** (-1.0 / (scores.shape[1] + 4))
     center = np.clip(scores, points.min(axis=1), points.max(axis=1))
     exponent = np.zeros((len(scores), points.shape[1]))
     for j in range(scores.shape[1]):

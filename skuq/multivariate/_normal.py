@@ -101,9 +101,6 @@ class NormalJoint(JointDistribution):
     def _per_row(self) -> tuple[str, ...]:
         return ("loc",) if self.covariance.ndim == 2 else ("loc", "covariance")
 
-    def _of_rows(self, matrices: FloatArray, rows: slice | IntArray) -> FloatArray:
-        return matrices if matrices.ndim == 2 else matrices[rows]
-
     @classmethod
     def _merge(cls, parts: Sequence[NormalJoint]) -> NormalJoint:
         loc = np.concatenate([part.loc for part in parts])
@@ -128,7 +125,8 @@ class NormalJoint(JointDistribution):
 
     def _standard_points(self, rows: slice) -> FloatArray:
         """Return the normal scores of the points, shape (K, d) or (b, K, d)."""
-        return normal_points(self.shape[1]) @ np.swapaxes(self._of_rows(self._root, rows), -1, -2)
+        root = self._root if self._root.ndim == 2 else self._root[rows]
+        return normal_points(self.shape[1]) @ np.swapaxes(root, -1, -2)
 
     def _points(self, rows: slice) -> tuple[FloatArray, None]:
         loc, std = self.loc[rows, np.newaxis], self._std[rows, np.newaxis]

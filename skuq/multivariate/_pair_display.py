@@ -18,7 +18,6 @@ from skuq.displays._drawing import (
     Style,
     check_matplotlib,
     choose_rows,
-    draw_legend,
     merge_style,
     rows_that_count,
 )
@@ -120,7 +119,14 @@ class JointPairDisplay(Display):
         for points, default, style, keyword in (
             (
                 self.predicted,
-                {"color": GRAY, "alpha": 0.5, "label": "Predicted", "gid": REFERENCE},
+                {
+                    "color": GRAY,
+                    "marker": "x",
+                    "alpha": 0.7,
+                    "linewidth": 0.8,
+                    "label": "Predicted",
+                    "gid": REFERENCE,
+                },
                 predicted_kwargs,
                 "predicted_kwargs",
             ),
@@ -135,11 +141,9 @@ class JointPairDisplay(Display):
             drawn.append(self.ax_.scatter(*(100 * points[rows]).T, **merged))
         self.predicted_, self.observed_ = drawn
         first, second = self.targets
-        self.ax_.set(xlabel=f"PIT of {first} (%)", ylabel=f"PIT of {second} (%)")
         self.ax_.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
         self._draw_title(self.name if name is None else name)
-        draw_legend(self.ax_)
-        return self
+        return self._finish(f"PIT of {first} (%)", f"PIT of {second} (%)")
 
     @classmethod
     def from_predictions(

@@ -28,9 +28,9 @@ from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_float_array, check_no_nan
 from skuq.conformal._base import FoldModel, check_tested_weight, fold_models
 from skuq.conformal._cross import FoldScores, SortedScores
+from skuq.conformal._scores import scores_rounded_to_cover
 from skuq.distributions import JointDistribution
 from skuq.prediction import predict_dist
-from skuq.recalibration._residuals import scores_rounded_to_cover
 
 
 class PredictionRegion(ABC):

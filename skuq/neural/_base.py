@@ -22,7 +22,14 @@ from skuq._compat import count_rows, safe_indexing, slice_fit_params, warn_user
 from skuq._fitting.seeds import MAX_SEED, NO_PROGRESS, Progress
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq._validation import check_integer, check_number, check_option, check_random_state, check_unmasked
+from skuq._validation import (
+    check_integer,
+    check_number,
+    check_option,
+    check_random_state,
+    check_same_rows,
+    check_unmasked,
+)
 from skuq.exceptions import SmallSampleWarning
 from skuq.neural._architecture import Architecture, check_module
 from skuq.neural._input_layer import PLAIN_LAYERS, Layers
@@ -43,7 +50,7 @@ from skuq.neural._training import StackedNet, TrainedFit, train
 NetworkT = TypeVar("NetworkT", bound="BaseNeuralEstimator")
 
 _RESERVED_NET_PARAMS = (
-    *("module", "max_epochs", "batch_size", "callbacks", "device", "verbose"),
+    *("module", "max_epochs", "batch_size", "device", "verbose"),
     *("lr_schedule", "clip_norm"),
 )
 _OWN_NET_PARAMS = {
@@ -109,8 +116,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
     def _layers(self) -> Layers:
         if not hasattr(self, "n_frequencies"):
             return PLAIN_LAYERS
-        codes = self.scaler_.n_codes if hasattr(self, "scaler_") else []
-        return Layers.from_params(self.n_frequencies, self.input_scale, self.activation, codes)
+        return Layers.from_params(self.n_frequencies, self.input_scale, self.activation)
 
     def _hidden_sizes(self, at_least: int = 0) -> tuple[int, ...]:
         sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object)).tolist()
@@ -123,7 +129,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
 
     def _options(self) -> TrainingOptions:
         clip = self.clip_norm
-        self._check_skorch()
+        net_params = self._net_params()
         return TrainingOptions(
             architecture=self._architecture(),
             batch_size=self._checked_batch_size(),
@@ -134,8 +140,8 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
             clip_norm=None if clip is None else check_number(clip, "clip_norm", positive=True),
             device=self.device,
             dtype=self.dtype,
-            callbacks=self.callbacks,
-            net_params=self.net_params,
+            callbacks=net_params.pop("callbacks", None),
+            net_params=net_params,
             verbose=self.verbose,
         )
 
@@ -147,23 +153,25 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
             raise ValueError(f"`batch_size` must be 'auto' or a positive integer, got {size!r}.")
         return size
 
-    def _check_skorch(self) -> None:
-        """Raise an error if parameters of skorch are invalid, or if they are set by the estimator."""
-        if not isinstance(self.callbacks, list | tuple | None):
-            raise TypeError(
-                f"`callbacks` must be a list of skorch callbacks or None, got {self.callbacks!r}."
-            )
+    def _net_params(self) -> dict[str, Any]:
+        """Return the parameters of skorch. Raise an error if the estimator sets one of them."""
         if not isinstance(self.net_params, dict | None):
             raise TypeError(f"`net_params` must be a dict or None, got {self.net_params!r}.")
-        for name in self.net_params or {}:
+        params = dict(self.net_params or {})
+        if not isinstance(callbacks := params.get("callbacks"), list | tuple | None):
+            raise TypeError(
+                f"`net_params['callbacks']` must be a list of skorch callbacks or None, got {callbacks!r}."
+            )
+        for name in params:
             parameter = name if name in _OWN_NET_PARAMS else name.split("__")[0]
-            if parameter not in _OWN_NET_PARAMS or (parameter == "callbacks" and name != parameter):
+            if parameter not in _OWN_NET_PARAMS:
                 continue
             own = _OWN_NET_PARAMS[parameter]
             remedy = f"Use the parameter `{own}` of the estimator." if hasattr(self, own) else "Leave it out."
             raise ValueError(
                 f"`net_params` must not contain {name!r}, which {type(self).__name__} sets. {remedy}"
             )
+        return params
 
     def _prepare(self, data: TrainingData) -> FitPlan:
         spec = self._spec_for(data)
@@ -215,13 +223,17 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         return X
 
     def _check_features(self, X: Any, y: Any) -> Any:
-        table, options = table_of(X), {"ensure_min_samples": 2, "multi_output": y.ndim == 2}
-        if table is None:
-            return validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", **options)[0]
-        # zeros instead of the values, because only the columns and the number of rows are checked
-        zeros = pd.DataFrame(np.zeros(table.shape), columns=table.columns)
-        validate_data(self, zeros, y, **options)
-        return table
+        features = table_of(X)
+        if features is None:
+            features = validate_data(
+                self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2
+            )
+        else:
+            # zeros instead of the values, because only the columns and the number of rows are checked
+            zeros = pd.DataFrame(np.zeros(features.shape), columns=features.columns)
+            validate_data(self, zeros, ensure_min_samples=2)
+        check_same_rows(features, y)
+        return features
 
     def _features(self, X: Any) -> Any:
         if self._fitted_posterior.scaler.columns.encoder is None:
@@ -266,9 +278,9 @@ def fit_together(
     plans: list[FitPlan] = []
     groups: list[tuple[TrainingOptions, list[int]]] = []
     for number, (one, data) in enumerate(pairs):
-        one._options()  # checks the parameters
+        options = one._options()
         plans.append(one._prepare(data))
-        options = one._options()  # read again, because `_prepare` finds the categories
+        options = options.with_codes(one.scaler_.n_codes)
         # a search instead of a dictionary, because options may contain unhashable objects
         group = next((members for others, members in groups if others == options), None)
         if group is None:

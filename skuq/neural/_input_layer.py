@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -151,19 +151,17 @@ class Layers:
     embeddings: Embeddings = _NO_EMBEDDINGS
 
     @classmethod
-    def from_params(
-        cls, n_frequencies: Any, input_scale: Any, activation: Any, n_codes: Sequence[int] = ()
-    ) -> Layers:
-        """Check the parameters and return the layers.
-
-        The tuple ``n_codes`` has an entry for each column of codes.
-        """
+    def from_params(cls, n_frequencies: Any, input_scale: Any, activation: Any) -> Layers:
+        """Check the parameters and return the layers."""
         return cls(
             _checked_frequencies(n_frequencies),
             check_option(input_scale, "input_scale", (True, False)),
             check_option(activation, "activation", ("relu", "silu")),
-            Embeddings(tuple(1 << (n - 1).bit_length() for n in n_codes)),
         )
+
+    def with_codes(self, n_codes: Sequence[int]) -> Layers:
+        """Return layers with an embedding for each column of codes."""
+        return replace(self, embeddings=Embeddings(tuple(1 << (n - 1).bit_length() for n in n_codes)))
 
     def input_layer(self, n_features: int) -> InputLayer:
         n_numbers, n_frequencies = n_features - len(self.embeddings.sizes), self.n_frequencies

@@ -81,10 +81,9 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         are trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X and y are standardized in float64.
-    callbacks : list or None, default=None
-        Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
-        Additional parameters of the skorch net, such as ``optimizer``.
+        Additional parameters of the skorch net, such as ``optimizer`` and a list of ``callbacks``. Scoring
+        callbacks, such as EpochScoring, are not supported.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
@@ -192,7 +191,6 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         cv: Any = 5,
         device: str = "auto",
         dtype: str = "float32",
-        callbacks: Any = None,
         net_params: dict[str, Any] | None = None,
         support: SupportLike = None,
         n_jobs: int | None = None,
@@ -217,7 +215,6 @@ class LastLayerLaplaceRegressor(BaseNeuralRegressor):
         self.cv = cv
         self.device = device
         self.dtype = dtype
-        self.callbacks = callbacks
         self.net_params = net_params
         self.support = support
         self.n_jobs = n_jobs

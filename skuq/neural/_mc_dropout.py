@@ -195,10 +195,9 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         are trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X and y are standardized in float64.
-    callbacks : list or None, default=None
-        Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
-        Additional parameters of the skorch net, such as ``optimizer``.
+        Additional parameters of the skorch net, such as ``optimizer`` and a list of ``callbacks``. Scoring
+        callbacks, such as EpochScoring, are not supported.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
@@ -306,7 +305,6 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         cv: Any = 5,
         device: str = "auto",
         dtype: str = "float32",
-        callbacks: Any = None,
         net_params: dict[str, Any] | None = None,
         support: SupportLike = None,
         n_jobs: int | None = None,
@@ -331,7 +329,6 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         self.cv = cv
         self.device = device
         self.dtype = dtype
-        self.callbacks = callbacks
         self.net_params = net_params
         self.support = support
         self.n_jobs = n_jobs
@@ -409,10 +406,9 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         are trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X is standardized in float64.
-    callbacks : list or None, default=None
-        Additional skorch callbacks. Scoring callbacks, such as EpochScoring, are not supported.
     net_params : dict or None, default=None
-        Additional parameters of the skorch net, such as ``optimizer``.
+        Additional parameters of the skorch net, such as ``optimizer`` and a list of ``callbacks``. Scoring
+        callbacks, such as EpochScoring, are not supported.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
@@ -493,7 +489,6 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         clip_norm: float | None = 5.0,
         device: str = "auto",
         dtype: str = "float32",
-        callbacks: Any = None,
         net_params: dict[str, Any] | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -515,7 +510,6 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         self.clip_norm = clip_norm
         self.device = device
         self.dtype = dtype
-        self.callbacks = callbacks
         self.net_params = net_params
         self.n_jobs = n_jobs
         self.random_state = random_state

@@ -371,6 +371,11 @@ class TrainingOptions:
     net_params: Any = None
     verbose: int = 0
 
+    def with_codes(self, n_codes: Sequence[int]) -> TrainingOptions:
+        """Return options for data whose columns of codes have these numbers of codes."""
+        layers = self.architecture.layers.with_codes(n_codes)
+        return replace(self, architecture=replace(self.architecture, layers=layers))
+
     def epochs(self, n_batches: int) -> int:
         if self.max_epochs == "auto":
             steps, fewest, most = self.auto_epochs

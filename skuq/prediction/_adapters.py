@@ -22,6 +22,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from skuq._typing import FloatArray
+from skuq._validation import ONE_MODEL_EACH
 from skuq.distributions import (
     Binned,
     Distribution,
@@ -43,7 +44,6 @@ from skuq.prediction._register import (
     check_predictions,
     from_room,
     named,
-    one_column_each,
     single_output,
 )
 from skuq.prediction._sklearn_rules import SKLEARN_CONTAINERS, no_distribution, not_fitted
@@ -318,8 +318,7 @@ _normal_joint = from_room("skuq.multivariate", "NormalJoint")
 def _one_target(columns: int, estimator: Any) -> None:
     if columns != 1:
         raise ValueError(
-            f"{type(estimator).__name__} predicts {columns} targets. skuq handles one target at a time. "
-            + one_column_each()
+            f"{type(estimator).__name__} must predict one target, got {columns}. {ONE_MODEL_EACH}"
         )
 
 

@@ -19,7 +19,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from skuq._typing import FloatArray
-from skuq._validation import as_float_array, check_option
+from skuq._validation import ONE_MODEL_EACH, as_float_array, check_option
 from skuq.distributions import Distribution
 from skuq.exceptions import NonFinitePredictionError, SkuqError
 
@@ -112,18 +112,10 @@ def single_output(values: Any, estimator: Any) -> FloatArray:
     if array.ndim != 1:
         raise ValueError(
             f"`predict` of {type(estimator).__name__} must return one column, got shape {array.shape}. skuq "
-            f"needs one target. {one_column_each()} If the columns are parameters of a "
+            f"needs one target. {ONE_MODEL_EACH} If the columns are parameters of a "
             f"distribution, use skuq.register to register a function that returns the distribution."
         )
     return check_predictions(array, estimator)
-
-
-def one_column_each(wrapper: str = "skuq.UncertaintyRegressor") -> str:
-    return (
-        f"Fit one model per column: multi = MultiOutputRegressor({wrapper}(...)). The distribution of "
-        "column j is predict_dist(multi.estimators_[j], X). For the joint distribution of the targets, use "
-        "skuq.multivariate.MultiOutputUncertaintyRegressor(...)."
-    )
 
 
 def _advice(estimator: Any) -> str:

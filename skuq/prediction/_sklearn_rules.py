@@ -27,6 +27,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skuq._compat import count_rows, is_classifying, safe_indexing
 from skuq._numeric import row_blocks
 from skuq._typing import FloatArray
+from skuq._validation import ONE_MODEL_EACH
 from skuq.distributions import Distribution, JointDistribution, Mixture, Normal
 from skuq.exceptions import NotProbabilisticError, NotRefittedError
 from skuq.prediction._quantile_estimators import configured_levels
@@ -36,7 +37,6 @@ from skuq.prediction._register import (
     Predict,
     from_room,
     is_search,
-    one_column_each,
     single_output,
 )
 from skuq.prediction._target import map_back
@@ -293,8 +293,8 @@ def _multi_output_dist(multi: MultiOutputRegressor, X: Any, predict: Predict) ->
     if len(multi.estimators_) > 1:
         raise NotProbabilisticError(
             f"this MultiOutputRegressor must predict one target, got {len(multi.estimators_)}. "
-            f"{one_column_each()} UncertaintyRegressor is not needed if the inner estimator has its own "
-            "distribution."
+            f"{ONE_MODEL_EACH} If the inner estimator has a distribution, the distribution of column j is "
+            "predict_dist(multi.estimators_[j], X)."
         )
     return predict(multi.estimators_[0], X)
 
@@ -304,7 +304,7 @@ def _chain_dist(chain: RegressorChain, X: Any, predict: Predict) -> Any:
     if len(chain.estimators_) > 1:
         raise NotProbabilisticError(
             f"this RegressorChain must predict one target, got {len(chain.estimators_)}. The chain ignores "
-            f"the uncertainty of earlier predictions. {one_column_each()}"
+            f"the uncertainty of earlier predictions. {ONE_MODEL_EACH}"
         )
     # RegressorChain fits its models to an array, so X is converted.
     return predict(chain.estimators_[0], validate_data(chain, X, accept_sparse=True, reset=False))

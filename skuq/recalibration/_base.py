@@ -46,14 +46,19 @@ def check_dist(dist: Any, y: Any = None) -> Distribution:
 
 def check_observed(
     dist: Any, y: ArrayLike, sample_weight: ArrayLike | None
-) -> tuple[Distribution, FloatArray, FloatArray | None]:
-    """Return the distributions, the targets and the weights of the rows with positive weight."""
+) -> tuple[Distribution, FloatArray, FloatArray]:
+    """Return the distributions, the targets and the weights of the rows with positive weight.
+
+    Without weights, the weights are ones.
+    """
     checked = check_dist(dist, y)
     n = len(checked)
     check_not_one_row(checked, y, "dist", "y")
     target = check_target(y, "y", n)
     weight = check_sample_weight(sample_weight, n)
-    if weight is not None and not weight.all():
+    if weight is None:
+        return checked, target, np.ones(n)
+    if not weight.all():
         rows = np.flatnonzero(weight)
         checked, target, weight = checked[rows], target[rows], weight[rows]
     return checked, target, weight
@@ -65,13 +70,14 @@ class BaseRecalibrator(  # type: ignore[call-arg]
 ):
     """Base class of the recalibrators.
 
-    A subclass implements ``_fit(dist, y, weight)`` and ``_transform(dist)``. Both methods get checked input.
-    ``_fit`` stores its results in attributes whose names end with an underscore. ``weight`` is None, or an
+    A subclass implements ``_fit(dist, y, weight)`` and ``_transform(dist)``. Both methods get checked
+    input. ``_fit`` stores its results in attributes whose names end with an underscore. ``weight`` is an
     array with the number of repetitions of each row. These numbers are positive, because the base class
-    removes rows with weight 0. ``_transform`` returns a Distribution with the same number of rows. The
-    subclass can then be fitted with ``fit(dist, y)``. It can be the last step of a Pipeline, and GridSearchCV
-    can tune it if ``dist`` is passed as X. If a recalibrator is valid for any number of rows, set the class
-    attribute ``_learns_by_rows = False``. Then no warning about few rows is issued.
+    removes rows with weight 0. Without weights, they are ones. ``_transform`` returns a Distribution with
+    the same number of rows. The subclass can then be fitted with ``fit(dist, y)``. It can be the last
+    step of a Pipeline, and GridSearchCV can tune it if ``dist`` is passed as X. If a recalibrator is
+    valid for any number of rows, set the class attribute ``_learns_by_rows = False``. Then no warning
+    about few rows is issued.
 
     See Also
     --------
@@ -116,11 +122,11 @@ class BaseRecalibrator(  # type: ignore[call-arg]
     """Whether `fit` issues a SmallSampleWarning for few rows."""
 
     @abstractmethod
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         """Fit to checked input.
 
-        ``weight`` is None or an array with the number of repetitions of each row. The numbers are positive,
-        because the base class removes rows with weight 0.
+        ``weight`` is the number of repetitions of each row. The numbers are positive, because the base class
+        removes rows with weight 0.
         """
 
     @abstractmethod
@@ -248,7 +254,7 @@ class IdentityRecalibrator(BaseRecalibrator):
 
     _learns_by_rows = False
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         pass
 
     def _transform(self, dist: Distribution) -> Distribution:
@@ -302,7 +308,7 @@ class SupportMap(BaseRecalibrator):
     ) -> None:
         self.support = support
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         support = read_support(self.support)
         if support is not None:
             support.check(y, self.support)

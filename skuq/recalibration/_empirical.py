@@ -95,14 +95,14 @@ class EmpiricalRecalibrator(BaseRecalibrator):
     def __init__(self, *, smooth: bool = True) -> None:
         self.smooth = smooth
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         check_option(self.smooth, "smooth", (True, False))
         _, std, z = standardized_residuals(dist, y)
         self.bias_, self.factor_, self.level_map_, self.members_, self._weights = 0.0, 1.0, None, None, None
         informative = std > 0
         if not informative.any():  # all rows are exact point masses
             return
-        z, weight = z[informative], None if weight is None else weight[informative]
+        z, weight = z[informative], weight[informative]
         self.bias_ = float(np.average(z, weights=weight))
         self.factor_ = float(np.sqrt(np.average(np.square(z - self.bias_), weights=weight)))
         if not 1e-12 * np.abs(z).max() < self.factor_ < np.inf:
@@ -115,7 +115,7 @@ class EmpiricalRecalibrator(BaseRecalibrator):
             gaussian = Normal(np.full(len(z), self.bias_), self.factor_)
             self.level_map_ = IsotonicRecalibrator().fit(gaussian, z, weight).level_map_
         else:
-            shape = SharedEmpirical(0.0, 1.0, z, weight)
+            shape = SharedEmpirical(0.0, 1.0, z, weight if (weight != 1).any() else None)
             self.members_, self._weights = shape.members, shape.weights
 
     def _transform(self, dist: Distribution) -> Distribution:

@@ -441,11 +441,11 @@ _MOST_ITERATIONS = 100
 """Default of ``max_iter`` for steps that use all rows."""
 
 
-def log_size(z: FloatArray, weight: FloatArray | None) -> FloatArray:
+def log_size(z: FloatArray, weight: FloatArray) -> FloatArray:
     """Return log |z|, which is finite because |z| is raised to at least a millionth of its median."""
     size = np.abs(z)
     positive = size > 0
-    usual = WeightedRanks(size[positive], None if weight is None else weight[positive]).median
+    usual = WeightedRanks(size[positive], weight[positive]).median
     return np.log(np.maximum(size, _LEAST * usual))
 
 
@@ -474,7 +474,7 @@ class CalibrationRows:
     weight: FloatArray
 
 
-def read_rows(dist: Distribution, observed: FloatArray, weight: FloatArray | None) -> CalibrationRows:
+def read_rows(dist: Distribution, observed: FloatArray, weight: FloatArray) -> CalibrationRows:
     mean, std = dist.mean(), dist.std()
     center = WeightedRanks(mean, weight).median
     spread = 1.4826 * WeightedRanks(np.abs(mean - center), weight).median
@@ -483,9 +483,8 @@ def read_rows(dist: Distribution, observed: FloatArray, weight: FloatArray | Non
     order = np.lexsort(table[::-1])
     table = table[:, order]
     first = np.concatenate([[True], (np.diff(table, axis=1) != 0).any(axis=0)])
-    count = np.ones(len(dist)) if weight is None else weight[order]
     _, std, mean, *rest = table[:, first]
-    counts = np.add.reduceat(count, np.flatnonzero(first))
+    counts = np.add.reduceat(weight[order], np.flatnonzero(first))
     return CalibrationRows(scaler, scaler.inputs(mean, std), np.array(rest), counts)
 
 
@@ -587,7 +586,7 @@ class GPRecalibrator(BaseRecalibrator):
 
     @abstractmethod
     def _likelihood(self, observed: FloatArray) -> Likelihood: ...
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         effective_rows(weight, len(y))  # raises for relative weights
         spread = rows_with_uncertainty(dist, y, weight)
         if spread is None:

@@ -529,7 +529,7 @@ class GPBetaRecalibrator(GPRecalibrator):
 
     _prior = _PRIOR
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         self._standardization, self.outside_share_ = Standardization(), 0.0
         super()._fit(dist, y, weight)
 
@@ -538,9 +538,8 @@ class GPBetaRecalibrator(GPRecalibrator):
 
         A target on an atom becomes several rows with levels inside the atom.
         """
-        dist, y = spread.dist, spread.y
-        overall_factor(np.sign(spread.z), spread.weight)  # raises if all residuals are 0
-        weight = np.ones(len(y)) if spread.weight is None else spread.weight
+        dist, y, weight = spread.dist, spread.y, spread.weight
+        overall_factor(np.sign(spread.z), weight)  # raises if all residuals are 0
         lower, upper = pit_scores(dist, y)
         on_atoms = lower < upper
         if not on_atoms.all():
@@ -551,7 +550,7 @@ class GPBetaRecalibrator(GPRecalibrator):
             if self._standardization.changes:
                 dist = self._standardization(dist)
                 lower, upper = pit_scores(dist, y)
-        self.outside_share_ = outside_share(lower, upper, spread.weight, spread.rows, type(self).__name__)
+        self.outside_share_ = outside_share(lower, upper, weight, spread.rows, type(self).__name__)
         row, score, share = spread_atoms(*_bounded(lower, upper, weight), weight)
         return read_rows(dist[row], np.stack([log_ndtr(score), log_ndtr(-score)]), share)
 

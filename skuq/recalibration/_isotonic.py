@@ -210,14 +210,16 @@ class IsotonicRecalibrator(BaseRecalibrator):
         if bounds is None:  # every target is observed
             return super().fit(dist, y, sample_weight)
         weight = check_sample_weight(sample_weight, len(checked))
-        if weight is not None and not weight.all():
+        if weight is None:
+            weight = np.ones(len(checked))
+        elif not weight.all():
             rows = np.flatnonzero(weight)
             checked, target, weight, bounds = checked[rows], target[rows], weight[rows], bounds.take(rows)
         self._fit_censored(checked, bounds, weight)
         self.n_features_in_ = 2
         return self
 
-    def _fit_censored(self, dist: Distribution, bounds: Bounds, weight: FloatArray | None) -> None:
+    def _fit_censored(self, dist: Distribution, bounds: Bounds, weight: FloatArray) -> None:
         require_events(bounds.known)
         n = effective_rows(weight, len(dist))
         low, high, masses_of = censored_pit_scores(dist, bounds)
@@ -225,16 +227,16 @@ class IsotonicRecalibrator(BaseRecalibrator):
         self.outside_share_ = outside_share(low, high, masses, n, type(self).__name__)
         self._fit_scores(low, high, masses, n, light_tails=dist._light_tails)
         counted = np.flatnonzero(bounds.known)
-        warn_of_few_rows(repeated_rows(None if weight is None else weight[counted], len(counted)))
+        warn_of_few_rows(repeated_rows(weight[counted], len(counted)))
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         n = effective_rows(weight, len(y))
         lower, upper = pit_scores(dist, y)
         self.outside_share_ = outside_share(lower, upper, weight, n, type(self).__name__)
         self._fit_scores(lower, upper, weight, n, light_tails=dist._light_tails)
 
     def _fit_scores(
-        self, lower: FloatArray, upper: FloatArray, weight: FloatArray | None, n: float, *, light_tails: bool
+        self, lower: FloatArray, upper: FloatArray, weight: FloatArray, n: float, *, light_tails: bool
     ) -> None:
         """Fit the map to the normal scores of the PIT values. ``n`` also counts censored rows."""
         self.level_map_ = isotonic_level_map(
@@ -270,10 +272,6 @@ class ScoredRows:
     upper: FloatArray
     repetitions: FloatArray
 
-    @classmethod
-    def from_targets(cls, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> Self:
-        return cls(*pit_scores(dist, y), np.ones(len(y)) if weight is None else weight)
-
     def __len__(self) -> int:
         return len(self.lower)
 
@@ -291,7 +289,7 @@ class ScoredRows:
 def isotonic_level_map(
     lower: FloatArray,
     upper: FloatArray,
-    weight: FloatArray | None,
+    weight: FloatArray,
     n: float,
     *,
     light_tails: bool,
@@ -316,7 +314,7 @@ def isotonic_level_map(
 
 
 def _plotting_positions(
-    lower: FloatArray, upper: FloatArray, weight: FloatArray | None, n: float
+    lower: FloatArray, upper: FloatArray, weight: FloatArray, n: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the distinct normal scores of the PIT values, with plotting positions and weights."""
     _, points, weights = spread_atoms(lower, upper, weight)

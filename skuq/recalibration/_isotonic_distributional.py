@@ -65,9 +65,8 @@ class _Fit:
         self.sums.append(reached)
 
 
-def isotonic_cdfs(x: FloatArray, y: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, StepTable]:
+def isotonic_cdfs(x: FloatArray, y: FloatArray, weight: FloatArray) -> tuple[FloatArray, StepTable]:
     """Return the increasing values of x that differ by more than rounding, and the fitted cdfs of y there."""
-    weight = np.ones(len(y)) if weight is None else weight
     knots, knot = distinct(x)
     order = np.argsort(y, kind="stable")
     knot, weight = knot[order], weight[order]
@@ -163,7 +162,7 @@ class IsotonicDistributionalRecalibrator(BaseRecalibrator):
     def __init__(self, *, by: Literal["mean", "median"] = "mean") -> None:
         self.by = by
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         self.predictions_, self.table_ = isotonic_cdfs(self._order(dist), y, weight)
 
     def _transform(self, dist: Distribution) -> SharedSteps:

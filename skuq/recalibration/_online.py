@@ -14,7 +14,7 @@ from skuq._typing import ArrayLike, FloatArray, Frozen
 from skuq._validation import check_increasing, check_integer, check_open_unit, effective_rows
 from skuq.distributions import Distribution
 from skuq.distributions._level_map import LevelMap
-from skuq.distributions._pit import spread_atoms
+from skuq.distributions._pit import pit_scores, spread_atoms
 from skuq.distributions._recalibrated import Recalibrated
 from skuq.recalibration._base import NOT_METADATA, BaseRecalibrator, check_observed
 from skuq.recalibration._isotonic import ScoredRows, increasing_level_map
@@ -177,12 +177,12 @@ class OnlineRecalibrator(BaseRecalibrator):
         self.levels = levels
         self.window = window
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         self._window = None if self.window is None else check_integer(self.window, "window")
         levels = LEVELS if self.levels is None else np.atleast_1d(check_open_unit(self.levels, "levels"))
         if check_increasing(levels, "levels").size < 2:
             raise ValueError(f"`levels` must have at least two levels, got {levels.size}.")
-        rows = ScoredRows.from_targets(dist, y, weight)
+        rows = ScoredRows(*pit_scores(dist, y), weight)
         outside_share(rows.lower, rows.upper, weight, effective_rows(weight, len(y)), type(self).__name__)
         self._light_tails = dist._light_tails
         self._tracked = TrackedScores(levels)
@@ -221,7 +221,7 @@ class OnlineRecalibrator(BaseRecalibrator):
         check_is_fitted(self)
         checked, target, weight = check_observed(dist, y, sample_weight)
         effective_rows(weight, len(target))  # raises an error if the weights are relative
-        new = ScoredRows.from_targets(checked, target, weight)
+        new = ScoredRows(*pit_scores(checked, target), weight)
         rows = self._rows.followed_by(new, self._window)
         following_map = self._map_of(rows)
         lower, upper = self._first_map.pieces(new.lower), self._first_map.pieces(new.upper)

@@ -146,7 +146,7 @@ class OperatingPointRecalibrator(BaseRecalibrator):
         self.vary = vary
         self.coverage = coverage
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         coverage = self._check()
         mean, bounds = central_bands(dist, coverage)
         # a target that differs only by rounding from the forecast of a point mass is inside its interval

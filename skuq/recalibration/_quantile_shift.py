@@ -120,7 +120,7 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
     def __init__(self, *, levels: ArrayLike | None = None) -> None:
         self.levels = levels
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         n = effective_rows(weight, len(y))
         levels = self._own_levels(dist)
         tails = _TAIL_LEVELS[_TAIL_LEVELS * (n + 1) >= 1]
@@ -185,7 +185,7 @@ def _finite_quantiles(dist: Distribution, levels: FloatArray) -> FloatArray:
     return quantiles
 
 
-def _at_rank(values: FloatArray, rank: float, weight: FloatArray | None) -> float:
+def _at_rank(values: FloatArray, rank: float, weight: FloatArray) -> float:
     sample = WeightedRanks(values, weight)
     whole = np.floor(rank)
     low, high = sample.quantile(np.minimum([whole, whole + 1], sample.total))

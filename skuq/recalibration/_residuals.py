@@ -18,9 +18,6 @@ _MOST_OUTSIDE = 0.1
 """If a larger share of the rows has y outside the support, recalibrated 90 % intervals cannot contain 90 % of
 the targets."""
 
-_ROUNDINGS = 3
-"""Maximum number of rounding errors in a bound that is computed from the score of y."""
-
 
 class Residuals(NamedTuple):
     """Moments and standardized residuals of n rows. If the std is only a rounding error, std and z are 0."""
@@ -71,9 +68,7 @@ def finite_moments(dist: Distribution) -> tuple[FloatArray, FloatArray]:
     return mean, std
 
 
-def outside_share(
-    lower: FloatArray, upper: FloatArray, weight: FloatArray | None, n: float, method: str
-) -> float:
+def outside_share(lower: FloatArray, upper: FloatArray, weight: FloatArray, n: float, method: str) -> float:
     """Return the share of rows with a PIT of 0 or 1.
 
     Raise an error if 90 % intervals cannot contain 90 % of the targets.
@@ -88,22 +83,3 @@ def outside_share(
             f"make_pipeline(StdScalingRecalibrator(), {method}())."
         )
     return share
-
-
-def scores_rounded_to_cover(
-    score: FloatArray, low: FloatArray, high: FloatArray, scale: FloatArray, y: FloatArray
-) -> FloatArray:
-    """Increase the scores s until the rounded interval [low - scale s, high + scale s] contains y."""
-    # Without this increase, rounding may leave y outside the interval in all rows whose score equals the
-    # quantile. The coverage would then be too low if many rows have the same target, such as counts or
-    # prices. The increase is the floating-point spacing at the largest term of a bound.
-    edge = np.maximum(np.maximum(np.abs(low), np.abs(high)), np.abs(y))
-    grain = np.spacing(np.maximum(edge, np.abs(scale * score)))
-    step = np.divide(grain, scale, out=np.zeros_like(score), where=scale > 0)
-    for _ in range(_ROUNDINGS):
-        reach = scale * score
-        outside = (y < low - reach) | (y > high + reach)
-        if not outside.any():
-            break
-        score = score + np.where(outside, step, 0.0)
-    return score

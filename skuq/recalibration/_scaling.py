@@ -171,15 +171,15 @@ class RowsWithUncertainty(NamedTuple):
     y: FloatArray
     z: FloatArray
     std: FloatArray
-    weight: FloatArray | None
+    weight: FloatArray
 
     @property
     def rows(self) -> float:
-        return float(len(self.y) if self.weight is None else self.weight.sum())
+        return float(self.weight.sum())
 
 
 def rows_with_uncertainty(
-    dist: Distribution, y: FloatArray, weight: FloatArray | None
+    dist: Distribution, y: FloatArray, weight: FloatArray
 ) -> RowsWithUncertainty | None:
     """Return the rows with a positive std, or None if there are none.
 
@@ -192,9 +192,7 @@ def rows_with_uncertainty(
     if not spread.any():
         return None
     rows = np.flatnonzero(spread)
-    return RowsWithUncertainty(
-        dist[rows], y[rows], z[rows], std[rows], None if weight is None else weight[rows]
-    )
+    return RowsWithUncertainty(dist[rows], y[rows], z[rows], std[rows], weight[rows])
 
 
 def finite_std(dist: Distribution) -> FloatArray:
@@ -216,9 +214,9 @@ def check_factor(factor: float) -> float:
     )
 
 
-def overall_factor(z: FloatArray, weight: FloatArray | None) -> float:
+def overall_factor(z: FloatArray, weight: FloatArray) -> float:
     with np.errstate(over="ignore"):  # `check_factor` raises for infinity
-        return check_factor(float(np.sqrt(np.average(z * z, weights=weight))))
+        return check_factor(float(np.sqrt(weighted_mean(z * z, weight))))
 
 
 class BinSquares(NamedTuple):
@@ -277,7 +275,7 @@ def nudge_until_covered(
     return parameter
 
 
-def miss_share(y: FloatArray, bounds: FloatArray, weight: FloatArray | None) -> float:
+def miss_share(y: FloatArray, bounds: FloatArray, weight: FloatArray) -> float:
     return float(np.average((y < bounds[:, 0]) | (y > bounds[:, 1]), weights=weight))
 
 
@@ -386,7 +384,7 @@ class StdScalingRecalibrator(ScalingRecalibrator):
         self.coverage = coverage
         self.robust = robust
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         check_option(self.objective, "objective", _OBJECTIVES)
         check_option(self.robust, "robust", (True, False))
         coverage = check_single_coverage(self.coverage)
@@ -501,7 +499,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
     def __init__(self, *, n_bins: Literal["auto"] | int = "auto") -> None:
         self.n_bins = n_bins
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         n_bins = None if self.n_bins == "auto" else check_integer(self.n_bins, "n_bins")
         effective_rows(weight, len(y))  # raises for relative weights
         spread = rows_with_uncertainty(dist, y, weight)

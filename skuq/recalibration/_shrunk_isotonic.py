@@ -12,6 +12,7 @@ from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import check_integer, effective_rows
 from skuq.distributions import Distribution
 from skuq.distributions._level_map import LevelMap
+from skuq.distributions._pit import pit_scores
 from skuq.distributions._recalibrated import Recalibrated
 from skuq.recalibration._base import BaseRecalibrator
 from skuq.recalibration._isotonic import ScoredRows, isotonic_level_map
@@ -98,9 +99,9 @@ class ShrunkIsotonicRecalibrator(BaseRecalibrator):
     def __init__(self, *, cv: int = 5) -> None:
         self.cv = cv
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         cv = check_integer(self.cv, "cv", minimum=2)
-        rows = ScoredRows.from_targets(dist, y, weight)
+        rows = ScoredRows(*pit_scores(dist, y), weight)
         n = effective_rows(weight, len(y))
         self.outside_share_ = outside_share(rows.lower, rows.upper, weight, n, type(self).__name__)
         self.map_weight_ = self._weight_of_map(dist, y, rows, _random_folds(rows, cv))

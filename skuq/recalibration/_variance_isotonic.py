@@ -115,7 +115,7 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     def __init__(self, *, min_rows: Literal["auto"] | int = "auto") -> None:
         self.min_rows = min_rows
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         min_rows = None if self.min_rows == "auto" else check_integer(self.min_rows, "min_rows")
         effective_rows(weight, len(y))  # raises for relative weights
         spread = rows_with_uncertainty(dist, y, weight)
@@ -159,7 +159,7 @@ def _isotonic_variance(
         bins, rows, squares, overall = bin_squares(spread, n_blocks)
         center = bins.sums(log_variance)[1] / rows
     else:  # each row is a block, because repetitions of a row belong together
-        rows = np.ones(spread.std.size) if spread.weight is None else spread.weight
+        rows = spread.weight
         squares, center = rows * np.square(spread.z), log_variance
         overall = overall_factor(spread.z, spread.weight) ** 2
     # Blocks whose centers differ only by rounding errors have one variance, so they are one block.

@@ -39,7 +39,7 @@ LEAST_NARROWING = 0.8
 """Smallest factor that narrows the forecasts of new rows, because larger gains are not measured well."""
 
 LEVELS = np.array([0.0025, 0.005, 0.01, 0.025, *np.arange(1, 20) / 20, 0.975, 0.99, 0.995, 0.9975])
-"""Levels of the predictive quantiles."""
+"""Nominal levels of the predictive quantiles."""
 
 THRESHOLDS = np.array([0.005, 0.01, 0.025, *np.arange(1, 30) / 30, 0.975, 0.99, 0.995])
 """A leaf stores the share of its errors below each of these quantiles of all errors."""
@@ -48,7 +48,7 @@ _LEAST_SHARE = 0.001
 """Probabilities of the forests are limited to the range from this value to 1 minus this value."""
 
 _TAIL_SCORE = 2.0
-"""The map of the levels is linear beyond this normal score, which is near the levels 0.025 and 0.975."""
+"""The isotonic map is linear beyond this normal score, which is near the levels 0.025 and 0.975."""
 
 _KNOTS = np.array([0.0, *THRESHOLDS, 1.0])
 
@@ -89,10 +89,13 @@ class SecondErrors(NamedTuple):
 class ErrorForest:
     """Distribution of an error, given features.
 
-    An error is represented by its level: the distribution function of all errors, at this error. The forecast
-    of a row is a distribution function of the level, stored as its values at `THRESHOLDS`. It is a weighted
-    mean of two bootstrap forests and of the uniform distribution of all errors. With ``symmetric``, the
-    forecasts are symmetric around 0: only the size of the errors is learned.
+    An error is represented by its PIT value: the distribution function of all errors, at this error. The
+    forecast of a row is a distribution function of the PIT value, stored as its values at `THRESHOLDS`. It is
+    a weighted mean of two bootstrap forests and of the uniform distribution of all errors. With
+    ``symmetric``, the forecasts are symmetric around 0: only the size of the errors is learned.
+
+    Forecasts are calibrated: the quantile with the nominal level ``LEVELS[j]`` is the quantile of the
+    forecast at ``out_of_bag_levels[j]`` for out-of-bag rows, and at ``new_row_levels[j]`` for new rows.
     """
 
     symmetric: bool
@@ -105,41 +108,46 @@ class ErrorForest:
         ``n`` is the number of independent rows. ``n_models`` models are averaged for new rows.
         """
         m = len(sample.error)
-        self.forests: list[LevelTrees] = []
+        self.forests: list[ErrorTrees] = []
         self.weights, self.narrowing = np.zeros(len(N_TREES)), 1.0
-        self.variance_share = self.leak_share = 0.0
-        self.levels = self.out_of_bag_levels = LEVELS
+        self.variance_share = 0.0
+        self.new_row_levels = self.out_of_bag_levels = LEVELS
         self.standard = np.zeros(len(_TABLE_SCORES))
         self.unit = power_of_two(float(np.average(np.abs(sample.error), weights=sample.weight)))
         if not sample.error.any():
             return np.zeros((m, len(LEVELS)))
 
+        # The distribution of all errors gives the PIT value of each error. It is rounded, so that rounding
+        # errors, which depend on the units of y, do not change a split.
         self._fit_common(sample)
         error = np.concatenate([sample.error, second.error]) / self.unit
-        # rounded, so that rounding errors, which depend on the units of y, do not change a split
-        level = np.asarray(ndtr(np.round(np.interp(error, self.standard, _TABLE_SCORES), 9)))
-        forecast = np.tile(THRESHOLDS, (len(level), 1))
+        pit = np.asarray(ndtr(np.round(np.interp(error, self.standard, _TABLE_SCORES), 9)))
+
+        # The forests forecast the PIT values.
+        forecast, leak_share = np.tile(THRESHOLDS, (len(pit), 1)), 0.0
         if n >= FEWEST_ROWS:
-            forecast = self._fit_forests(sample, second, level, rng)
-        score = ndtri(np.clip(_probability_of(level, forecast), 1e-12, 1 - 1e-12))
+            forecast, leak_share = self._fit_forests(sample, second, pit, rng)
+
+        # An isotonic map of the probability levels calibrates the out-of-bag forecasts.
+        score = ndtri(np.clip(_cdf_of_forecast(pit, forecast), 1e-12, 1 - 1e-12))
         both_signs, repeats = self._both_signs(score[:m], sample.weight)
         pieces = isotonic_level_map(both_signs, both_signs, repeats, repeats.sum(), light_tails=True).pieces
         # A few rows far outside their forecasts must not widen the tails of all rows.
         kept = np.abs(pieces.values) <= _TAIL_SCORE
         level_map = LevelMap.from_scores(pieces.knots[kept], pieces.values[kept], *pieces.slopes[[0, -1]])
+        nominal = ndtri(LEVELS)
+        self.out_of_bag_levels = ndtr(level_map.pieces.inverse(nominal))
+
+        # Out-of-bag forecasts describe the errors of one model. New rows are predicted by the mean of K
+        # models, whose errors have a variance that is smaller by the share (1 - 1/K) v. Out-of-bag errors are
+        # also larger by the share (1 - 1/K) h, because a forecast is moved away from the target of its row.
         if len(second.place):
-            place, gained = second.place, 1 - 1 / n_models
-            self.variance_share = variance_share(
-                level_map.pieces(score[place]),
-                level_map.pieces(score[m:]),
-                sample.weight[place],
-                sample.group[place],
-            )
-            gain = np.sqrt(1 - gained * min(self.variance_share, 1.0))
-            self.narrowing = float(max(gain / (1 + gained * self.leak_share), LEAST_NARROWING))
-        scores = ndtri(LEVELS)
-        self.out_of_bag_levels = ndtr(level_map.pieces.inverse(scores))
-        self.levels = ndtr(shrunk_level_map(level_map, n).pieces.inverse(self.narrowing * scores))
+            place, averaged = second.place, 1 - 1 / n_models
+            first, again = level_map.pieces(score[place]), level_map.pieces(score[m:])
+            self.variance_share = variance_share(first, again, sample.weight[place], sample.group[place])
+            gain = np.sqrt(1 - averaged * min(self.variance_share, 1.0))
+            self.narrowing = float(max(gain / (1 + averaged * leak_share), LEAST_NARROWING))
+        self.new_row_levels = ndtr(shrunk_level_map(level_map, n).pieces.inverse(self.narrowing * nominal))
         return self._quantiles(forecast[:m], self.out_of_bag_levels)
 
     def _fit_common(self, sample: ErrorSample) -> None:
@@ -157,11 +165,12 @@ class ErrorForest:
             self.standard = (self.standard - self.standard[::-1]) / 2
 
     def _fit_forests(
-        self, sample: ErrorSample, second: SecondErrors, level: FloatArray, rng: np.random.RandomState
-    ) -> FloatArray:
+        self, sample: ErrorSample, second: SecondErrors, pit: FloatArray, rng: np.random.RandomState
+    ) -> tuple[FloatArray, float]:
         """Grow the forests and weight them by the squared error of their out-of-bag forecasts.
 
-        Return the out-of-bag forecasts of the sample and of the second errors.
+        Return the out-of-bag forecasts of the sample and of the second errors, and the share h of an
+        out-of-bag error that is caused by its own target.
         """
         m = len(sample.error)
         self.edges = [bin_edges(column[~np.isnan(column)]) for column in sample.table.T]
@@ -170,12 +179,12 @@ class ErrorForest:
         # Only new rows have missing values or new words: they get the most frequent bin.
         modes = [np.bincount(column.astype(int)).argmax() for column in codes.T]
         self.bin_of_missing = np.where((codes == 0).any(axis=0), 0, modes)
-        score = ndtri(level[:m])
-        below = self._symmetric((level[:m, np.newaxis] <= THRESHOLDS).astype(np.float64))
+        score = ndtri(pit[:m])
+        below = self._symmetric((pit[:m, np.newaxis] <= THRESHOLDS).astype(np.float64))
         spread, centers, contrasts = [], [], []
         large_leaf = max(SMALL_LEAF + 1, round((0.63 * min(m, MOST_DRAWN)) ** 0.5))
         for n_trees, leaf in zip(N_TREES, (SMALL_LEAF, large_leaf), strict=True):
-            trees = LevelTrees(n_trees, leaf, self.symmetric or leaf == large_leaf)
+            trees = ErrorTrees(n_trees, leaf, self.symmetric or leaf == large_leaf)
             shares, center, contrast = trees.grow(codes, score, below, sample, second.place, rng)
             self.forests.append(trees)
             spread.append(shares - THRESHOLDS)
@@ -192,10 +201,8 @@ class ErrorForest:
         # the out-of-bag forecast away from this target. The errors of the row's own fold do not. Their
         # difference, `contrast`, is regressed on the error of the forecast.
         error = score - center
-        self.leak_share = shrunk_ratio(
-            sample.weight * error * contrast, sample.weight * error**2, sample.group
-        )
-        return self._mixed([THRESHOLDS + one for one in spread])
+        leak_share = shrunk_ratio(sample.weight * error * contrast, sample.weight * error**2, sample.group)
+        return self._mixed([THRESHOLDS + one for one in spread]), leak_share
 
     def _mixed(self, shares: list[FloatArray]) -> FloatArray:
         """Return the weighted mean of the forests and of the uniform distribution, in normal scores.
@@ -229,7 +236,7 @@ class ErrorForest:
         return quantiles
 
     def _quantiles(self, forecast: FloatArray, levels: FloatArray) -> FloatArray:
-        score = ndtri(_levels_of_probabilities(levels, forecast))
+        score = ndtri(_ppf_of_forecast(levels, forecast))
         if self.symmetric:
             score = (score - score[:, ::-1]) / 2
         return self.unit * np.interp(score, _TABLE_SCORES, self.standard)
@@ -254,8 +261,8 @@ class ErrorForest:
 
 
 @dataclass(eq=False)
-class LevelTrees:
-    """Bootstrap forest of extremely randomized trees. A leaf stores the distribution of the levels in it."""
+class ErrorTrees:
+    """Bootstrap forest of extremely randomized trees. A leaf stores the distribution of its PIT values."""
 
     n_trees: int
     leaf: int
@@ -375,25 +382,25 @@ def _with_ends(forecast: FloatArray) -> FloatArray:
     return np.maximum.accumulate(np.column_stack([np.zeros(n), forecast, np.ones(n)]), axis=1)
 
 
-def _probability_of(level: FloatArray, forecast: FloatArray) -> FloatArray:
-    """Return the forecast probability of levels up to the level of each row."""
-    reached, row = _with_ends(forecast), np.arange(len(level))
-    upper = np.clip(np.searchsorted(_KNOTS, level), 1, len(_KNOTS) - 1)
-    step = (level - _KNOTS[upper - 1]) / (_KNOTS[upper] - _KNOTS[upper - 1])
+def _cdf_of_forecast(pit: FloatArray, forecast: FloatArray) -> FloatArray:
+    """Return the forecast probability of PIT values up to the PIT value of each row."""
+    reached, row = _with_ends(forecast), np.arange(len(pit))
+    upper = np.clip(np.searchsorted(_KNOTS, pit), 1, len(_KNOTS) - 1)
+    step = (pit - _KNOTS[upper - 1]) / (_KNOTS[upper] - _KNOTS[upper - 1])
     return np.asarray(reached[row, upper - 1] * (1 - step) + reached[row, upper] * step)
 
 
-def _levels_of_probabilities(probability: FloatArray, forecast: FloatArray) -> FloatArray:
-    """Return the level at which each row reaches each probability, shape (n, k)."""
-    level = np.empty((len(forecast), len(probability)))
+def _ppf_of_forecast(levels: FloatArray, forecast: FloatArray) -> FloatArray:
+    """Return the PIT value at which the forecast of each row reaches each level, shape (n, k)."""
+    pit = np.empty((len(forecast), len(levels)))
     for rows in row_blocks(len(forecast), 1, _BLOCK):
         reached = _with_ends(forecast[rows])
-        upper = (reached[:, np.newaxis, :] < probability[:, np.newaxis]).sum(axis=2)
+        upper = (reached[:, np.newaxis, :] < levels[:, np.newaxis]).sum(axis=2)
         row = np.arange(len(reached))[:, np.newaxis]
         low, high = reached[row, upper - 1], reached[row, upper]
-        step = (probability - low) / (high - low)
-        level[rows] = _KNOTS[upper - 1] + (_KNOTS[upper] - _KNOTS[upper - 1]) * step
-    return level
+        step = (levels - low) / (high - low)
+        pit[rows] = _KNOTS[upper - 1] + (_KNOTS[upper] - _KNOTS[upper - 1]) * step
+    return pit
 
 
 def bin_edges(values: FloatArray) -> FloatArray:

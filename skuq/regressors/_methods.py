@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import signature
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import ARDRegression, BayesianRidge
@@ -43,7 +43,7 @@ from skuq.regressors._multi_quantile import (
     MultiQuantileRegressor,
 )
 from skuq.regressors._recalibrated import RecalibratedRegressor, TwoFoldsRegressor
-from skuq.regressors._residual import ResidualRegressor
+from skuq.regressors._residual import FOLDS_BY_EFFORT, ResidualRegressor
 
 Effort = Literal["low", "standard", "high"]
 MethodName = Literal[
@@ -51,15 +51,11 @@ MethodName = Literal[
 ]
 
 
-class EffortLevel(NamedTuple):
-    """Numbers of folds and of bootstrap members for one value of `effort`."""
+MEMBERS_BY_EFFORT = {"low": 20, "standard": 50, "high": 100}
+"""For each effort, the number of bootstrap members."""
 
-    folds: int
-    resamples: int
-    folds_of_levels: int  # number of folds for a quantile loss that needs one fit per level
-
-
-EFFORTS = {"low": EffortLevel(3, 20, 2), "standard": EffortLevel(5, 50, 2), "high": EffortLevel(10, 100, 5)}
+_FOLDS_OF_LEVELS = {"low": 2, "standard": 2, "high": 5}
+"""For each effort, the number of folds of a quantile loss that needs one fit per level."""
 
 FOREST_TREES = 50
 """A forest needs at least this number of trees. With 50 trees, a row is out of bag for a third of them, and
@@ -107,8 +103,7 @@ def build(method: str, owner: Any) -> BaseUncertaintyRegressor:
     common = {"n_jobs": owner.n_jobs, "random_state": owner.random_state, "verbose": owner.verbose}
     cls: Callable[..., BaseUncertaintyRegressor]
     options: dict[str, Any] = {}
-    level = EFFORTS[effort]
-    folds = level.folds if cv is None else cv
+    folds = FOLDS_BY_EFFORT[effort] if cv is None else cv
     if method == "native":
         return _native(estimator, params, cv, common)
     if method == "recalibrated":
@@ -120,7 +115,7 @@ def build(method: str, owner: Any) -> BaseUncertaintyRegressor:
         common = {name: value for name, value in common.items() if name != "verbose"}
         cls = ForestDistributionRegressor
     elif method == "bootstrap":
-        cls, options = BootstrapRegressor, {"n_estimators": level.resamples}
+        cls, options = BootstrapRegressor, {"n_estimators": MEMBERS_BY_EFFORT[effort]}
     elif method == "residual":
         cls, options = ResidualRegressor, {"effort": effort, "cv": cv}
     else:
@@ -168,7 +163,7 @@ def _recalibrated(
 
     If each quantile level needs its own fit, there are fewer levels and folds.
     """
-    cls, folds = RecalibratedRegressor, EFFORTS[effort].folds if cv is None else cv
+    cls, folds = RecalibratedRegressor, FOLDS_BY_EFFORT[effort] if cv is None else cv
     recalibrator: Any = DefaultRecalibrator()
     more: tuple[str, ...] = ()
     if supports_dist(estimator):
@@ -184,7 +179,7 @@ def _recalibrated(
                 recalibrator = LevelRegressionRecalibrator()
                 levels = DEFAULT_LEVELS if effort == "high" else _FEW_LEVELS
             if cv is None:
-                folds = EFFORTS[effort].folds_of_levels
+                folds = _FOLDS_OF_LEVELS[effort]
                 cls = TwoFoldsRegressor if folds == 2 else RecalibratedRegressor
         levels = DEFAULT_LEVELS if levels is None else levels
         estimator = MultiQuantileRegressor(estimator, levels, quantile_param=param, n_jobs=common["n_jobs"])
@@ -200,7 +195,7 @@ class DefaultRecalibrator(BaseRecalibrator):
     # mean. IsotonicRecalibrator is then used instead. StdScalingRecalibrator is also used for quantiles with
     # an epistemic part, because a shift would remove the epistemic part.
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         self.recalibrator_: Any
         if isinstance(dist, Quantiles) and dist.epistemic_scale is None:
             self.recalibrator_ = QuantileShiftRecalibrator().fit(dist, y, weight)

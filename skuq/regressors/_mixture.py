@@ -46,7 +46,14 @@ from skuq.prediction import predict_dist
 from skuq.prediction._register import note_fold
 from skuq.recalibration import IsotonicRecalibrator
 from skuq.regressors._default_estimators import default_estimators, has_networks
-from skuq.regressors._pool import COMBINATIONS, Pool, fit_pool, is_dropped, mean_and_error, named_members
+from skuq.regressors._mixture_pool import (
+    COMBINATIONS,
+    Pool,
+    fit_pool,
+    is_dropped,
+    mean_and_error,
+    named_members,
+)
 
 Folds = list[tuple[IntArray, IntArray]]
 

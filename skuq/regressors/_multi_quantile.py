@@ -44,19 +44,17 @@ class LevelRegressionRecalibrator(BaseRecalibrator):
     # score of its level. A linear combination of the differences between adjacent fitted quantiles is then
     # added. The coefficients of this combination minimize the penalized pinball loss on the calibration rows.
 
-    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray | None) -> None:
+    def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
         if not isinstance(dist, Quantiles):
             raise TypeError(f"`dist` must be Quantiles, got {type(dist).__name__}. Use another recalibrator.")
         self.knots_, self.slopes_ = _interpolation(dist.levels, np.array(DEFAULT_LEVELS))
         self._regress(dist, y, weight)
         self.recalibrator_ = QuantileShiftRecalibrator().fit(self._combine(dist), y, weight)
 
-    def _regress(self, dist: Quantiles, y: FloatArray, weight: FloatArray | None) -> None:
+    def _regress(self, dist: Quantiles, y: FloatArray, weight: FloatArray) -> None:
         """Fit the linear combinations of differences that are added to the interpolated quantiles."""
         rows = slice(None, None, -(-len(y) // _MOST_ROWS))
-        total = float(len(y) if weight is None else weight.sum())
-        share = np.ones(len(y))[rows] if weight is None else weight[rows]
-        share = share / share.sum()
+        share = weight[rows] / weight[rows].sum()
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             errors = y[rows, np.newaxis] - self._combine(dist[rows]).values
             steps = np.diff(dist.values[rows], axis=1)
@@ -67,7 +65,7 @@ class LevelRegressionRecalibrator(BaseRecalibrator):
             return  # overflow, or all errors are 0
         for column, level in enumerate(DEFAULT_LEVELS):
             self.slopes_[:, column] += _regression_slopes(
-                steps, errors[:, column], level, share, _PENALTY / total
+                steps, errors[:, column], level, share, _PENALTY / weight.sum()
             )
 
     def _combine(self, dist: Distribution) -> Quantiles:

@@ -17,6 +17,7 @@ from skuq._fitting.cross_fit import (
     find_mismatch,
     fit_recalibrator,
     fold_masks,
+    is_partition,
     other_rows_masks,
     point_and_dist,
     predict_quartiles,
@@ -205,7 +206,7 @@ class RecalibratedRegressor(BaseUncertaintyRegressor):
         with progress.task("model", estimator):
             self.estimators_ = [fit_wrapped(estimator, data.X, data.target, **data.fit_params)]
         mismatch = find_mismatch(self.estimators_[0], folds, data.X, data.y, predict_quartiles)
-        if not folds.is_partition(len(data)):  # for example with folds in time order
+        if not is_partition(folds.test_rows, len(data)):  # for example with folds in time order
             warn_of_mismatch(mismatch, "New rows are predicted by the model fitted to all rows")
             return True
         warn_of_mismatch(

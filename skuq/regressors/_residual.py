@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -38,13 +38,27 @@ from skuq.regressors._error_forest import (
 )
 
 FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
-"""For each effort, the number of folds if ``cv`` is None."""
+"""For each effort, the number of folds if ``cv`` is None. `UncertaintyRegressor` uses it for all methods."""
 
 MOST_MODELS = 20
 """With more folds, new rows are predicted by one model that is fitted to all rows."""
 
 LEFT_OUT_TWICE = 100
 """Number of rows that two models leave out. It is at least 5 % and at most 25 % of the rows."""
+
+
+class TestedRows(NamedTuple):
+    """Predictions for rows that the models leave out.
+
+    A splitter may test a row in several folds or in no fold. An entry is a row and one of its test folds.
+    """
+
+    rows: IntArray
+    loc: FloatArray
+    fold: IntArray
+    groups: IntArray  # numbers of the groups of all rows of the data
+    twice: IntArray  # rows that two models leave out
+    second: FloatArray  # their predictions by the second model
 
 
 class ResidualRegressor(BaseUncertaintyRegressor):
@@ -111,8 +125,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     2. A bootstrap forest of extremely randomized trees [1]_ learns, from X and the prediction, the
        distribution of the out-of-fold errors. The forecast of each model is corrected, and the quantiles
        of all models are averaged.
-    3. `IsotonicRecalibrator` calibrates the out-of-bag forecasts of the training rows. New rows are narrower
-       by what the average of the models gains, as measured on the rows that two models leave out.
+    3. An isotonic map of the probability levels, as in `IsotonicRecalibrator`, calibrates the out-of-bag
+       forecasts of the training rows. New rows are narrower by what the average of the models gains, as
+       measured on the rows that two models leave out.
 
     The gain is :math:`\sqrt{1 - (1 - 1/K) v}` for K models, where v is the variance between two forecasts of
     a row, divided by the variance of their errors. The errors are normal scores, so their units and tails do
@@ -188,7 +203,8 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         return dist[np.argsort(rows, kind="stable")]
 
     def _fit_and_test(self, data: TrainingData, progress: Progress) -> tuple[IntArray, Distribution]:
-        rows, loc, sample, of_sample = self._learn(data, progress)
+        tested, sample, of_sample = self._learn(data, progress)
+        rows, loc = tested.rows, tested.loc
         quantiles = np.empty((len(rows), len(LEVELS)))
         quantiles[sample] = of_sample
         others = np.setdiff1d(np.arange(len(rows)), sample)
@@ -199,13 +215,11 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             )
         return rows, Quantiles(LEVELS, loc[:, np.newaxis] + quantiles)
 
-    def _learn(
-        self, data: TrainingData, progress: Progress
-    ) -> tuple[IntArray, FloatArray, IntArray, FloatArray]:
-        """Fit the models of the folds, the models of new rows, and the forest of the errors.
+    def _learn(self, data: TrainingData, progress: Progress) -> tuple[TestedRows, IntArray, FloatArray]:
+        """Fit the models and the forest of their errors.
 
-        Return the tested rows, their out-of-fold predictions, the sample of them from which the errors are
-        learned, and the out-of-bag quantiles of the errors of the sample.
+        Return the tested rows, the sample of them from which the errors are learned, and the out-of-bag
+        quantiles of the errors of the sample.
         """
         check_option(self.effort, "effort", tuple(FOLDS_BY_EFFORT))
         check_option(self.center, "center", ("mean", "model"))
@@ -217,26 +231,44 @@ class ResidualRegressor(BaseUncertaintyRegressor):
         cv = FOLDS_BY_EFFORT[self.effort] if self.cv is None else self.cv
         folds = split_rows(resolve_cv(cv, fold_seed), data.X, data.y, data.groups)
 
-        # Fit one model per fold, without the fold and without a few rows of the next fold.
+        random_folds = isinstance(cv, Integral) or getattr(cv, "shuffle", False)
+        tested = self._fit_folds(data, estimator, folds, rng, progress, random_folds=random_folds)
+        sample = np.flatnonzero(data.repetitions[tested.rows] > 0)
+        if not sample.size:
+            raise ValueError(
+                "at least one row that `cv` tests must have a positive weight, but the weights of all tested "
+                "rows are 0. Pass other weights or another splitter."
+            )
+        if len(sample) > MOST_ROWS:
+            sample = np.sort(rng.permutation(sample)[:MOST_ROWS])
+        of_sample = self._learn_errors(data, tested, sample, rng)
+        progress.done("errors")
+        data.warn_of_few_rows(tested.rows)
+        return tested, sample, of_sample
+
+    def _fit_folds(
+        self,
+        data: TrainingData,
+        estimator: Any,
+        folds: list[tuple[IntArray, IntArray]],
+        rng: np.random.RandomState,
+        progress: Progress,
+        *,
+        random_folds: bool,
+    ) -> TestedRows:
+        """Fit one model per fold, without the fold and without a few rows of the next fold."""
+        tests = [test for _, test in folds]
         averaged = (
             self.center == "mean"
             and len(folds) <= MOST_MODELS
-            and is_partition([test for _, test in folds], len(data))
+            and is_partition(tests, len(data))
             and not isinstance(self.estimator, FrozenEstimator)
         )
-        # Rows of one group may have similar errors, and so may rows of one fold that is not drawn at random.
-        random_folds = isinstance(cv, Integral) or getattr(cv, "shuffle", False)
-        labels = np.arange(len(data)) if data.groups is None else np.asarray(data.groups)
-        rows = np.concatenate([test for _, test in folds])
-        disjoint = len(folds) > 1 and len(np.unique(rows)) == len(rows)
-        if data.groups is None and not random_folds and disjoint:
-            for number, (_, test) in enumerate(folds):
-                labels[test] = -1 - number
-        groups = np.unique(labels, return_inverse=True)[1]
+        groups = groups_of_similar_errors(data, tests, random_folds=random_folds)
         twice = [np.empty(0, dtype=np.intp) for _ in folds]
         honest = random_folds or data.groups is not None
         if averaged and honest and data.independent_rows(np.arange(len(data))) >= FEWEST_ROWS:
-            twice = rows_left_out_twice([test for _, test in folds], groups, rng)
+            twice = rows_left_out_twice(tests, groups, rng)
         fit = cross_fit(
             estimator,
             data.X,
@@ -251,59 +283,40 @@ class ResidualRegressor(BaseUncertaintyRegressor):
             predict=point_predict,
             on_fold=progress.reporter("fold"),
         )
-        # A splitter may test a row in several folds or in no fold. A pair is a row and one of its test folds.
-        sizes = [len(test) for _, test in folds]
-        fold = np.repeat(np.arange(len(folds)), sizes)
-        loc = np.concatenate([of[:size] for of, size in zip(fit.predictions, sizes, strict=True)])
-        second = np.concatenate([of[size:] for of, size in zip(fit.predictions, sizes, strict=True)])
         self._fit_models(estimator, data, fit, progress, averaged=averaged)
-        sample = np.flatnonzero(data.repetitions[rows] > 0)
-        if not sample.size:
-            raise ValueError(
-                "at least one row that `cv` tests must have a positive weight, but the weights of all tested "
-                "rows are 0. Pass other weights or another splitter."
-            )
-        if len(sample) > MOST_ROWS:
-            sample = np.sort(rng.permutation(sample)[:MOST_ROWS])
-        of_sample = self._learn_errors(
-            data, rows, loc, fold, groups, sample, np.concatenate(twice), second, rng
+        sizes = [len(test) for test in tests]
+        return TestedRows(
+            np.concatenate(tests),
+            np.concatenate([of[:size] for of, size in zip(fit.predictions, sizes, strict=True)]),
+            np.repeat(np.arange(len(folds)), sizes),
+            groups,
+            np.concatenate(twice),
+            np.concatenate([of[size:] for of, size in zip(fit.predictions, sizes, strict=True)]),
         )
-        progress.done("errors")
-        data.warn_of_few_rows(rows)
-        return rows, loc, sample, of_sample
 
     def _learn_errors(
-        self,
-        data: TrainingData,
-        rows: IntArray,
-        loc: FloatArray,
-        fold: IntArray,
-        groups: IntArray,
-        sample: IntArray,
-        twice_rows: IntArray,
-        second: FloatArray,
-        rng: np.random.RandomState,
+        self, data: TrainingData, tested: TestedRows, sample: IntArray, rng: np.random.RandomState
     ) -> FloatArray:
         """Learn the distribution of the errors of a sample. Return the out-of-bag quantiles of the errors."""
+        rows, loc = tested.rows[sample], tested.loc[sample]
         place = np.full(len(data), -1)  # position of each row in the sample
-        place[rows[sample]] = np.arange(len(sample))
-        twice_rows, second = twice_rows[place[twice_rows] >= 0], second[place[twice_rows] >= 0]
-        X = safe_indexing(data.X, rows[sample])
+        place[rows] = np.arange(len(rows))
+        known = place[tested.twice] >= 0
+        twice, second = tested.twice[known], tested.second[known]
+        X = safe_indexing(data.X, rows)
         self._features = ScaleFeatures.from_columns(X, pairwise=is_pairwise(self.estimator))
         self._errors = ErrorForest(symmetric=self.center == "model")
         errors = ErrorSample(
-            self._features(X, loc[sample]),
-            data.y[rows[sample]] - loc[sample],
-            data.repetitions_of(rows)[sample],
-            np.unique(groups[rows[sample]], return_inverse=True)[1],
-            fold[sample],
+            self._features(X, loc),
+            data.y[rows] - loc,
+            data.repetitions_of(tested.rows)[sample],
+            np.unique(tested.groups[rows], return_inverse=True)[1],
+            tested.fold[sample],
         )
         second_errors = SecondErrors(
-            place[twice_rows],
-            self._features(safe_indexing(data.X, twice_rows), second),
-            data.y[twice_rows] - second,
+            place[twice], self._features(safe_indexing(data.X, twice), second), data.y[twice] - second
         )
-        n = data.independent_rows(rows)
+        n = data.independent_rows(tested.rows)
         of_sample = self._errors.fit(errors, second_errors, n, len(self.estimators_), rng)
         self.narrowing_ = self._errors.narrowing
         return of_sample
@@ -341,8 +354,22 @@ class ResidualRegressor(BaseUncertaintyRegressor):
 
     def _predict_dist(self, X: Any) -> Distribution:
         points = self._points(X)
-        errors = self._errors.quantiles(self._features(X, points[0]), self._errors.levels, points)
+        errors = self._errors.quantiles(self._features(X, points[0]), self._errors.new_row_levels, points)
         return Quantiles(LEVELS, points.mean(axis=0)[:, np.newaxis] + errors)
+
+
+def groups_of_similar_errors(data: TrainingData, tests: list[IntArray], *, random_folds: bool) -> IntArray:
+    """Return the number of the group of each row.
+
+    Rows of one group may have similar errors, and so may rows of one fold that is not drawn at random.
+    """
+    labels = np.arange(len(data)) if data.groups is None else np.asarray(data.groups)
+    rows = np.concatenate(tests)
+    disjoint = len(tests) > 1 and len(np.unique(rows)) == len(rows)
+    if data.groups is None and not random_folds and disjoint:
+        for number, test in enumerate(tests):
+            labels[test] = -1 - number
+    return np.unique(labels, return_inverse=True)[1]
 
 
 def rows_left_out_twice(

@@ -18,7 +18,7 @@ from skuq._typing import ArrayLike, FloatArray, IntArray, SupportLike
 from skuq._validation import DEFAULT_COVERAGE, as_array, as_float_array, check_option
 from skuq.distributions import Distribution
 from skuq.prediction import predict_dist
-from skuq.regressors._methods import EFFORTS, Effort, MethodName, NativeRegressor, build, methods_for
+from skuq.regressors._methods import Effort, MethodName, NativeRegressor, build, methods_for
 
 _MOST_ROWS = 200
 """Maximum number of training rows that are predicted for the warning about negative counts."""
@@ -202,7 +202,7 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
 
     def _resolve(self) -> str:
         method: str = check_option(self.method, "method", get_args(MethodName))
-        check_option(self.effort, "effort", tuple(EFFORTS))
+        check_option(self.effort, "effort", get_args(Effort))
         if method != "auto":
             return method
         return methods_for(self.estimator, random_folds=has_random_folds(self.cv))[0]

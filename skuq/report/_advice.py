@@ -10,19 +10,32 @@ from typing import Any, Literal
 import pandas as pd
 
 from skuq._validation import DEFAULT_COVERAGE, FEWEST_ROWS
-from skuq.evaluation._report_table import CERTAIN, PERHAPS, bias_words
-from skuq.report._measure import INNER, OUTER, Diagnostics, is_high, is_low, is_of_periods, part_label, sides
+from skuq.evaluation._report_table import CERTAIN, PERHAPS, bias_words, percent
+from skuq.report._measure import (
+    INNER,
+    OUTER,
+    SMALL_GAP,
+    STANDARD_ERRORS,
+    Diagnostics,
+    errors_of_halves,
+    is_high,
+    is_low,
+)
+from skuq.report._wording import (
+    MOST_NAMED,
+    in_hundred,
+    is_of_periods,
+    listed,
+    part_label,
+    plain_words,
+    rounded,
+    sides,
+)
 
 MOST_TIMES_CALIBRATED = 3.0
 """Without simulations, an error is large if it is this number of times the average of a calibrated model."""
 
-SMALL_GAP = 0.01
-"""A significant difference between two shares is called small below this value."""
-
 LARGE_RELATIVE_ERROR = 0.05
-
-STANDARD_ERRORS = 3.0
-"""A difference of more than this number of standard errors is not due to chance."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +116,9 @@ class Evidence:
         bins = self.diagnostics.bins
         if bins is None or len(bins) < 2:
             return False
-        halves = bins.iloc[: len(bins) // 2], bins.iloc[len(bins) // 2 :]
-        (low, high), (small, large) = (
-            [math.sqrt(float((each["n"] * each[column] ** 2).sum() / each["n"].sum())) for each in halves]
-            for column in ("rmv", "rmse")
-        )
+        (first, low, small), (second, high, large) = errors_of_halves(bins)
         # The standard error of the logarithm of a root mean square of m normal errors is 1 / sqrt(2 m).
-        chance = STANDARD_ERRORS * math.sqrt(sum(0.5 / float(each["n"].sum()) for each in halves))
+        chance = STANDARD_ERRORS * math.sqrt(0.5 / first + 0.5 / second)
         return large <= small and low > 0 and math.log(high / low) > chance
 
     @property
@@ -190,8 +199,6 @@ PARTS_FIRST = (
     "Act on the first finding, and create the report again. Do not change all rows by the same factor: "
     "only some of the rows need this change."
 )
-MOST_NAMED = 5
-"""Maximum number of parts that a sentence names."""
 
 
 def _recalibrator(evidence: Evidence, fault: str) -> str:
@@ -267,20 +274,19 @@ def _with_shared_calls(found: list[Finding]) -> list[Finding]:
     return shared
 
 
-def plain_words(text: str) -> str:
-    """Replace "target" and "y", the terms of the metrics, with "observed value", the term of the page."""
-    return text.replace("target", "observed value").replace(
-        "units of y", "in the units of the observed values"
-    )
-
-
-def in_hundred(*shares: float) -> list[str]:
-    """Return shares per hundred, with decimals if the shares would otherwise look equal."""
-    for decimals in (0, 1, 2, 3):
-        texts = [f"{100 * share:.{decimals}f}" for share in shares]
-        if len(set(texts)) == len(texts):
-            break
-    return texts
+def verdict(evidence: Evidence, found: Sequence[Finding]) -> str:
+    """Return the one verdict on a forecast, and its coverage, without a period."""
+    faults = sum(finding.severity == "wrong" for finding in found)
+    more = f", and {faults - 1} more fault{'s' if faults > 2 else ''}" if faults > 1 else ""
+    inside, claimed = evidence.headline["inside"], evidence.headline["claimed"]
+    expected = DEFAULT_COVERAGE if math.isnan(claimed) else claimed
+    error = 100 * math.sqrt(expected * (1 - expected) / evidence.rows)
+    share, goal = (f"{rounded(100 * each, error)} %" for each in (inside, claimed))
+    words = f"the {percent(claimed)} intervals contain {share} of the observed values"
+    if evidence.of_classes:
+        words = f"the sets contain {share} of the classes"
+        words += "" if math.isnan(claimed) else f", and {goal} should"
+    return f"{found[0].title}{more}: {words}"
 
 
 def _no_fault(evidence: Evidence) -> Finding:
@@ -290,8 +296,14 @@ def _no_fault(evidence: Evidence) -> Finding:
         return Finding("good", "No verdict from so few rows", f"{in_hundred(inside)[0]} of 100 {what}.")
     if math.isnan(claimed):
         return Finding("good", "No fault found", f"{in_hundred(inside)[0]} of 100 {what}.")
-    words = f"{100 * inside:.1f} of 100 {what}, and about {100 * claimed:.1f} should. "
-    words += "This holds on average over the rows of this report. It may differ for other rows."
+    chance = STANDARD_ERRORS * math.sqrt(claimed * (1 - claimed) / evidence.rows)
+    low, high = max(claimed - chance, 0.0), min(claimed + chance, 1.0)
+    share, goal = (rounded(100 * each, 100 * chance / STANDARD_ERRORS) for each in (inside, claimed))
+    low, high = (rounded(100 * each, 100 * chance / STANDARD_ERRORS) for each in (low, high))
+    words = (
+        f"{share} of 100 {what}, and {goal} should. {evidence.rows:.12g} rows cannot show a smaller fault: "
+        f"chance explains {low} to {high}. The rows are judged together, so single rows may differ."
+    )
     return Finding("good", "No fault found", words)
 
 
@@ -330,7 +342,7 @@ def _coverage(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _by_chance(evidence: Evidence) -> str:
-    return f"The number of rows, {evidence.rows:g}, may explain this difference."
+    return f"The number of rows, {evidence.rows:.12g}, may explain this difference."
 
 
 def _of_shape(evidence: Evidence) -> tuple[str, tuple[Tool, ...]]:
@@ -381,10 +393,13 @@ def _shape(evidence: Evidence) -> Iterator[Finding]:
     plain = not evidence.has_wrong_width and not evidence.has_bias and not evidence.is_uneven
     if plain and evidence.shows_shape and evidence.is_beyond("mace", SMALL_GAP):
         (off,) = in_hundred(evidence.number("mace"))
+        right = "The coverage of the intervals in this report is right"
+        if evidence.verdict != "calibrated":
+            right = "Chance may explain the coverage of the intervals in this report"
         words = (
-            "The width of the intervals in this report is right, but other predicted probabilities are "
-            f"wrong: predicted and observed frequencies differ by {off} percentage points on average. "
-            "The calibration curve shows the levels at which they differ."
+            f"{right}, but other predicted probabilities are wrong: predicted and observed frequencies "
+            f"differ by {off} percentage points on average. The calibration curve shows the levels at which "
+            "they differ."
         )
         yield Finding("wrong", "The shape of the distributions is wrong", words, *_of_shape(evidence))
 
@@ -572,7 +587,7 @@ def _named_parts(table: pd.DataFrame, one_goal: bool) -> str:
         names.append(f"{part_label(label, table)} ({inside} of 100{expected})")
     if len(table) > MOST_NAMED:
         names.append(f"{len(table) - MOST_NAMED} more")
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return listed(names)
 
 
 def _tools_for_groups(evidence: Evidence, name: str) -> tuple[Tool, ...]:
@@ -590,7 +605,7 @@ def _tools_for_groups(evidence: Evidence, name: str) -> tuple[Tool, ...]:
 def _few_rows(evidence: Evidence) -> Iterator[Finding]:
     if evidence.rows < FEW_ROWS:
         words = (
-            f"The report has {evidence.rows:g} rows. This small sample shows only large faults, and "
+            f"The report has {evidence.rows:.12g} rows. This small sample shows only large faults, and "
             "another sample may give very different numbers."
         )
         tool = Tool("To use all rows", "skuq.model_selection.cross_val_predict_dist")

@@ -18,10 +18,10 @@ import pandas as pd
 
 from skuq._compat import show_versions
 from skuq.monitoring import ClassMetricAccumulator, MetricAccumulator
-from skuq.report._cli_inputs import BoundColumns, Inputs, Kind, Rows, check, check_same_targets, parser
+from skuq.report._cli_inputs import Inputs, Kind, Rows, check, check_same_targets, parser
 from skuq.report._cli_tables import InputError, first_line
 from skuq.report._html_report import HTMLReport
-from skuq.report._measure import period_starts, periods
+from skuq.report._measure import MOST_GROUPS, OTHERS, Accumulator, period_starts, periods
 
 WIDTH, SECONDS = 30, 0.2
 
@@ -49,11 +49,6 @@ class Progress:
             sys.stderr.write("\r" + " " * (WIDTH + 72) + "\r")
             sys.stderr.flush()
 
-
-Accumulator = MetricAccumulator | ClassMetricAccumulator
-
-MOST_GROUPS = 100
-OTHERS = "other groups"
 
 OF_BOUNDS = ["picp", "interval_coverage_error", "mpiw", "nmpiw", "cwc", "interval_score"]
 OF_BOUNDS += ["miss_rate", "excess", "deficit"]
@@ -92,7 +87,7 @@ def accumulator_of(kind: Kind, coverage: float) -> Accumulator:
     """Return an empty accumulator of all metrics that suit the kind of forecast."""
     if kind.labels is not None:
         return ClassMetricAccumulator(labels=kind.labels, coverage=coverage)
-    if isinstance(kind, BoundColumns):
+    if kind.of_bounds:
         return MetricAccumulator(*OF_BOUNDS, coverage=coverage, curves=())
     if kind.has_atoms:
         names = [name for name in MetricAccumulator().metrics if name != "nll"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -22,27 +23,53 @@ from skuq.distributions import Empirical, Normal, Quantiles
 from skuq.report._cli_tables import InputError, Table
 from skuq.report._measure import N_PERIODS, as_times
 
-REPORT = """Evaluate forecasts in csv or Parquet files, and write one HTML page that needs no other file.
+REPORT = """Evaluate the forecasts in csv or Parquet files with one row per forecast, and
+write one HTML page. Several files are several models for the same rows."""
 
-A file has one row per forecast, with the observed value in the column --y. Describe the forecasts by exactly
-one of:
-  --loc, --scale     mean and standard deviation of normal distributions
-  --quantiles        columns of quantiles with their levels
-  --members          columns of ensemble members or samples
-  --lower, --upper   bounds of intervals, whose nominal coverage is --coverage
-  --proba            columns of class probabilities with their classes
-Several files are several models for the same rows, and are shown side by side."""
+ENDING = """Rows in error messages are counted from 1, without the header. The exit code is
+2 after an error in the files or options, and 1 after an error of skuq itself."""
 
-EXAMPLES = """examples:
-  python -m skuq report forecasts.csv --y demand --loc mean --scale std -o report.html
-  python -m skuq report forecasts.parquet --y y --quantiles "q05=.05,q50=.5,q95=.95" -o report.html
-  python -m skuq report forecasts.csv --y y --members "member_*" --groups region --time date -o report.html
-  python -m skuq report forecasts.csv --y y --lower low --upper high --coverage 0.8 -o report.html
-  python -m skuq report classes.csv --y animal --proba "p_cat=cat,p_dog=dog" -o report.html
-  python -m skuq report ours.csv theirs.csv --y y --loc mean --scale std -o report.html
+USAGE = """python -m skuq report FILE ... --y COL -o PAGE [forecasts] [rows] [page]"""
 
-Rows in error messages are counted from 1, without the header. The exit code is 0 after success, 2 after an
-error in the files or options, and 1 after an error of skuq itself."""
+OPTIONS: dict[str, list[tuple[str, str, dict[str, Any]]]] = {
+    "forecasts (exactly one kind)": [
+        ("--loc COL", "means of normal distributions", {}),
+        ("--scale COL", "standard deviations of normal distributions", {}),
+        ("--quantiles COL=LEVEL,...", 'quantiles, as in "q05=.05,q95=.95"', {}),
+        ("--sort-quantiles", "sort quantiles that cross", {}),
+        ("--members COL,...", 'ensemble or samples, as in "member_*"', {}),
+        ("--lower COL", "lower bounds of intervals of --coverage", {}),
+        ("--upper COL", "upper bounds", {}),
+        ("--proba COL=CLASS,...", 'probabilities, as in "p_cat=cat,p_dog=dog"', {}),
+    ],
+    "rows": [
+        ("--y COL", "observed values or classes", {"required": True}),
+        ("--coverage P", "nominal coverage of intervals, 0 to 1 (0.9)", {"type": float, "default": 0.9}),
+        ("--weight COL", "number of repetitions of each row", {}),
+        ("--groups COL", "groups, for their coverage; can be repeated", {"action": "append", "default": []}),
+        ("--time COL", f"dates or numbers, divided into {N_PERIODS} equal periods", {}),
+        ("--sep C", "character between columns of a csv file (,)", {"default": ","}),
+        ("--decimal C", "decimal character of a csv file (.)", {"default": "."}),
+        ("--block-rows N", "rows read at a time, for files larger than memory", {"type": int}),
+    ],
+    "page": [
+        ("--output PAGE", "HTML page to write", {"required": True, "type": Path}),
+        ("--no-json", "write no JSON file next to the page", {}),
+        ("--title TEXT", "title of the page", {}),
+        ("--name TEXT", "name of a model, once per file", {"action": "append", "default": []}),
+        ("--seed N", "seed of resamples and draws (0)", {"type": int, "default": 0}),
+        ("--resamples N", "bootstrap resamples, for 95 %% intervals (300)", {"type": int}),
+        ("--draws N", "draws, for the column Calibrated (100)", {"type": int}),
+        ("--created TIME", "time on the page; a fixed time repeats the bytes", {}),
+        ("--progress", "always draw a progress bar", {"default": None}),
+        ("--quiet", "print errors only", {}),
+        ("--traceback", "show where an error of skuq occurred", {}),
+        ("--help", "show this text and exit", {"action": "help"}),
+    ],
+}
+"""Options of each group: name with argument, description, and keywords for argparse."""
+
+SHORT = {"--output": "-o", "--help": "-h"}
 
 
 class Parser(argparse.ArgumentParser):
@@ -60,120 +87,40 @@ def parser() -> Parser:
     report = commands.add_parser(
         "report",
         help="evaluate forecasts in files, and write an HTML page",
+        usage=USAGE,
         description=REPORT,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=ENDING,
+        add_help=False,
+        formatter_class=partial(argparse.RawDescriptionHelpFormatter, max_help_position=29, width=80),
     )
-    _add_inputs(report)
-    _add_outputs(report)
+    report.add_argument("files", nargs="+", type=Path, help=argparse.SUPPRESS)
+    for title, options in OPTIONS.items():
+        group = report.add_argument_group(title)
+        for usage, text, more in options:
+            flag, _, metavar = usage.partition(" ")
+            keywords = {"metavar": metavar} if metavar else {"action": "store_true"}
+            names = [SHORT[flag], flag] if flag in SHORT else [flag]
+            group.add_argument(*names, help=text, **{**keywords, **more})
     return main
-
-
-def _add_inputs(report: argparse.ArgumentParser) -> None:
-    report.add_argument("files", nargs="+", type=Path, metavar="FILE", help="csv or Parquet, also compressed")
-    report.add_argument("--y", required=True, metavar="COLUMN", help="observed values or classes")
-    kinds = report.add_argument_group("forecasts")
-    kinds.add_argument("--loc", metavar="COLUMN", help="predicted means")
-    kinds.add_argument("--scale", metavar="COLUMN", help="predicted standard deviations")
-    kinds.add_argument(
-        "--quantiles", metavar="COLUMN=LEVEL,...", help='columns and levels, such as "q05=.05,q95=.95"'
-    )
-    kinds.add_argument("--sort-quantiles", action="store_true", help="sort quantiles that cross")
-    kinds.add_argument("--members", metavar="COLUMN,...", help='names or patterns, such as "member_*"')
-    kinds.add_argument("--lower", metavar="COLUMN", help="lower bounds")
-    kinds.add_argument("--upper", metavar="COLUMN", help="upper bounds")
-    kinds.add_argument(
-        "--proba",
-        metavar="COLUMN=CLASS,...",
-        help='columns and their classes in --y, such as "p_cat=cat,p_dog=dog"',
-    )
-    rows = report.add_argument_group("rows")
-    rows.add_argument(
-        "--coverage",
-        type=float,
-        default=0.9,
-        help="share of observed values that the intervals should contain, between 0 and 1 (default 0.9)",
-    )
-    rows.add_argument("--weight", metavar="COLUMN", help="number of repetitions of each row")
-    rows.add_argument(
-        "--groups",
-        metavar="COLUMN",
-        action="append",
-        default=[],
-        help="column of groups, such as a region; the page shows the coverage of each group; repeat the "
-        "option for a second column",
-    )
-    rows.add_argument(
-        "--time",
-        metavar="COLUMN",
-        help=f"dates or numbers; the rows are divided into {N_PERIODS} equal periods",
-    )
-    rows.add_argument("--sep", default=",", help="character between the columns of a csv file (,)")
-    rows.add_argument("--decimal", default=".", help="decimal character of a csv file (.)")
-    rows.add_argument(
-        "--block-rows",
-        type=int,
-        metavar="N",
-        help="read N rows at a time, for files that do not fit into memory (200000 for Parquet files of more "
-        "than one million rows and csv files of more than 50 MB; not for several files with --groups or "
-        "--time)",
-    )
-
-
-def _add_outputs(report: argparse.ArgumentParser) -> None:
-    page = report.add_argument_group("page")
-    page.add_argument("-o", "--output", required=True, type=Path, help="HTML page to write")
-    page.add_argument("--no-json", action="store_true", help="write no JSON file next to the page")
-    page.add_argument("--title", help="title of the page")
-    page.add_argument("--name", action="append", default=[], help="name of the model, once per file")
-    page.add_argument("--seed", type=int, default=0, help="seed of resamples and draws (0)")
-    page.add_argument(
-        "--resamples",
-        type=int,
-        metavar="N",
-        help="number of bootstrap resamples of the rows for the 95 %% interval of each metric; 0 for no "
-        "intervals (default 300, fewer above 300000 rows)",
-    )
-    page.add_argument(
-        "--draws",
-        type=int,
-        metavar="N",
-        help="number of draws of observed values from the forecasts, for the column Calibrated; 0 for no "
-        "draws (default 100, fewer above 1000000 rows)",
-    )
-    page.add_argument(
-        "--created", metavar="TIME", help="time on the page; the same time gives identical files"
-    )
-    shown = page.add_mutually_exclusive_group()
-    shown.add_argument("--progress", action="store_true", default=None, help="always draw a progress bar")
-    shown.add_argument("--quiet", action="store_true", help="print errors only")
-    page.add_argument("--traceback", action="store_true", help="show where an error of skuq occurred")
 
 
 def kind_of(options: argparse.Namespace, names: Sequence[str]) -> Kind:
     """Return the kind of forecast that the options describe, for a file with these columns."""
-    given = {
-        "--loc and --scale": (options.loc, options.scale),
-        "--quantiles": (options.quantiles,),
-        "--members": (options.members,),
-        "--lower and --upper": (options.lower, options.upper),
-        "--proba": (options.proba,),
+    makers: dict[str, Callable[[], Kind]] = {
+        "--loc and --scale": lambda: Kind((options.loc, options.scale), normal),
+        "--quantiles": lambda: quantile_columns(options.quantiles, sort=options.sort_quantiles),
+        "--members": lambda: Kind(member_columns(options.members, names), members, has_atoms=True),
+        "--lower and --upper": lambda: Kind((options.lower, options.upper), bounds, of_bounds=True),
+        "--proba": lambda: proba_columns(options.proba),
     }
-    used = [name for name, values in given.items() if any(value is not None for value in values)]
+    given = {kind: [getattr(options, each.strip("-")) for each in kind.split(" and ")] for kind in makers}
+    used = [kind for kind, values in given.items() if any(value is not None for value in values)]
     if len(used) != 1:
         got = " and ".join(used) or "none"
         raise InputError(f"exactly one kind of forecast is needed, from {', '.join(given)}; got {got}.")
     if None in given[used[0]]:
         raise InputError(f"{used[0]} must be given together.")
-    makers: dict[str, Any] = {
-        "--loc and --scale": lambda: LocScale(options.loc, options.scale),
-        "--quantiles": lambda: quantile_columns(options.quantiles, sort=options.sort_quantiles),
-        "--members": lambda: member_columns(options.members, names),
-        "--lower and --upper": lambda: BoundColumns(options.lower, options.upper),
-        "--proba": lambda: proba_columns(options.proba),
-    }
-    kind: Kind = makers[used[0]]()
-    return kind
+    return makers[used[0]]()
 
 
 def check(options: argparse.Namespace) -> None:
@@ -189,6 +136,8 @@ def check(options: argparse.Namespace) -> None:
             raise InputError(f"--{name} must be at least 0, got {number}.")
     if not 0 <= options.seed < 2**32:
         raise InputError(f"--seed must be a number from 0 to 2**32 - 1, got {options.seed}.")
+    if options.quiet and options.progress:
+        raise InputError("--quiet must not be given together with --progress.")
     if options.name and len(options.name) != len(options.files):
         counts = f"{len(options.name)} names for {len(options.files)} files"
         raise InputError(f"--name must be given once per file, got {counts}.")
@@ -420,127 +369,66 @@ ROUNDING = 0.01
 """Largest accepted difference between 1 and the sum of rounded class probabilities."""
 
 
-class Kind(ABC):
-    """Columns of the forecasts, and the forecast of a block of rows."""
+@dataclass(frozen=True)
+class Kind:
+    """Columns of the forecasts, and the function that reads the forecast of a block of rows from them."""
 
-    has_atoms = False
+    columns: tuple[str, ...]
+    read: Callable[[Rows, tuple[str, ...]], Any]
     labels: tuple[str, ...] | None = None
     """Classes of the columns, for forecasts of classes."""
+    has_atoms: bool = False
+    of_bounds: bool = False
 
-    @property
-    @abstractmethod
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns."""
-
-    @abstractmethod
     def forecast(self, rows: Rows) -> Any:
-        """Return the forecast of a block of rows."""
+        return self.read(rows, self.columns)
 
 
-@dataclass(frozen=True)
-class LocScale(Kind):
-    """Normal distributions given by mean and standard deviation."""
-
-    loc: str
-    scale: str
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.loc, self.scale
-
-    def forecast(self, rows: Rows) -> Normal:
-        loc, scale = rows.numbers(self.loc), rows.numbers(self.scale)
-        remedy = "Pass the standard deviation, not its logarithm."
-        rows.fail(self.scale, scale <= 0, "must be positive", remedy)
-        return Normal(loc, scale)
+def normal(rows: Rows, columns: tuple[str, ...]) -> Normal:
+    loc, scale = (rows.numbers(column) for column in columns)
+    remedy = "Pass the standard deviation, not its logarithm."
+    rows.fail(columns[1], scale <= 0, "must be positive", remedy)
+    return Normal(loc, scale)
 
 
-@dataclass(frozen=True)
-class QuantileColumns(Kind):
-    """Quantiles at fixed levels."""
-
-    names: tuple[str, ...]
-    levels: tuple[float, ...]
-    sort: bool = False
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.names
-
-    def forecast(self, rows: Rows) -> Quantiles:
-        values = [rows.numbers(column) for column in self.columns]
-        for lower, upper, column, before in zip(
-            values, values[1:], self.columns[1:], self.columns, strict=False
-        ):
-            if not self.sort:
-                rows.fail(
-                    column,
-                    upper < lower,
-                    f"must be at least column {before!r}, because quantiles must not cross",
-                    "Correct the rows, or pass --sort-quantiles to sort the quantiles of each row.",
-                )
-        return Quantiles(self.levels, np.column_stack(values))
-
-
-@dataclass(frozen=True)
-class MemberColumns(Kind):
-    """Members of an ensemble, or samples."""
-
-    names: tuple[str, ...]
-    has_atoms = True
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.names
-
-    def forecast(self, rows: Rows) -> Empirical:
-        return Empirical(np.column_stack([rows.numbers(column) for column in self.columns]))
-
-
-@dataclass(frozen=True)
-class BoundColumns(Kind):
-    """Lower and upper bounds of intervals."""
-
-    lower: str
-    upper: str
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.lower, self.upper
-
-    def forecast(self, rows: Rows) -> FloatArray:
-        lower, upper = rows.numbers(self.lower), rows.numbers(self.upper)
-        rows.fail(self.upper, upper < lower, f"must be at least column {self.lower!r}")
-        return np.column_stack([lower, upper])
-
-
-@dataclass(frozen=True)
-class ProbaColumns(Kind):
-    """Probabilities of classes."""
-
-    names: tuple[str, ...]
-    labels: tuple[str, ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.names
-
-    def forecast(self, rows: Rows) -> FloatArray:
-        values = [rows.numbers(column) for column in self.columns]
-        for column, each in zip(self.columns, values, strict=True):
-            rows.fail(column, (each < 0) | (each > 1), "must hold probabilities from 0 to 1")
-        proba = np.column_stack(values)
-        total = proba.sum(axis=1)
-        far = np.abs(total - 1) > ROUNDING
-        if far.any():
-            i = int(np.argmax(far))
-            names = ", ".join(map(repr, self.columns))
-            raise InputError(
-                f"{rows.path}: columns {names} must sum to 1 in each row, got {total[i]:.6g} at row "
-                f"{rows.start + i + 1}. Pass the probabilities of all classes."
+def quantiles(rows: Rows, columns: tuple[str, ...], *, levels: tuple[float, ...], sort: bool) -> Quantiles:
+    values = [rows.numbers(column) for column in columns]
+    for (before, lower), (column, upper) in pairwise(zip(columns, values, strict=True)):
+        if not sort:
+            rows.fail(
+                column,
+                upper < lower,
+                f"must be at least column {before!r}, because quantiles must not cross",
+                "Correct the rows, or pass --sort-quantiles to sort the quantiles of each row.",
             )
-        rounded = np.abs(total - 1) > SUM_TOLERANCE
-        return np.where(rounded[:, np.newaxis], proba / total[:, np.newaxis], proba)
+    return Quantiles(levels, np.column_stack(values))
+
+
+def members(rows: Rows, columns: tuple[str, ...]) -> Empirical:
+    return Empirical(np.column_stack([rows.numbers(column) for column in columns]))
+
+
+def bounds(rows: Rows, columns: tuple[str, ...]) -> FloatArray:
+    lower, upper = (rows.numbers(column) for column in columns)
+    rows.fail(columns[1], upper < lower, f"must be at least column {columns[0]!r}")
+    return np.column_stack([lower, upper])
+
+
+def probabilities(rows: Rows, columns: tuple[str, ...]) -> FloatArray:
+    values = [rows.numbers(column) for column in columns]
+    for column, each in zip(columns, values, strict=True):
+        rows.fail(column, (each < 0) | (each > 1), "must hold probabilities from 0 to 1")
+    proba = np.column_stack(values)
+    total = proba.sum(axis=1)
+    far = np.abs(total - 1) > ROUNDING
+    if far.any():
+        i = int(np.argmax(far))
+        raise InputError(
+            f"{rows.path}: columns {', '.join(map(repr, columns))} must sum to 1 in each row, got "
+            f"{total[i]:.6g} at row {rows.start + i + 1}. Pass the probabilities of all classes."
+        )
+    rounded = np.abs(total - 1) > SUM_TOLERANCE
+    return np.where(rounded[:, np.newaxis], proba / total[:, np.newaxis], proba)
 
 
 def pairs(text: str, option: str, example: str) -> list[tuple[str, str]]:
@@ -554,7 +442,7 @@ def pairs(text: str, option: str, example: str) -> list[tuple[str, str]]:
     return found
 
 
-def quantile_columns(text: str, *, sort: bool) -> QuantileColumns:
+def quantile_columns(text: str, *, sort: bool) -> Kind:
     """Return the quantiles in the order of their levels."""
     found = []
     for column, value in pairs(text, "--quantiles", "q05=.05,q95=.95"):
@@ -571,22 +459,22 @@ def quantile_columns(text: str, *, sort: bool) -> QuantileColumns:
     levels, columns = tuple(level for level, _ in found), tuple(column for _, column in found)
     if len(set(levels)) < len(levels) or len(levels) < 2:
         raise InputError(f"--quantiles must hold at least two different levels, got {text!r}.")
-    return QuantileColumns(columns, levels, sort)
+    return Kind(columns, partial(quantiles, levels=levels, sort=sort))
 
 
-def member_columns(text: str, names: Sequence[str]) -> MemberColumns:
+def member_columns(text: str, names: Sequence[str]) -> tuple[str, ...]:
     """Return the columns that match names or patterns such as ``member_*``."""
     found: list[str] = []
     for pattern in (part.strip() for part in text.split(",")):
         matching = [name for name in names if name == pattern or fnmatchcase(name, pattern)]
         # A name without a column is reported as a missing column of the file.
         found += [name for name in matching or [pattern] if name not in found]
-    return MemberColumns(tuple(found))
+    return tuple(found)
 
 
-def proba_columns(text: str) -> ProbaColumns:
+def proba_columns(text: str) -> Kind:
     found = pairs(text, "--proba", "p_cat=cat,p_dog=dog")
     columns, labels = tuple(column for column, _ in found), tuple(label for _, label in found)
     if len(set(labels)) < max(len(labels), 2):
         raise InputError(f"--proba must hold at least two different classes, got {text!r}.")
-    return ProbaColumns(columns, labels)
+    return Kind(columns, probabilities, labels)

@@ -31,7 +31,7 @@ from skuq.evaluation import uncertainty_report
 from skuq.evaluation._report_table import UncertaintyReport
 from skuq.prediction import predict_dist
 from skuq.prediction._predict_set import class_proba
-from skuq.report._advice import Evidence, Finding, findings
+from skuq.report._advice import Evidence, Finding, findings, verdict
 from skuq.report._measure import (
     Accumulator,
     Diagnostics,
@@ -54,7 +54,6 @@ from skuq.report._page import (
     figures_of_accumulators,
     models_of,
     render,
-    summaries_of,
     values_of,
     write_together,
 )
@@ -124,111 +123,12 @@ def joined(reports: Mapping[str, UncertaintyReport]) -> UncertaintyReport:
 Parts = Mapping[str, Mapping[str, pd.DataFrame]]
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class Page:
-    """Base class of `HTMLReport`, which documents the parameters."""
-
-    report: UncertaintyReport
-    figures: Sequence[Figure] = ()
-    slices: Parts = field(default_factory=dict)
-    diagnostics: Mapping[str, Diagnostics] = field(default_factory=dict)
-    facts: Mapping[str, str] = field(default_factory=dict)
-    origin: Mapping[str, str] = field(default_factory=dict)
-    title: str = "Uncertainty report"
-    created: datetime | str | None = None
-
-    def __post_init__(self) -> None:
-        check_jinja2("HTMLReport")
-        if self.created is None:
-            self.created = datetime.now(UTC)
-        self.findings: dict[str, list[Finding]] = {
-            name: findings(self._evidence(name, table)) for name, table in models_of(self.report).items()
-        }
-
-    @property
-    def summaries(self) -> dict[str, str]:
-        """Sentence about each model, without a period."""
-        return summaries_of(self.report)
-
-    def _evidence(self, name: str, table: pd.DataFrame) -> Evidence:
-        parts = {by: tables[name] for by, tables in self.slices.items()}
-        attrs = self.report.attrs
-        diagnostics = self.diagnostics.get(name, Diagnostics())
-        return Evidence(
-            attrs["headlines"][name], table, attrs["rows"], attrs["of_classes"], parts, diagnostics
-        )
-
-    @property
-    def html(self) -> str:
-        """The page as one text."""
-        return render(figures=self.figures, **self._content())
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """All values of the page, without the figures."""
-        return values_of(**self._content())
-
-    def _content(self) -> dict[str, Any]:
-        return {
-            "title": self.title,
-            "created": self._time(),
-            "report": self.report,
-            "findings": self.findings,
-            "slices": self.slices,
-            "facts": self.facts,
-            "trace": {**self.origin, "Created": self._time(), **installed_versions()},
-        }
-
-    def _time(self) -> str:
-        if isinstance(self.created, datetime):
-            aware = self.created if self.created.tzinfo else self.created.replace(tzinfo=UTC)
-            return f"{aware.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-        return str(self.created)
-
-    def __repr__(self) -> str:
-        faults = sum(each.severity == "wrong" for found in self.findings.values() for each in found)
-        return f"HTMLReport({len(self.findings)} models, {self.report.attrs['rows']:g} rows, {faults} faults)"
-
-    def _repr_html_(self) -> str:
-        """Return the page in a frame, so that its style does not change the notebook."""
-        return (
-            f'<iframe srcdoc="{escape(self.html)}" title="{escape(self.title)}" sandbox="allow-scripts" '
-            'style="width:100%;height:40rem;border:1px solid #8a8f98"></iframe>'
-        )
-
-    def save(self, path: str | os.PathLike[str], *, json: bool = True) -> Path:
-        """Write the page, and a JSON file with the same values next to it.
-
-        Each file is complete or absent: it is written under another name and then renamed.
-
-        Parameters
-        ----------
-        path : str or path-like
-            File of the page. The JSON file has the same name with the suffix ``.json``.
-        json : bool, default=True
-            Whether to write the JSON file.
-
-        Returns
-        -------
-        path : Path
-            File of the page.
-        """
-        page = Path(path)
-        if page.suffix == ".json":
-            raise ValueError(f"`path` must not have the suffix .json, got {str(page)!r}. Use .html.")
-        texts = {page: self.html}
-        if json:
-            values = dumps(self.values, indent=1, ensure_ascii=False, allow_nan=False)
-            texts[page.with_suffix(".json")] = values + "\n"
-        write_together(texts)
-        return page
-
-
 MOST_DRAWN_ROWS = 100_000_000
 """Maximum number of rows times resamples, if the number of resamples is not given."""
 
 
-class HTMLReport(Page):
+@dataclass(kw_only=True, eq=False, repr=False)
+class HTMLReport:
     """Report of one or several models as one HTML page, with findings in plain words.
 
     The page states what was measured on which rows, what is wrong with each model, and which class corrects
@@ -265,7 +165,7 @@ class HTMLReport(Page):
         Findings of each model, the faults first. Each finding has a severity ("wrong", "note" or "good"), a
         title, a description, a next step, and classes that correct the fault.
     summaries : dict of str to str
-        Sentence about the coverage and the bias of each model, without a period.
+        Verdict on each model and its coverage, without a period.
     html : str
         The page.
     values : dict
@@ -304,6 +204,101 @@ class HTMLReport(Page):
     >>> [tool.name for tool in report.findings["model"][0].tools]
     ['skuq.UncertaintyRegressor', 'skuq.recalibration.StdScalingRecalibrator']
     """
+
+    report: UncertaintyReport
+    figures: Sequence[Figure] = ()
+    slices: Parts = field(default_factory=dict)
+    diagnostics: Mapping[str, Diagnostics] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    origin: Mapping[str, str] = field(default_factory=dict)
+    title: str = "Uncertainty report"
+    created: datetime | str | None = None
+
+    def __post_init__(self) -> None:
+        check_jinja2("HTMLReport")
+        if self.created is None:
+            self.created = datetime.now(UTC)
+        evidence = {name: self._evidence(name, table) for name, table in models_of(self.report).items()}
+        self.findings: dict[str, list[Finding]] = {name: findings(each) for name, each in evidence.items()}
+        self.summaries: dict[str, str] = {
+            name: verdict(each, self.findings[name]) for name, each in evidence.items()
+        }
+
+    def _evidence(self, name: str, table: pd.DataFrame) -> Evidence:
+        parts = {by: tables[name] for by, tables in self.slices.items()}
+        attrs = self.report.attrs
+        diagnostics = self.diagnostics.get(name, Diagnostics())
+        return Evidence(
+            attrs["headlines"][name], table, attrs["rows"], attrs["of_classes"], parts, diagnostics
+        )
+
+    @property
+    def html(self) -> str:
+        """The page as one text."""
+        return render(figures=self.figures, **self._content())
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All values of the page, without the figures."""
+        return values_of(**self._content())
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            "created": self._time(),
+            "report": self.report,
+            "findings": self.findings,
+            "summaries": self.summaries,
+            "slices": self.slices,
+            "facts": self.facts,
+            "trace": {**self.origin, "Created": self._time(), **installed_versions()},
+        }
+
+    def _time(self) -> str:
+        if isinstance(self.created, datetime):
+            aware = self.created if self.created.tzinfo else self.created.replace(tzinfo=UTC)
+            return f"{aware.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return str(self.created)
+
+    def __repr__(self) -> str:
+        faults = sum(each.severity == "wrong" for found in self.findings.values() for each in found)
+        return (
+            f"HTMLReport({len(self.findings)} models, {self.report.attrs['rows']:.12g} rows, {faults} faults)"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame, so that its style does not change the notebook."""
+        return (
+            f'<iframe srcdoc="{escape(self.html)}" title="{escape(self.title)}" sandbox="allow-scripts" '
+            'style="width:100%;height:40rem;border:1px solid #8a8f98"></iframe>'
+        )
+
+    def save(self, path: str | os.PathLike[str], *, json: bool = True) -> Path:
+        """Write the page, and a JSON file with the same values next to it.
+
+        Each file is complete or absent: it is written under another name and then renamed.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File of the page. The JSON file has the same name with the suffix ``.json``.
+        json : bool, default=True
+            Whether to write the JSON file.
+
+        Returns
+        -------
+        path : Path
+            File of the page.
+        """
+        page = Path(path)
+        if page.suffix == ".json":
+            raise ValueError(f"`path` must not have the suffix .json, got {str(page)!r}. Use .html.")
+        texts = {page: self.html}
+        if json:
+            values = dumps(self.values, indent=1, ensure_ascii=False, allow_nan=False)
+            texts[page.with_suffix(".json")] = values + "\n"
+        write_together(texts)
+        return page
 
     @classmethod
     def from_predictions(
@@ -551,7 +546,7 @@ class HTMLReport(Page):
         """
         _check_packages("from_reports")
         report = joined(reports) if isinstance(reports, Mapping) else check_report(reports, "reports")
-        facts = {"Rows": f"{report.attrs['rows']:g}"}
+        facts = {"Rows": f"{report.attrs['rows']:.12g}"}
         return cls(
             report=report,
             facts=facts,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import beta
+from scipy.special import ndtr, ndtri
+from scipy.stats import beta, kstwobign
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_array, check_sample_weight, effective_rows
@@ -24,6 +26,12 @@ Accumulator = MetricAccumulator | ClassMetricAccumulator
 
 FALSE_ALARM = 0.01
 """Largest probability that any part of the rows of a calibrated model is flagged."""
+
+STANDARD_ERRORS = 3.0
+"""A difference of more than this number of standard errors is not due to chance."""
+
+SMALL_GAP = 0.01
+"""A significant difference between two shares is called small below this value."""
 
 INNER, OUTER = 0.5, 0.99
 
@@ -135,7 +143,7 @@ def facts_of(forecasts: Forecasts) -> dict[str, str]:
         facts["Sum of the weights"] = f"{forecasts.total:g}"
     if forecasts.labels is None:
         low, middle, high = np.quantile(y, [0, 0.5, 1])
-        facts["Observed values"] = f"{low:.4g} to {high:.4g}, median {middle:.4g}"
+        facts["Observed values"] = f"{low:.3g} to {high:.3g}, median {middle:.3g}"
     else:
         facts["Classes"] = _listed(forecasts.labels)
     facts["Nominal coverage"] = f"{100 * forecasts.coverage:g} %"
@@ -243,6 +251,44 @@ def diagnostics_of_accumulator(accumulator: Accumulator) -> Diagnostics:
     return Diagnostics()
 
 
+def bias_and_width(levels: FloatArray, shares: FloatArray, n: float) -> tuple[int, int]:
+    """Return whether forecasts are too high (1) or too low (-1), and too wide (1) or too narrow (-1).
+
+    0 means that chance explains the difference, or that it is small. The argument `shares` has the shares of
+    observed values below the quantiles of the levels. With normal errors, the normal quantiles of both are on
+    a line. A bias moves the line, and a wrong width changes its slope.
+    """
+    x, y = ndtri(levels), ndtri(np.clip(shares, 0.5 / n, 1 - 0.5 / n))
+    far = np.maximum(np.abs(x), np.abs(y))
+    precision = np.exp(-0.5 * far**2) / np.sqrt(ndtr(far) * ndtr(-far))
+    slope, middle = np.polyfit(x, y, 1, w=precision)
+    # Standard errors for n calibrated rows, from simulations of 10 and 100 levels.
+    limits = [max(STANDARD_ERRORS * error / np.sqrt(n), 2.5 * SMALL_GAP) for error in (1.1, 0.9)]
+    bias, width = (
+        int(np.sign(value)) if abs(value) > limit else 0
+        for value, limit in zip((middle, slope - 1), limits, strict=True)
+    )
+    return bias, width
+
+
+def explained_by_chance(gaps: FloatArray, n: float) -> bool:
+    """Return whether calibrated rows have so large gaps between shares and levels (Kolmogorov-Smirnov)."""
+    return bool(np.abs(gaps).max() <= max(kstwobign.isf(0.0027) / np.sqrt(n), SMALL_GAP))
+
+
+def errors_of_halves(bins: pd.DataFrame) -> list[tuple[float, float, float]]:
+    """Return rows, root mean predicted variance and root mean squared error of the lower and upper bins."""
+    found = []
+    for half in (bins.iloc[: len(bins) // 2], bins.iloc[len(bins) // 2 :]):
+        n = float(half["n"].sum())
+        if n:
+            rmv, rmse = (
+                math.sqrt(float((half["n"] * half[name] ** 2).sum()) / n) for name in ("rmv", "rmse")
+            )
+            found.append((n, rmv, rmse))
+    return found
+
+
 def with_flags(table: pd.DataFrame, *, may_cover_more: bool) -> pd.DataFrame:
     """Add simultaneous intervals of the coverage, and flags of parts with a wrong coverage."""
     tail = FALSE_ALARM / (2 * max(len(table), 1))
@@ -265,25 +311,6 @@ def is_high(table: pd.DataFrame) -> pd.Series[bool]:
     """Return which parts have a coverage that is significantly too high."""
     high: pd.Series[bool] = table["flag"] & (table["coverage"] > table["nominal"])
     return high
-
-
-def sides(of_classes: bool) -> tuple[str, str]:
-    """Return the words for a coverage that is too low or too high."""
-    return ("too certain", "not certain enough") if of_classes else ("too narrow", "too wide")
-
-
-def is_of_periods(table: pd.DataFrame) -> bool:
-    """Return whether the parts are periods of time. Names of groups are text."""
-    return isinstance(table.index, pd.DatetimeIndex) or pd.api.types.is_numeric_dtype(table.index)
-
-
-def part_label(label: Any, table: pd.DataFrame) -> str:
-    """Return the name of a group, or the start of a period, without hours if all starts are at midnight."""
-    if isinstance(label, pd.Timestamp):
-        starts = pd.DatetimeIndex(table.index)
-        days = bool((starts == starts.normalize()).all())
-        return f"{label:%Y-%m-%d}" if days else f"{label:%Y-%m-%d %H:%M}"
-    return f"{label:g}" if isinstance(label, float) else str(label)
 
 
 def groups_of(values: Any, name: str, n: int) -> pd.Series[Any]:

@@ -31,10 +31,26 @@ from skuq.displays import (
 )
 from skuq.displays._drawing import check_matplotlib
 from skuq.distributions import Distribution
-from skuq.evaluation._report_table import RowFormat, UncertaintyReport, won_by
+from skuq.evaluation._report_table import RowFormat, UncertaintyReport, percent, standard_error, won_by
 from skuq.monitoring import ClassMetricAccumulator
-from skuq.report._advice import Finding, plain_words
-from skuq.report._measure import Accumulator, Forecasts, is_of_periods, part_label, sides
+from skuq.report._advice import Finding
+from skuq.report._measure import Accumulator, Forecasts
+from skuq.report._wording import (
+    is_of_periods,
+    of_all_models,
+    part_label,
+    plain_words,
+    read_calibration,
+    read_classes,
+    read_intervals,
+    read_parts,
+    read_pit,
+    read_reliability,
+    read_sharpness,
+    rounded,
+    shortened,
+    sides,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,9 +93,9 @@ class Figure:
     title : str
         Name of the plot.
     caption : str
-        Explanation of the plot, or the reason why it is missing.
+        Reading of the plot for each model, or the reason why the plot is missing.
     alt : str
-        Description of the plot for readers who do not see it.
+        Title and axes, for readers who do not see the plot.
     svg : str
         The plot as SVG; empty if it cannot be drawn.
     """
@@ -109,7 +125,7 @@ def _fixed_settings() -> Iterator[None]:
         yield
 
 
-def draw(title: str, caption: str, plot: Draw) -> Figure:
+def draw(title: str, plot: Draw) -> Figure:
     """Draw one figure. If the data do not allow the plot, the caption states the reason."""
     with _fixed_settings():
         from matplotlib.figure import Figure as MplFigure
@@ -117,25 +133,25 @@ def draw(title: str, caption: str, plot: Draw) -> Figure:
         figure = MplFigure(figsize=SIZE, layout="constrained")
         try:
             axes = figure.subplots()
-            alt = plot(axes)
-            axes.set_xlabel(plain_words(axes.get_xlabel()))
+            caption = plot(axes)
         except ValueError as error:
             reason = str(error).split(". ")[0].rstrip(".")
             return Figure(title, f"Not drawn: {reason}.")
+        axes.set_xlabel(plain_words(axes.get_xlabel()))
+        alt = f"{title}. Horizontal axis: {axes.get_xlabel()}. Vertical axis: {axes.get_ylabel()}."
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
         svg = buffer.getvalue()
-    return Figure(title, caption, f"{title}. {alt}", svg[svg.index("<svg") :])
+    return Figure(title, caption, alt, svg[svg.index("<svg") :])
 
 
 @dataclass(frozen=True)
 class Plot:
-    """Display that draws all models on the same axes."""
+    """Display that draws all models on the same axes, and its reading."""
 
     title: str
-    caption: str
     display: Any
-    alt: Callable[[Any], str]
+    read: Callable[[Any], str]
     curve: str = ""
 
     def of_predictions(
@@ -160,9 +176,11 @@ class Plot:
 
     def _draw(self, calls: Mapping[str, Callable[..., Any]]) -> list[Figure]:
         def plot(ax: Axes) -> str:
-            return _texts({name: self.alt(call(name=name, ax=ax)) for name, call in calls.items()})
+            return of_all_models(
+                {name: self.read(call(name=shortened(name), ax=ax)) for name, call in calls.items()}
+            )
 
-        return [draw(self.title, self.caption, plot)] if calls else []
+        return [draw(self.title, plot)] if calls else []
 
 
 def figures_of(forecasts: Forecasts) -> list[Figure]:
@@ -184,12 +202,6 @@ def figures_of_accumulators(models: Mapping[str, Accumulator]) -> list[Figure]:
     return [figure for plot in PLOTS if plot.curve for figure in plot.of_accumulators(shown)]
 
 
-def _texts(texts: Mapping[str, str]) -> str:
-    """Return the descriptions of all models. The name of a single model is left out."""
-    named = len(texts) > 1
-    return " ".join(f"{name}: {text}" if named else text for name, text in texts.items())
-
-
 def _intervals(forecasts: Forecasts, name: str) -> Figure:
     def plot(ax: Axes) -> str:
         display = IntervalDisplay.from_predictions(
@@ -200,14 +212,17 @@ def _intervals(forecasts: Forecasts, name: str) -> Figure:
             ax=ax,
         )
         ax.set_ylabel("Observed value")
-        share = 100 * display.observed_coverage_
-        return (
-            f"{share:.1f} % of {len(forecasts.y)} rows lie in their interval; {len(display.rows_)} are drawn."
+        return read_intervals(
+            display.observed_coverage_,
+            forecasts.coverage,
+            forecasts.total,
+            may_cover_more=forecasts.may_cover_more(name),
+            drawn=len(display.rows_),
+            rows=len(forecasts.y),
         )
 
     of_model = f" of {name}" if len(forecasts.models) > 1 else ""
-    caption = "Red intervals do not contain their observed value."
-    return draw(f"Intervals of individual rows{of_model}", caption, plot)
+    return draw(f"Intervals of individual rows{of_model}", plot)
 
 
 def figure_of_parts(by: str, tables: Mapping[str, pd.DataFrame], of_classes: bool) -> Figure:
@@ -221,89 +236,22 @@ def figure_of_parts(by: str, tables: Mapping[str, pd.DataFrame], of_classes: boo
             # A line between groups would suggest an order.
             style = {"linestyle": "none"} if table.index.dtype == object else None
             CalibrationDriftDisplay(table=table, coverage=coverage).plot(
-                ax, name=name if len(tables) > 1 else None, line_kwargs=style
+                ax, name=shortened(name) if len(tables) > 1 else None, line_kwargs=style
             )
-            ends = 100 * table["coverage"].min(), 100 * table["coverage"].max()
-            words[name] = f"The coverage is {ends[0]:.1f} % to {ends[1]:.1f} % in {len(table)} parts."
+            words[name] = read_parts(table, of_classes)
         ax.set(xlabel=by, ylabel="Coverage (%)")
-        return _texts(words)
+        return of_all_models(words)
 
-    low, high = sides(of_classes)
-    what = "probabilities" if of_classes else "intervals"
-    caption = f"Red points below the line: {what} {low}; above the line: {high}."
-    return draw(f"Coverage by {by}", caption, plot)
-
-
-def _alt_calibration(display: CalibrationCurveDisplay) -> str:
-    gaps = np.asarray(display.proportions) - display.levels
-    gap = gaps[np.argmax(np.abs(gaps))]
-    side = "above" if gap > 0 else "below"
-    return f"The curve is up to {100 * abs(gap):.1f} percentage points {side} the diagonal."
-
-
-def _alt_pit(display: PITHistogramDisplay) -> str:
-    low, high = 100 * display.proportions.min(), 100 * display.proportions.max()
-    flat = 100 / len(display.proportions)
-    return (
-        f"The bars contain {low:.1f} % to {high:.1f} % of the rows; calibrated bars would contain "
-        f"{flat:.1f} %."
-    )
-
-
-def _alt_reliability(display: ReliabilityDisplay) -> str:
-    table: Any = display.table
-    ratio = table["rmse"] / table["rmv"]
-    return f"Errors are {ratio.min():.2f} to {ratio.max():.2f} times the predicted standard deviation."
-
-
-def _alt_sharpness(display: SharpnessDisplay) -> str:
-    return f"The mean predicted standard deviation is {display.value:.3g}."
-
-
-def _alt_classes(display: ClassReliabilityDisplay) -> str:
-    table: Any = display.table
-    gap = 100 * (table["observed"] - table["predicted"]).abs().max()
-    return f"Frequencies differ from predicted probabilities by up to {gap:.1f} percentage points."
+    return draw(f"Coverage by {by}", plot)
 
 
 PLOTS = (
-    Plot(
-        "Calibration curve",
-        "The curve of a calibrated model follows the diagonal and stays in the gray band.",
-        CalibrationCurveDisplay,
-        _alt_calibration,
-        "calibration",
-    ),
-    Plot(
-        "PIT histogram",
-        "All bars of a calibrated model have the same height. High bars at both ends mean intervals that are "
-        "too narrow; high bars in the middle mean intervals that are too wide.",
-        PITHistogramDisplay,
-        _alt_pit,
-        "calibration",
-    ),
-    Plot(
-        "Reliability diagram",
-        "Points above the diagonal mean that errors are larger than predicted; points below the diagonal "
-        "mean that errors are smaller.",
-        ReliabilityDisplay,
-        _alt_reliability,
-        "reliability",
-    ),
-    Plot(
-        "Sharpness",
-        "Predicted standard deviations. Of two calibrated models, prefer the model with smaller ones.",
-        SharpnessDisplay,
-        _alt_sharpness,
-    ),
+    Plot("Calibration curve", CalibrationCurveDisplay, read_calibration, "calibration"),
+    Plot("PIT histogram", PITHistogramDisplay, read_pit, "calibration"),
+    Plot("Reliability diagram", ReliabilityDisplay, read_reliability, "reliability"),
+    Plot("Sharpness", SharpnessDisplay, read_sharpness),
 )
-
-CLASSES = Plot(
-    "Reliability diagram of the most probable class",
-    "Points below the diagonal mean that the class is observed less often than predicted.",
-    ClassReliabilityDisplay,
-    _alt_classes,
-)
+CLASSES = Plot("Reliability diagram of the most probable class", ClassReliabilityDisplay, read_classes)
 
 
 MARKS = {"wrong": "Wrong", "note": "Note", "good": "Good"}
@@ -340,6 +288,7 @@ def render(
     created: str,
     report: UncertaintyReport,
     findings: Mapping[str, Sequence[Finding]],
+    summaries: Mapping[str, str],
     slices: Mapping[str, Mapping[str, pd.DataFrame]],
     figures: Sequence[Figure],
     facts: Mapping[str, str],
@@ -349,11 +298,11 @@ def render(
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     models = models_of(report)
-    named, summaries = len(models) > 1, summaries_of(report)
+    named = len(models) > 1
     script = _resource("sort.js")
     return environment.from_string(_resource("page.html.jinja")).render(
         title=title,
-        subtitle=f"{report.attrs['rows']:g} rows, evaluated on {created} with skuq {__version__}",
+        subtitle=f"{report.attrs['rows']:.12g} rows, evaluated on {created} with skuq {__version__}",
         version=__version__,
         named=named,
         marks=MARKS,
@@ -378,16 +327,10 @@ def _resource(name: str) -> str:
     return files("skuq.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def summaries_of(report: UncertaintyReport) -> dict[str, str]:
-    """Return the summary of each model with the words of the page, without a period."""
-    summaries: dict[str, str] = report.attrs["summary"]
-    return {name: plain_words(words[:1].upper() + words[1:]) for name, words in summaries.items()}
-
-
 def _explanation(report: UncertaintyReport) -> str:
-    percent = f"{100 * report.attrs['confidence']:g} %"
+    confidence = f"{100 * report.attrs['confidence']:g} %"
     words = (
-        f"Each value has a {percent} confidence interval. The column Calibrated shows the value that this "
+        f"Each value has a {confidence} confidence interval. The column Calibrated shows the value that this "
         "metric would have if the forecasts were correct. "
     )
     if report["calibrated_low"].notna().any():
@@ -411,7 +354,7 @@ def _metric_tables(report: UncertaintyReport, models: Mapping[str, pd.DataFrame]
         records: Any = table.to_dict("records")
         rows[name] = dict(zip(map(str, table.index), records, strict=True))
     formats = {metric: _format(report, metric, rows) for each in rows.values() for metric in each}
-    tables = [_one_model(report, name, each, formats) for name, each in rows.items()]
+    tables = [_one_model(report, name, each) for name, each in rows.items()]
     return [_side_by_side(report, rows, formats), *tables] if len(models) > 1 else tables
 
 
@@ -419,18 +362,23 @@ def _format(report: UncertaintyReport, metric: str, rows: Mapping[str, Mapping[s
     """Return the number format of a metric, which all models share."""
     present = [each[metric] for each in rows.values() if metric in each]
     values = [float(row[column]) for row in present for column in ("value", "calibrated")]
-    return RowFormat.of(values, percent=present[0]["title"] in report.attrs["in_percent"])
+    error = standard_error(*([row[bound] for row in present] for bound in ("low", "high")))
+    return RowFormat.of(values, percent=present[0]["title"] in report.attrs["in_percent"], error=error)
 
 
-def _one_model(
-    report: UncertaintyReport, name: str, rows: Mapping[str, Row], formats: Mapping[str, RowFormat]
-) -> dict[str, Any]:
-    percent = f"{100 * report.attrs['confidence']:g} %"
+def _one_model(report: UncertaintyReport, name: str, rows: Mapping[str, Row]) -> dict[str, Any]:
+    confidence = f"{100 * report.attrs['confidence']:g} %"
     has_range = bool(report["calibrated_low"].notna().any())
-    columns = ["Metric", "Value", f"{percent} interval", "Calibrated", *[f"{percent} range"] * has_range]
+    columns = [
+        "Metric",
+        "Value",
+        f"{confidence} interval",
+        "Calibrated",
+        *[f"{confidence} range"] * has_range,
+    ]
     cells = []
     for metric, row in rows.items():
-        form = formats[metric]
+        form = _format(report, metric, {name: rows})
         simulated = row["calibrated_low"], row["calibrated_high"]
         cells.append(
             [
@@ -474,7 +422,7 @@ def _side_by_side(
 
 def _better(row: Row, form: RowFormat) -> str:
     optimum = float(row["optimum"])
-    best = form(optimum) if form.percent else f"{optimum:g}"
+    best = percent(optimum) if form.percent else f"{optimum:g}"
     parts = [str(row["direction"]), f"best {best}" if math.isfinite(optimum) else ""]
     return ", ".join(part for part in parts if part) or "neither"
 
@@ -485,12 +433,16 @@ def _slice_tables(
     tables = []
     for by, models in slices.items():
         for name, table in models.items():
+            error = 100 * float((table["high"] - table["low"]).min()) / 8
             rows = [
                 [
                     _text(part_label(label, table)),
-                    _number(row["n"], f"{row['n']:g}"),
-                    _number(row["coverage"], f"{100 * row['coverage']:.1f} %"),
-                    _number(row["low"], f"{100 * row['low']:.1f} to {100 * row['high']:.1f} %"),
+                    _number(row["n"], f"{row['n']:.12g}"),
+                    _number(row["coverage"], f"{rounded(100 * row['coverage'], error)} %"),
+                    _number(
+                        row["low"],
+                        " to ".join(rounded(100 * row[end], error) for end in ("low", "high")) + " %",
+                    ),
                     _number(row["nominal"], f"{100 * row['nominal']:.1f} %"),
                     _text(_result(row, of_classes)),
                 ]
@@ -523,12 +475,13 @@ def values_of(
     created: str,
     report: UncertaintyReport,
     findings: Mapping[str, Sequence[Finding]],
+    summaries: Mapping[str, str],
     slices: Mapping[str, Mapping[str, pd.DataFrame]],
     facts: Mapping[str, str],
     trace: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return all values of the page as plain Python objects. NaN becomes None, and infinity a text."""
-    models, summaries = {}, summaries_of(report)
+    models = {}
     for name, table in models_of(report).items():
         metrics = table.assign(reading=table["reading"].map(plain_words)).rename_axis("metric").reset_index()
         models[name] = {
@@ -551,15 +504,7 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, int | float | np.number):
-        number = float(value)
-        if math.isnan(number):
-            return None
-        return (
-            value.item()
-            if isinstance(value, np.number) and math.isfinite(number)
-            else (value if math.isfinite(number) else str(number))
-        )
-    return value if value is None else str(value)
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value if value is None or isinstance(value, bool | int | float) else str(value)

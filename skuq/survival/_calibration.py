@@ -19,7 +19,7 @@ from skuq._validation import (
     effective_rows,
 )
 from skuq.distributions import Distribution
-from skuq.metrics._binning import make_bins
+from skuq.metrics._binning import curve_of_bins, make_bins
 from skuq.metrics._inputs import check_censored, check_right_censored
 from skuq.metrics._levels import censored_proportions
 from skuq.metrics._spec import WeightFunction
@@ -335,16 +335,18 @@ def survival_calibration_table(
     y, dist, weight, mask = check_right_censored(y_true, y_pred, sample_weight, event)
     effective_rows(weight, y.size)  # raises for relative weights
     survival = dist.sf(t)
-    shares = make_bins(survival, k, "quantile", weight).matrix()
+    bins = make_bins(survival, k, "quantile", weight)
+    curve = curve_of_bins(bins, predicted=survival)
+    shares = bins.matrix()
     records = [
-        _bin_record(survival, y, mask, shares[[number]].toarray()[0], t, level)
-        for number in np.flatnonzero(shares.sum(axis=1))
+        _bin_record(predicted, y, mask, shares[[number]].toarray()[0], t, level)
+        for number, predicted in zip(np.flatnonzero(bins.totals()), curve["predicted"], strict=True)
     ]
-    return pd.DataFrame(records)
+    return pd.concat([curve["predicted"], pd.DataFrame(records), curve["n"].rename("n_rows")], axis=1)
 
 
 def _bin_record(
-    survival: FloatArray,
+    predicted: float,
     y: FloatArray,
     event: BoolArray | None,
     weight: FloatArray,
@@ -353,7 +355,7 @@ def _bin_record(
 ) -> dict[str, float]:
     """Return the line of the bin that has these weights of all rows."""
     rows = np.flatnonzero(weight)
-    y, weight, predicted = y[rows], weight[rows], weighted_mean(survival[rows], weight[rows])
+    y, weight = y[rows], weight[rows]
     observed = np.ones(rows.size, dtype=bool) if event is None else event[rows]
     steps = product_limit(y, observed, weight)
     if steps.times[-1] < t and steps.survival[-1] > 0:
@@ -369,10 +371,4 @@ def _bin_record(
         # Greenwood's variance is 0. The exact interval uses the rows whose state at the time is known.
         known = float(weight[observed | (y >= t)].sum())
         low, high = map(float, binomial_interval(share * known, known, 1 - confidence))
-    return {
-        "predicted": predicted,
-        "observed": share,
-        "low": low,
-        "high": high,
-        "n_rows": float(weight.sum()),
-    }
+    return {"observed": share, "low": low, "high": high}

@@ -21,29 +21,19 @@ from skuq._validation import (
     check_target,
     effective_rows,
 )
-from skuq.displays._display import CurveMixin, Display, Fold, event_of_folds
-from skuq.displays._drawing import (
-    REFERENCE,
-    Style,
-    check_matplotlib,
-    draw_legend,
-    has_label,
-    merge_style,
-    percent,
-)
+from skuq.displays._display import Display, Fold, event_of_folds
+from skuq.displays._drawing import REFERENCE, Style, check_matplotlib, percent
 from skuq.distributions import as_distribution
 from skuq.survival._kaplan_meier import KaplanMeierCurve, kaplan_meier_curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.collections import PolyCollection
-    from matplotlib.lines import Line2D
 
 _N_TIMES = 200
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SurvivalCurveDisplay(CurveMixin, Display):
+class SurvivalCurveDisplay(Display):
     """Mean predicted survival curve, with the Kaplan-Meier estimate and its confidence band.
 
     The survival curve is the probability that the target is larger than a time. If a forecast is calibrated,
@@ -77,10 +67,10 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         The mean predicted curve.
     spread_ : matplotlib.collections.PolyCollection or None
         The band of the rows' curves.
-    observed_line_ : matplotlib.lines.Line2D
-        The Kaplan-Meier estimate.
-    band_ : matplotlib.collections.PolyCollection
-        The confidence band of the Kaplan-Meier estimate.
+    observed_line_ : matplotlib.lines.Line2D or None
+        The Kaplan-Meier estimate. None if an earlier display has drawn the same estimate on the same axes.
+    band_ : matplotlib.collections.PolyCollection or None
+        The confidence band of the Kaplan-Meier estimate. None if `observed_line_` is None.
     ax_ : matplotlib.axes.Axes
         The axes of the plot.
     figure_ : matplotlib.figure.Figure
@@ -104,6 +94,8 @@ class SurvivalCurveDisplay(CurveMixin, Display):
     >>> display.predicted.round(2), display.observed([4.0, 5.0, 6.0]).round(2)
     (array([0.84, 0.5 , 0.16]), array([0.82, 0.46, 0.17]))
     """
+
+    _takes_class_name = True
 
     times: FloatArray
     predicted: FloatArray
@@ -152,19 +144,16 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         self._use_axes(ax, (6.4, 4.2))
         check_option(rows_band, "rows_band", (True, False))
         color = self._draw_curves(
-            [(self.times, self.predicted)], self.name if name is None else name, line_kwargs, zorder=2.4
+            [(self.times, self.predicted)], self.name if name is None else name, line_kwargs
         )
         self.spread_ = None
         if rows_band:
-            label = f"Curves of {percent(self.coverage)} of the rows"
-            default = {"color": color, "alpha": 0.1, "linewidth": 0.0, "zorder": 1.8, "gid": REFERENCE}
-            self.spread_ = self._fill(
-                self.times, self.low, self.high, label, default, rows_kwargs, "rows_kwargs"
-            )
+            ends, label = (self.low, self.high), f"Curves of {percent(self.coverage)} of the rows"
+            style = {"color": color, "alpha": 0.1, "zorder": 1.8, "label": label}
+            self.spread_ = self._draw_fill(self.times, *ends, rows_kwargs, "rows_kwargs", **style)
         self._draw_observed(color, observed_kwargs, fill_kwargs)
-        self.ax_.set(xlabel="Time t (units of y)", ylabel="Probability of y > t", ylim=(0.0, 1.02))
-        draw_legend(self.ax_)
-        return self
+        self.ax_.set(ylim=(0.0, 1.02))
+        return self._finish("Time t (units of y)", "Probability of y > t")
 
     def _draw_observed(self, color: Any, line_style: Style, fill_style: Style) -> None:
         curve = self.observed
@@ -172,39 +161,16 @@ class SurvivalCurveDisplay(CurveMixin, Display):
         survival, low, high = (
             np.concatenate([[1.0], values]) for values in (curve.survival, curve.low, curve.high)
         )
+        self.band_ = self.observed_line_ = None
+        if self._has_reference(times, survival):
+            return
         label = f"{percent(self.confidence)} confidence band"
-        default = {"color": color, "alpha": 0.3, "linewidth": 0.0, "zorder": 2.0, "gid": REFERENCE}
-        self.band_ = self._fill(
-            times, low, high, label, {**default, "step": "post"}, fill_style, "fill_kwargs"
+        self.band_ = self._draw_fill(
+            times, low, high, fill_style, step="post", color=color, alpha=0.3, label=label
         )
-        line = {
-            "color": color,
-            "linewidth": 1.0,
-            "linestyle": (0, (3, 1.5)),
-            "drawstyle": "steps-post",
-            "zorder": 2.3,
-            "gid": REFERENCE,
-        }
-        if not has_label(self.ax_, "Kaplan-Meier"):
-            line["label"] = "Kaplan-Meier"
-        merged = merge_style("lines.Line2D", line, line_style, "observed_kwargs")
-        self.observed_line_: Line2D = self.ax_.plot(times, survival, **merged)[0]
-
-    def _fill(
-        self,
-        times: FloatArray,
-        low: FloatArray,
-        high: FloatArray,
-        label: str,
-        default: dict[str, Any],
-        style: Style,
-        name: str,
-    ) -> PolyCollection:
-        step = default.pop("step", None)
-        if not has_label(self.ax_, label):
-            default["label"] = label
-        merged = merge_style("collections.PolyCollection", default, style, name)
-        return self.ax_.fill_between(times, low, high, step=step, **merged)
+        style = {"color": color, "linewidth": 1.0, "linestyle": (0, (3, 1.5)), "drawstyle": "steps-post"}
+        style |= {"zorder": 2.3, "label": "Kaplan-Meier", "gid": REFERENCE}
+        self.observed_line_ = self._draw_line(times, survival, line_style, "observed_kwargs", **style)
 
     @classmethod
     def from_predictions(

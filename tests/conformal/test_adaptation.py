@@ -1,6 +1,4 @@
-"""Adaptation by name: reference loops, bounds of the theorems, and the coverage after a shift."""
-
-from itertools import product
+"""Adaptation by name: the loop of the paper, the coverage after a shift, and electricity prices."""
 
 import numpy as np
 import pytest
@@ -10,8 +8,9 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
 from skuq.conformal import ConformalRegressor
-from skuq.conformal._adaptive import TRACKING_STEPS, QuantileTracker
-from tests.conformal.test_adaptive import COVERAGES, PATHS, level_of, misses, start
+from skuq.conformal._adaptive import SequenceConformal
+from skuq.conformal._base import WeightedRows
+from tests.conformal.test_adaptive import level_of, observed, start
 from tests.regressors.worlds import linear_world
 
 pytestmark = pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
@@ -24,7 +23,7 @@ def series(n, seed=5):
     return X, truth
 
 
-# ------------------------------------------------------------------- loops of the papers
+# ------------------------------------------------------------------- loop of the paper
 
 
 def weighted(weights, losses, squares):
@@ -51,26 +50,6 @@ def dtaci_loop(scores, past, alpha):
     return targets
 
 
-def tracking_loop(scores, past, alpha):
-    """Return the tracked quantile of every step."""
-    rank = int(np.ceil((1 - alpha) * (len(past) + 1) - 1e-9))
-    steps = [0.01, 0.03, 0.1]
-    quantile = sorted(past)[rank - 1]
-    quantiles, weights, squares, tracked = [quantile] * 3, [1 / 3] * 3, [], []
-    for score in scores:
-        tracked.append(quantile)
-        step = sum(w * share for w, share in zip(weights, steps, strict=True)) * max(past[-100:])
-        quantile += step * ((score > quantile) - alpha)
-        losses = [max((1 - alpha) * (score - q), alpha * (q - score)) for q in quantiles]
-        weights = weighted(weights, losses, squares)
-        unit = max(past[-100:])
-        quantiles = [
-            q + step * unit * ((score > q) - alpha) for q, step in zip(quantiles, steps, strict=True)
-        ]
-        past.append(score)
-    return tracked
-
-
 def scores_of(models, X, y):
     return np.abs(y - models["split"].predict(X)).tolist()
 
@@ -86,51 +65,6 @@ def test_dtaci_equals_the_loop_of_the_paper(models, coverage):
     assert np.ptp(wanted) > 0.02
 
 
-def test_tracking_equals_the_loop_of_the_paper(models):
-    X, y = series(700)
-    regressor = start(models, adapt="tracking", window=50)
-    wanted = tracking_loop(scores_of(models, X, y), scores_of(models, *linear_world(100, seed=2)), 0.1)
-    for t, target in enumerate(wanted):
-        bounds = regressor.predict_interval(X[[t]])[0]
-        assert np.diff(bounds)[0] / 2 == pytest.approx(target, rel=1e-12)
-        regressor.partial_fit(X[[t]], y[[t]])
-    assert max(wanted) > 1.5 * min(wanted)
-
-
-# ------------------------------------------------------------------- theorems
-
-
-@pytest.mark.parametrize("path", ["above", "below", "alternating", "random"])
-def test_the_share_of_misses_of_a_tracked_quantile(path, subtests):
-    """Angelopoulos, Candès and Tibshirani 2023, prop. 1: scores in [0, b], any order.
-
-    The proposition is for one step. Several steps keep the bound of the smallest and the largest step here.
-    """
-    n, bound = 1000, 2.0
-    for steps, alpha in product(([0.01], [0.1], TRACKING_STEPS), (0.1, 0.5)):
-        rng = np.random.default_rng(0)
-        tracker, missed = QuantileTracker(bound / 2, alpha, [bound], np.array(steps)), 0
-        for t in range(n):
-            tracker._recent.append(bound)  # the step is constant
-            q = tracker.quantile
-            above, below = min(q + 0.01, bound), max(q - 0.01, 0.0)
-            alternating = above if t // 50 % 2 else below
-            scores = {"above": above, "below": below, "alternating": alternating}
-            score = scores[path] if path in scores else rng.uniform(0, bound)
-            missed += score > q
-            tracker.update([score], [1.0])
-        with subtests.test(steps=steps, alpha=alpha):
-            assert abs(missed / n - alpha) <= (1 + max(steps)) / (min(steps) * n)
-
-
-def test_tracking_is_finite_and_keeps_its_coverage_after_a_jump(models):
-    """The bound of the smallest step, with the largest recent score as the bound of the scores."""
-    regressor = start(models, adapt="tracking")
-    missed = misses(regressor, PATHS["jump"], 600)
-    assert np.isfinite(regressor.predict_interval(linear_world(5)[0], COVERAGES)).all()
-    assert (np.abs(missed.mean(axis=0) - (1 - np.array(COVERAGES))) < 1.1 / (0.01 * 600)).all()
-
-
 # ------------------------------------------------------------------- a shift, bad input
 
 
@@ -144,21 +78,26 @@ def autoregressive(seed, n=2700):
     return y[:-1, np.newaxis], y[1:]
 
 
+def halves(regressor, points, y):
+    """Return half of the length of the interval of each row. The rows are observed one by one."""
+    sequence, found = SequenceConformal(regressor._conformal, *regressor._check_adaptation()), []
+    for point, value in zip(points, y, strict=True):
+        level = max(1 - sequence.miscoverage(0.9), 0.0)
+        found.append(sequence._calibration().ranked.quantile(WeightedRows(1, np.ones(())), level)[0, 0])
+        sequence.add(observed(np.array([point]), [value]))
+    return np.array(found)
+
+
 @pytest.mark.laws
-@pytest.mark.parametrize("adapt", ["dtaci", "tracking"])
-def test_coverage_after_a_shift(adapt):
+def test_coverage_after_a_shift():
     """A fixed split has a coverage of .68, and 60 steps below .20."""
     hits = []
     for seed in range(3):
         X, y = autoregressive(seed)
         model = FrozenEstimator(LinearRegression().fit(X[:300], y[:300]))
-        regressor = ConformalRegressor(model, adapt=adapt).fit(X[300:600], y[300:600])
-        points, inside = regressor.predict(X), []
-        row = regressor._conformal._rows(X[:1], points[:1])
-        for t in range(600, 2699):
-            half = regressor._conformal._calibration().quantile(row, 0.9)[0, 0]
-            inside.append(abs(y[t] - points[t]) <= half)
-            regressor._conformal.add(X[[t]], points[[t]], y[[t]], None)
+        regressor = ConformalRegressor(model, adapt="dtaci").fit(X[300:600], y[300:600])
+        points = regressor.predict(X)
+        inside = np.abs(y - points)[600:] <= halves(regressor, points[600:], y[600:])
         hits.append(inside)
     assert 0.88 <= np.mean(hits) <= 0.92
     rolling = np.convolve(np.mean(hits, axis=0), np.ones(60) / 60, mode="valid")
@@ -169,9 +108,6 @@ def test_options_that_a_method_does_not_use_raise(models, subtests):
     for params, words in (
         ({"adapt": "aci2"}, "`adapt` must be"),
         ({"adapt": "dtaci", "gamma": 0.1}, "`gamma` must be 0.005 with adapt='dtaci'"),
-        ({"adapt": "tracking", "gamma": 0.1}, "`gamma` must be 0.005 with adapt='tracking'"),
-        ({"adapt": "tracking", "density_ratio": lambda X: np.ones(len(X))}, "`density_ratio` must be None"),
-        ({"adapt": "tracking", "group_by": lambda X: X[:, 0] > 0}, "`group_by` must be None"),
         ({"gamma": -0.1}, "non-negative"),
     ):
         with subtests.test(words), pytest.raises(ValueError, match=words):
@@ -238,21 +174,16 @@ def test_a_frozen_model_may_be_fitted_again(shared_data):
 def test_prices_of_2019(shared_data):
     """The coverage at 24 hours, and the interval score compared with the best fixed step."""
     options = [{"gamma": gamma} for gamma in (0.005, 0.01, 0.02)]
-    options += [{"adapt": "dtaci"}, {"adapt": "tracking"}]
-    halves, scores = np.empty((2, len(options), 0))
+    options.append({"adapt": "dtaci"})
+    half, scores = np.empty((2, len(options), 0))
     for hour in range(24):
         X, y, first, last = prices(shared_data, hour)
         forest = RandomForestRegressor(50, max_features=0.33, random_state=0).fit(X[:first], y[:first])
-        points, model, found = forest.predict(X), FrozenEstimator(forest), []
-        for params in options:
-            strategy = ConformalRegressor(model, **params).fit(X[first:last], y[first:last])._conformal
-            row = strategy._rows(X[:1], np.zeros(1))
-            for t in range(last, len(y)):
-                found.append(strategy._calibration().quantile(row, 0.9)[0, 0])
-                strategy.add(X[[t]], points[[t]], y[[t]], None)
-        halves = np.c_[halves, np.reshape(found, (len(options), -1))]
+        points, model = forest.predict(X), FrozenEstimator(forest)
+        fitted = [ConformalRegressor(model, **each).fit(X[first:last], y[first:last]) for each in options]
+        half = np.c_[half, [halves(regressor, points[last:], y[last:]) for regressor in fitted]]
         scores = np.c_[scores, np.tile(np.abs(y - points)[last:], (len(options), 1))]
-    interval_score = np.mean(2 * halves + 20 * np.maximum(scores - halves, 0), axis=1)
-    coverage = np.mean(scores <= halves, axis=1)[3:]
+    interval_score = np.mean(2 * half + 20 * np.maximum(scores - half, 0), axis=1)
+    coverage = np.mean(scores <= half, axis=1)[3:]
     assert ((coverage >= 0.89) & (coverage <= 0.92)).all()
     assert (interval_score[3:] <= 1.01 * interval_score[:3].min()).all()

@@ -9,11 +9,14 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, Ridge
 
 from skuq.conformal import ConformalRegressor
+from skuq.conformal._adaptive import SequenceConformal
+from skuq.conformal._base import WeightedRows
+from skuq.conformal._intervals import ObservedRows
 from skuq.distributions._conformal_predictive import ConformalPredictive
 from tests.conformal.conftest import MODELS
 from tests.regressors.worlds import linear_world
 
-ADAPTATIONS = ["aci", "dtaci", "tracking"]
+ADAPTATIONS = ["aci", "dtaci"]
 COVERAGES = [0.5, 0.9, 0.99]
 pytestmark = pytest.mark.filterwarnings("ignore::skuq.exceptions.SmallSampleWarning")
 every_adaptation = pytest.mark.parametrize("adapt", ADAPTATIONS)
@@ -73,8 +76,13 @@ def is_empty(regressor, bounds, seen):
 
 
 def level_of(regressor, coverage):
-    strategy = regressor._conformal
-    return strategy._calibration(coverage).miscoverage(coverage)
+    return regressor._conformal.miscoverage(coverage)
+
+
+def observed(prediction, y):
+    """Return observed rows without groups and weights."""
+    n = len(y)
+    return ObservedRows(WeightedRows(n, np.ones(())), prediction, np.asarray(y, dtype=float), np.ones(n))
 
 
 LONG = {"gamma": 0.02, "window": 200}
@@ -274,13 +282,13 @@ def test_a_row_is_missed_from_its_p_value_on(symmetric):
     """9 scores 1 to 9: a score between k and k + 1 has k of 10 ranks below it."""
     X = np.zeros((9, 1))
     model = FrozenEstimator(LinearRegression().fit(X, np.zeros(9)))
-    strategy = ConformalRegressor(model, symmetric=symmetric).fit(X, np.arange(1.0, 10))._conformal
-    calibration = strategy._calibration()
-    rows = strategy._rows(X[:4], np.zeros(4), np.array([0.5, 3.5, 8.5, 9.5]))
-    least = calibration._least_missing(rows)
+    fitted = ConformalRegressor(model, symmetric=symmetric).fit(X, np.arange(1.0, 10))._conformal
+    sequence = SequenceConformal(fitted, 0.005, None)
+    sequence.add(observed(np.zeros(4), [0.5, 3.5, 8.5, 9.5]))
+    least = sequence._betas[0.9]
     # Without symmetry, the rank of the nearer bound counts, and each bound has half of the miscoverage.
     wanted = np.array([1.0, 0.7, 0.2, 0.1] if symmetric else [0.2, 0.8, 0.4, 0.2])
-    np.testing.assert_allclose(least, [wanted], rtol=0, atol=2e-12)
+    np.testing.assert_allclose(least, wanted, rtol=0, atol=2e-12)
     assert (least <= wanted).all()  # by the rounding of a rank
 
 
@@ -343,8 +351,7 @@ def test_an_unfrozen_model_and_frames_by_name():
 @every_adaptation
 def test_bad_rows_change_nothing(models, adapt):
     X, y = linear_world(30, seed=10)
-    groups = {"group_by": lambda X: np.where(X[:, 0] > 50, "far", "near")} if adapt != "tracking" else {}
-    regressor = start(models, adapt=adapt, **groups)
+    regressor = start(models, adapt=adapt, group_by=lambda X: np.where(X[:, 0] > 50, "far", "near"))
     before = regressor.predict_interval(X, COVERAGES)
     strange = X.copy()
     strange[2] = 99
@@ -360,9 +367,8 @@ def test_bad_rows_change_nothing(models, adapt):
         (X, y, -np.ones(30), ValueError, "non-negative"),
         (X, y, np.zeros(30), ValueError, "positive"),
         (X, y, np.full(30, 0.5), ValueError, "counts repetitions"),
+        (strange, y, None, ValueError, "label 'far' at row 2"),
     ]
-    if groups:
-        bad.append((strange, y, None, ValueError, "label 'far' at row 2"))
     for rows, target, weight, error, words in bad:
         with pytest.raises(error, match=words):
             regressor.partial_fit(rows, target, sample_weight=weight)

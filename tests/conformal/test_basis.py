@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skuq.conformal import ConformalClassifier, ConformalRegressor
-from skuq.conformal._groups import Calibration, cutoffs, independent_rows, separated, start
+from skuq.conformal._basis import Calibration, cutoffs, independent_rows, separated, start
 from skuq.exceptions import SmallSampleWarning
 from skuq.prediction import predict_dist
 from skuq.regressors import LeastSquaresRegressor
@@ -297,7 +297,7 @@ def test_many_new_rows_are_divided_into_chunks(monkeypatch):
     phi, scores, weight, tau, rng = problem(2)
     new = rng.normal(size=(200, phi.shape[1]))
     together = by_path(phi, scores, weight, new, tau)
-    monkeypatch.setattr("skuq.conformal._groups._CHUNK_FLOATS", 1)
+    monkeypatch.setattr("skuq.conformal._basis._CHUNK_FLOATS", 1)
     assert_array_equal(by_path(phi, scores, weight, new, tau), together)
 
 

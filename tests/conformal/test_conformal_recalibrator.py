@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 from skuq import RecalibratedRegressor, UncertaintyRegressor, get_scorer, predict_dist
 from skuq.conformal import ConformalRecalibrator
-from skuq.conformal._groups import equal_count_edges
+from skuq.conformal._conformal_recalibrator import equal_count_edges
 from skuq.distributions import Normal, StudentT
 from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.evaluation import uncertainty_report

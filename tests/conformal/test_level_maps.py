@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression
 
 from skuq._numeric import WeightedRanks
 from skuq.conformal import ConformalRegressor
-from skuq.conformal._conformal_recalibrator import conformal_level_map
+from skuq.conformal._scores import conformal_level_map
 from skuq.distributions import Empirical, Normal, Quantiles, ScipyDistribution
 from skuq.distributions._recalibrated import Recalibrated
 from skuq.exceptions import NotProbabilisticError, SmallSampleWarning

@@ -13,14 +13,12 @@ from skuq.conformal import ConformalRegressor, prediction_set
 from skuq.conformal._scores import (
     SCORES,
     AbsoluteScore,
-    APSScore,
     Band,
     CQRScore,
-    LACScore,
     NormalizedScore,
-    scores_of_labels,
-    select_score,
+    scores_rounded_to_cover,
 )
+from skuq.conformal._sets import APSScore, LACScore, scores_of_labels, select_score
 from skuq.distributions import Normal, StudentT
 from skuq.exceptions import NotProbabilisticError
 
@@ -210,3 +208,24 @@ def test_parameters_that_are_none_or_not_of_the_method_are_errors(subtests):
     ):
         with subtests.test(message), pytest.raises(error, match=message):
             select_score(**{"method": "aps", "randomized": False, "penalty": 0, "k_reg": 0} | options)
+
+
+def test_scores_reach_their_own_targets_after_rounding():
+    rng = np.random.default_rng(0)
+    mean, std = rng.normal(2, 1, size=5000), rng.uniform(0.3, 2, size=5000)
+    y = rng.poisson(2, size=5000).astype(float)
+    size = np.abs((y - mean) / std)
+    lost = (y < mean - std * size) | (y > mean + std * size)
+    assert lost.mean() > 0.01
+    reaching = scores_rounded_to_cover(size, mean, mean, std, y)
+    assert ((mean - std * reaching <= y) & (y <= mean + std * reaching)).all()
+    assert_array_equal(reaching[~lost], size[~lost])
+    assert_allclose(reaching, size, rtol=1e-12, atol=1e-14)
+
+
+def test_a_score_that_is_not_a_distance_is_refused():
+    with pytest.raises(TypeError, match=r"SquaredScore must define `band`, and not `score`.*linear in y"):
+
+        class SquaredScore(AbsoluteScore):
+            def score(self, prediction, y, coverage):
+                return super().score(prediction, y, coverage) ** 2

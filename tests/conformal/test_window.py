@@ -9,13 +9,15 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 
 from skuq.conformal import ConformalRegressor
+from skuq.conformal._adaptive import SequenceConformal
+from skuq.conformal._intervals import ObservedRows
 from skuq.distributions import Normal
 from tests.conformal.conftest import MODELS
-from tests.conformal.test_adaptive import ADAPTATIONS, level_of
+from tests.conformal.test_adaptive import ADAPTATIONS, level_of, observed
 from tests.regressors.worlds import linear_world
 
 COVERAGES = [0.5, 0.8, 0.9]
-FIRST = [("split", "aci"), ("split", "tracking"), ("normalized", "dtaci"), ("cqr", "aci")]
+FIRST = [("split", "aci"), ("normalized", "dtaci"), ("cqr", "aci")]
 METHODS = [
     pytest.param(*pair, marks=() if pair in FIRST else pytest.mark.laws)
     for pair in product(MODELS, ADAPTATIONS)
@@ -61,7 +63,7 @@ def test_a_late_coverage_equals_an_early_one(models, method, adapt, together, sy
 
 
 @pytest.mark.parametrize("options", [{}, {"group_by": is_positive, "min_group_size": 5}])
-@pytest.mark.parametrize(("method", "adapt"), [one for one in METHODS if "tracking" not in one.values])
+@pytest.mark.parametrize(("method", "adapt"), METHODS)
 @pytest.mark.parametrize("together", [8, pytest.param(1, marks=pytest.mark.laws)])
 def test_a_late_coverage_starts_with_the_rows_in_the_window(models, method, adapt, together, options):
     """It equals the coverage of a regressor that is calibrated on the rows before the window."""
@@ -81,35 +83,21 @@ def test_a_late_coverage_starts_with_the_rows_in_the_window(models, method, adap
     np.testing.assert_array_equal(late.predict_interval(X, COVERAGES), new.predict_interval(X, COVERAGES))
 
 
-@pytest.mark.parametrize("symmetric", [True, False])
-def test_a_late_tracked_quantile_starts_at_the_quantile_of_the_window(models, symmetric):
-    X, y = drifting(300)
-    params = {"adapt": "tracking", "symmetric": symmetric, "window": 60}
-    late = observe(start(models, "split", *linear_world(100, seed=2), **params), X, y)
-    last = slice(240, 300)
-    new = start(models, "split", X[last], y[last], **params)
-    observe(new, X[last], y[last])
-    np.testing.assert_allclose(
-        late.predict_interval(X, COVERAGES), new.predict_interval(X, COVERAGES), rtol=1e-12, atol=1e-12
-    )
-
-
 @pytest.mark.laws
-@pytest.mark.parametrize(
-    ("method", "adapt"), [("split", "aci"), ("split", "tracking"), ("normalized", "dtaci"), ("cqr", "dtaci")]
-)
+@pytest.mark.parametrize(("method", "adapt"), [("split", "aci"), ("normalized", "dtaci"), ("cqr", "dtaci")])
 def test_the_coverage_after_a_late_request(models, method, adapt):
     n = 1200
     X, y = drifting(n)
     regressor = start(models, method, *linear_world(100, seed=2), adapt=adapt, window=150)
-    strategy = regressor._conformal
+    strategy = SequenceConformal(regressor._conformal, *regressor._check_adaptation())
+    regressor._conformal = strategy
     prediction = strategy._predict(X)
     inside = []
     for t in range(n):
         if t >= 600:
             low, high = regressor.predict_interval(X[[t]], 0.8)[0]
             inside.append(low <= y[t] <= high)
-        strategy.add(X[[t]], prediction[t : t + 1], y[[t]], None)
+        strategy.add(observed(prediction[t : t + 1], y[[t]]))
     assert np.mean(inside) == pytest.approx(0.8, abs=0.03)
     assert np.mean(inside[:200]) == pytest.approx(0.8, abs=0.08)
 
@@ -121,10 +109,12 @@ def sizes(models, method, options, window, counts):
     """Return the pickle size of the calibration after several numbers of calls."""
     X, y = linear_world(counts[-1], seed=4)
     regressor = start(models, method, *linear_world(100, seed=2), window=window, **options)
-    strategy, size = regressor._conformal, []
+    strategy, size = SequenceConformal(regressor._conformal, *regressor._check_adaptation()), []
+    regressor._conformal = strategy
     prediction = strategy._predict(X)
     for t in range(counts[-1]):
-        strategy.add(X[[t]], prediction[t : t + 1], y[[t]], None)
+        rows = strategy._options.rows(X[[t]])
+        strategy.add(ObservedRows(rows, prediction[t : t + 1], y[[t]], np.ones(1)))
         if t == 20:
             regressor.predict_interval(X[:1], [0.9, 0.8])
         if t + 1 in counts:
@@ -139,7 +129,7 @@ def sizes(models, method, options, window, counts):
             pytest.param(method, {"adapt": adapt}, marks=() if (method, adapt) in FIRST else pytest.mark.laws)
             for method, adapt in product(MODELS, ADAPTATIONS)
         ),
-        ("split", {"adapt": "tracking", "symmetric": False}),
+        ("split", {"adapt": "dtaci", "symmetric": False}),
         ("split", {"group_by": is_positive, "rare_groups": "pool"}),
         pytest.param("cqr", {"group_by": is_positive, "rare_groups": "pool"}, marks=pytest.mark.laws),
     ],

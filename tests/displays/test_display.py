@@ -210,6 +210,59 @@ def test_the_legend_has_models_first_and_gives_shared_entries_no_color_of_a_mode
     assert mark.get_alpha() == 1.0
 
 
+def draw_five(display, name, **options):
+    rng = np.random.default_rng(0)
+    y, ax = rng.normal(size=50), None
+    for scale in (0.4, 0.7, 1.0, 1.5, 2.0):
+        dist = Normal(np.zeros(50), np.full(50, scale))
+        ax = display.from_predictions(y, dist, name=f"{name} {scale}", ax=ax, **options).ax_
+    return ax
+
+
+def test_a_large_legend_is_below_the_axes_which_keep_their_height():
+    long = "UncertaintyRegressor(HistGradientBoostingRegressor) with scale"
+    few, many = draw_five(displays.PITHistogramDisplay, "a"), draw_five(displays.PITHistogramDisplay, long)
+    heights = []
+    for ax in (few, many):
+        ax.figure.canvas.draw()
+        heights.append(ax.get_window_extent().height)
+    legend = many.get_legend().get_window_extent()
+    assert legend.y1 <= many.xaxis.get_tightbbox().y0 + 1
+    assert legend.y0 >= 0
+    assert legend.x1 <= many.figure.bbox.x1
+    assert many.figure.get_figheight() > few.figure.get_figheight()
+    assert heights[1] == pytest.approx(heights[0], rel=0.1)
+    _, given = plt.subplots()  # without a layout, there is no room below the axes
+    draw_legend(given)
+    for line in few.get_lines():
+        given.plot([0, 1], [0, 1], label=long + str(line))
+    draw_legend(given)
+    assert given.get_legend().get_window_extent().y1 > given.bbox.y0
+
+
+def test_curves_differ_in_gray_print_and_neutral_artists_are_visible_on_dark_axes():
+    lines = draw_five(displays.CalibrationCurveDisplay, "a").get_lines()
+    assert len({str(line._dash_pattern) for line in lines if line.get_gid() == CURVE}) == 5
+    lines = draw_five(displays.ReliabilityDisplay, "a").get_lines()
+    assert len({line.get_marker() for line in lines if line.get_gid() == CURVE}) == 5
+    histograms = draw_five(displays.PITHistogramDisplay, "a").patches[1:]
+    assert max(patch.get_facecolor()[3] for patch in histograms) < 0.1  # outlines
+    with plt.style.context("dark_background"):
+        for display in (displays.CalibrationCurveDisplay, displays.PredictionBandDisplay):
+            drawn = drawn_with_everything(display)
+            neutral = drawn.ref_line_ if hasattr(drawn, "ref_line_") else drawn.line_
+            assert min(to_rgb(neutral.get_color())) > 0.8
+
+
+def test_several_models_share_an_estimate_that_depends_on_the_rows_only():
+    y, event = np.arange(1.0, 41.0), np.arange(40) % 3 > 0
+    dist = Normal(y, np.ones(40))
+    draw = SurvivalCurveDisplay.from_predictions
+    first = draw(y, dist, event=event)
+    assert draw(y, dist, event=event, ax=first.ax_).observed_line_ is None
+    assert draw(y + 1, dist, event=event, ax=first.ax_).observed_line_ is not None
+
+
 NAN, FEW = np.full(1200, np.nan), np.full(1200, 0.1)
 BAD = {
     "AdversarialGroupCalibration": [

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import KFold, cross_validate
@@ -46,7 +47,7 @@ def test_the_line_is_the_exact_curve(forecasts):
         curve = murphy_curve(y, dist, **options)
         assert_array_equal(display.line_.get_xydata(), np.column_stack([curve.theta, curve.scores]))
         assert display.line_.get_label() == "model"
-        assert display.ax_.get_xlabel() == "Threshold θ"
+        assert display.ax_.get_xlabel() == "Threshold θ (units of y)"
         assert display.ax_.get_ylabel() == f"Mean elementary score, {label}"
         assert display.band_ is None
         assert display.ref_line_ is None
@@ -117,7 +118,7 @@ def test_lines_have_the_score_of_their_text_and_points_below_their_limit_are_hol
         assert x - y + uncertainty == pytest.approx(float(text.get_text()), rel=5e-3)
     assert display.ref_line_.get_xy1() == (0, 0)
     faces = [point.get_markerfacecolor() for point in display.points_]
-    assert faces[0] == "white" != faces[1]
+    assert to_rgb(faces[0]) == to_rgb("white") != to_rgb(faces[1])
     assert "Miscalibration below its limit" in display.ax_.get_legend_handles_labels()[1]
     without = draw_parts(Y, MODELS, n_draws=0)
     assert "white" not in [point.get_markerfacecolor() for point in without.points_]

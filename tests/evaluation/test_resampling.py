@@ -299,17 +299,3 @@ def test_all_models_of_a_report_are_evaluated_on_the_same_groups():
         if not isinstance(seed.get("random_state"), np.random.RandomState):
             again = report_of(Y, models, metrics=["agce"], options={"agce": seed}, n_resamples=0, n_draws=0)
             assert again["value"].tolist() == values
-
-
-@pytest.mark.parametrize("name", ["ence", "uce"])
-@pytest.mark.parametrize("family", ["normal", "normal in the order of its scale"])
-def test_an_infinite_squared_error_counts_only_with_weight(name, family):
-    y = Y.copy()
-    y[100] = 1e160
-    weight = np.ones((2, Y.size))
-    weight[0, 100] = 0.0
-    with np.errstate(over="ignore"):
-        (values,) = values_of_weights([evaluate(name, {}, y, FAMILIES[family])], [weight])
-    (expected,) = values_of_weights([evaluate(name, {}, Y, FAMILIES[family])], [weight])
-    assert values[0] == pytest.approx(expected[0], rel=1e-12)
-    assert values[1] == np.inf

@@ -52,6 +52,8 @@ def test_bad_targets(refused):
         (["a", "b", "c", "d", "e"], TypeError, "`y_true` must hold real numbers"),
         (sparse.csr_matrix(Y[:, np.newaxis]), TypeError, "`y_true` must be a dense array"),
         (DIST, TypeError, "`y_true` must be observed values, got the distribution Normal"),
+        (1e101 * Y, ValueError, "`y_true` must have a largest absolute value from 1e-100 to 1e.100"),
+        (1e-101 * Y, ValueError, "`y_true` must have a largest absolute value from 1e-100 to 1e.100"),
     ):
         refused(error, message, y, DIST)
 
@@ -144,6 +146,11 @@ def test_infinite_moments_are_refused_with_the_requirement_and_an_alternative(re
     for dist in (StudentT(np.zeros(5), 1.0, 1.0), StudentT(np.zeros(5), 1.0, 2.0), cauchy):
         refused(ValueError, message, Y, dist, kinds={"moments"})
         assert np.isfinite(crps_loss(Y, dist))
+    for scale in (1e-101, 1e101):
+        message = r"`y_pred.std\(\)` must have a largest absolute value from 1e-100 to 1e.100"
+        for metric in (sharpness, expected_normalized_calibration_error):
+            with pytest.raises(ValueError, match=message):
+                metric(Y, Normal(np.zeros(5), np.full(5, scale)))
 
 
 def test_few_rows_constant_targets_and_point_forecasts_give_a_number(few_rows, subtests):
@@ -151,7 +158,7 @@ def test_few_rows_constant_targets_and_point_forecasts_give_a_number(few_rows, s
         metric = partial(spec.function, **required(spec))
         with subtests.test(msg=spec.abbreviation):
             for n in (1, 2, 7):
-                for scale in (1e-150, 1.0, 1e150):
+                for scale in (1e-100, 1.0, 1e100):
                     assert not np.isnan(metric(np.ones(n), Normal(np.zeros(n), np.full(n, scale))))
             if spec.needs != "density":
                 point = Normal(Y, np.zeros(5))

@@ -309,8 +309,8 @@ def test_references_and_forecasts_without_error(train):
     assert crps_skill_score(y, Normal(y, np.ones(2)), y_train=[1.0]) == -np.inf
     y = np.array([0.3, 4.0])
     assert crps_skill_score(y, Normal(y, np.zeros(2)), y_train=train) == 1
-    y, wide = [1e200, 0.0], Normal([0.0, 0.0], [1.0, 1.0])
-    assert mean_standardized_log_loss(y, wide, reference=wide) == np.inf
+    bounded = stats.uniform([0.0, 0.0], [1.0, 1.0])
+    assert mean_standardized_log_loss([2.0, 0.5], bounded, reference=bounded) == np.inf
 
 
 @pytest.mark.parametrize("name", ["crpss", "msll"])

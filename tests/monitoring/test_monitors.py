@@ -234,7 +234,7 @@ def test_the_state_does_not_grow():
     )
 
 
-@pytest.mark.parametrize("y", [40.0, -40.0, 1e6, -1e300])
+@pytest.mark.parametrize("y", [40.0, -40.0, 1e6, -1e100])
 def test_targets_far_out_keep_the_evidence_of_the_logarithms(y):
     # For one row far out, log(u) is -y^2 / 2 up to smaller terms, and the best bet has a - 1 = -1/2.
     monitor = monitored([y])
@@ -318,7 +318,7 @@ def test_p_values_are_randomized_ranks_among_all_earlier_rows():
     X, y = stream(rng, 15)
     p = model.predict_p(X, y, random_state=0)
     uniform = np.random.RandomState(0).random_sample(15)
-    past = list(model._conformal._calibration().calibration_set.scores[0])
+    past = list(model._conformal._calibration().scores[0])
     for row, score in enumerate(np.abs(y - X[:, 0])):
         larger = sum(s > score for s in past)
         assert p[row] == pytest.approx((larger + uniform[row]) / (len(past) + 1), abs=1e-12)

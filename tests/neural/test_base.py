@@ -696,7 +696,7 @@ class Counting(skorch.callbacks.Callback):
 def test_skorch_callbacks_are_called_and_change_nothing(model, sine, fit_once):
     plain = fit_once(model).predict_dist(sine[0])
     counting = Counting()
-    model.set_params(callbacks=[counting]).fit(*sine)
+    model.set_params(net_params={"callbacks": [counting]}).fit(*sine)
     assert counting.epochs == N_EPOCHS
     assert counting.batches % N_EPOCHS == 0
     assert counting.batches > 0
@@ -729,14 +729,14 @@ STOPS = [("on_epoch_end", 1, 1), ("on_epoch_end", 5, 5), ("on_batch_end", 5, 4),
 @models([name for name in ONE_OF_EACH_CLASS if name != "swa"])
 def test_a_callback_may_stop_the_training_after_its_first_epoch(model, sine):
     for event, epoch, n_epochs in STOPS:
-        model.set_params(callbacks=[Stop(event, epoch)]).fit(*sine)
+        model.set_params(net_params={"callbacks": [Stop(event, epoch)]}).fit(*sine)
         assert len(model.history_) == n_epochs
         assert 1 <= model.best_epoch_ <= n_epochs
         assert finite(model.predict_dist(sine[0]))
     with pytest.raises(
         ValueError, match="`callbacks` must not stop the training before the end of the first epoch"
     ):
-        model.set_params(callbacks=[Stop("on_batch_end", 1)]).fit(*sine)
+        model.set_params(net_params={"callbacks": [Stop("on_batch_end", 1)]}).fit(*sine)
 
 
 @models(["pnn", "ensemble", "laplace, stopped"], ["pnn"])
@@ -745,7 +745,7 @@ def test_skorchs_early_stopping_and_checkpoints_work(model, sine, tmp_path):
     kept = skorch.callbacks.Checkpoint(dirname=tmp_path, f_optimizer=None)  # where "valid_loss_best"
     last = skorch.callbacks.TrainEndCheckpoint(dirname=tmp_path, f_optimizer=None)
     model.set_params(max_epochs=400, lr_schedule="constant", learning_rate=0.02)
-    model.set_params(callbacks=[stop, kept, last]).fit(*sine)
+    model.set_params(net_params={"callbacks": [stop, kept, last]}).fit(*sine)
     assert model.best_epoch_ < len(model.history_) < 400
     scores = [row["valid_loss"] for row in model.history_ if "valid_loss" in row]
     assert len(scores) == len(model.history_) // 2
@@ -905,7 +905,7 @@ BAD_PARAMETERS = [
     ({"net_params": {"train_split": 1}}, ValueError, "'train_split'.* parameter `held_out_size`"),
     ({"net_params": {"iterator_train__shuffle": 1}}, ValueError, "'iterator_train__shuffle'.* Leave it"),
     ({"net_params": [("optimizer", 1)]}, TypeError, "`net_params` must be a dict or None"),
-    ({"callbacks": Counting()}, TypeError, "`callbacks` must be a list of skorch callbacks or None"),
+    ({"net_params": {"callbacks": Counting()}}, TypeError, "must be a list of skorch callbacks or None"),
 ]
 
 BAD_PARAMETERS_OF_ONE_CLASS = [

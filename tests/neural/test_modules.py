@@ -333,7 +333,7 @@ def rows_with_codes(n=9):
 
 
 def with_codes(n_frequencies=3, scaled=True, activation="silu"):
-    return Layers.from_params(n_frequencies, scaled, activation, SIZES)
+    return Layers.from_params(n_frequencies, scaled, activation).with_codes(SIZES)
 
 
 def test_vectors_follow_the_numbers():
@@ -357,7 +357,7 @@ def test_unknown_categories_start_at_the_mean_of_the_others():
 
 def test_sizes_are_powers_of_two():
     for n_codes, size in ((2, 2), (3, 4), (4, 4), (5, 8), (255, 256)):
-        assert Layers.from_params(0, False, "relu", [n_codes]).embeddings.sizes == (size,)
+        assert Layers().with_codes([n_codes]).embeddings.sizes == (size,)
 
 
 @pytest.fixture(scope="module")

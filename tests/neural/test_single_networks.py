@@ -80,7 +80,7 @@ def test_weights_of_an_epoch_give_the_forecast_of_that_epoch():
     X, y = world(60, 0, 1, None)
     steps = {"lr_schedule": "constant", "keep_best": False, "calibration": None, "random_state": 0}
     copies = CopyWeights()
-    model = PNNRegressor((8,), max_epochs=10, callbacks=[copies], **steps).fit(X, y)
+    model = PNNRegressor((8,), max_epochs=10, net_params={"callbacks": [copies]}, **steps).fit(X, y)
     for epoch in (3, 7, 10):
         model.net_.module_.load_state_dict(copies.weights[epoch - 1])
         shorter = PNNRegressor((8,), max_epochs=epoch, **steps).fit(X, y)
@@ -105,7 +105,11 @@ class Watching(skorch.callbacks.Callback):
 def test_snapshots_are_the_weights_of_the_last_epochs(schedule):
     watching = Watching()
     model = SWARegressor(
-        learning_rate=0.01, snapshot_learning_rate=0.002, lr_schedule=schedule, callbacks=[watching], **SHORT
+        learning_rate=0.01,
+        snapshot_learning_rate=0.002,
+        lr_schedule=schedule,
+        net_params={"callbacks": [watching]},
+        **SHORT,
     ).fit(*world(100, 0, 1))
     assert len(model.history_) == model.best_epoch_ == 15
     assert watching.rates[10:] == [0.002] * 5
@@ -120,7 +124,7 @@ def test_snapshots_are_the_weights_of_the_last_epochs(schedule):
 def test_a_training_that_a_callback_stops_has_no_snapshots():
     stopping = skorch.callbacks.EarlyStopping(monitor="train_loss", patience=1, threshold=10.0)
     with pytest.raises(ValueError, match=r"must not stop the training early.*stopped after 2 epochs"):
-        SWARegressor(callbacks=[stopping], **SHORT).fit(*world(100, 0, 1))
+        SWARegressor(net_params={"callbacks": [stopping]}, **SHORT).fit(*world(100, 0, 1))
 
 
 def test_the_distribution_is_that_of_the_snapshots_and_the_last_one_is_the_network():

@@ -41,7 +41,7 @@ def test_a_bad_target_or_weight_is_refused_and_leaves_it_unfitted(cls):
         ([], ValueError, "at least one row"),
         ([0.0, np.nan, 1.0], ValueError, "`y` must be finite, got nan at row 1"),
         ([0.0, np.inf, 1.0], ValueError, "`y` must be finite"),
-        (np.zeros((3, 2)), ValueError, "one target at a time"),
+        (np.zeros((3, 2)), ValueError, "`y` must have one column, got 2"),
         (["a", "b", "c"], TypeError, "real numbers"),
         (None, (TypeError, ValueError), "`y`"),
         (1.0, ValueError, "shape"),

@@ -39,8 +39,8 @@ from skuq.regressors import (
     default_estimators,
 )
 from skuq.regressors import _default_estimators as module
-from skuq.regressors import _pool as members_module
-from skuq.regressors._pool import LinearPool
+from skuq.regressors import _mixture_pool as members_module
+from skuq.regressors._mixture_pool import LinearPool
 from tests.regressors.worlds import linear_world
 
 FOLDS = KFold(4, shuffle=True, random_state=1)

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from skuq.distributions import Empirical, Mixture, Normal, NormalMixture, Quantiles, StudentT
-from skuq.regressors._pool import LinearPool, QuantilePool, minimise_convex, minimise_quadratic
+from skuq.regressors._mixture_pool import LinearPool, QuantilePool, minimise_convex, minimise_quadratic
 
 N = 300
 RNG = np.random.default_rng(0)

@@ -22,7 +22,7 @@ from skuq.report import _cli as blocks
 from skuq.report import _cli as report
 from skuq.report import _cli_tables as tables
 from skuq.report._cli import main
-from skuq.report._cli_inputs import BoundColumns
+from skuq.report._cli_inputs import Kind, bounds, parser
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
@@ -126,7 +126,9 @@ def test_the_command_prints_the_findings_and_gives_equal_bytes(csv, tmp_path, ca
         pages.append([(tmp_path / name).read_bytes() for name in ("page.html", "page.json")])
     assert pages[0] == pages[1]
     out, err = capsys.readouterr()
-    words = r"forecasts: Overconfident: the 90 % intervals contain \d+ % of the observed values[.;]"
+    words = (
+        r"forecasts: The intervals are too narrow: the 90 % intervals contain \d+ % of the observed values\."
+    )
     assert re.search(words, out)
     assert "  wrong: The intervals are too narrow" in out
     assert "target" not in out
@@ -266,6 +268,7 @@ BAD_OPTIONS = [
     (["--resamples", "-1"], "--resamples must be at least 0, got -1"),
     (["--name", "a", "--name", "b"], "--name must be given once per file, got 2 names for 1 files"),
     (["--sep", ",,"], "--sep and --decimal must each be one character"),
+    (["--progress"], "--quiet must not be given together with --progress"),
     (["--no-such"], "unrecognized arguments: --no-such; see `python -m skuq --help`"),
     (["-o", "page.json"], "--output must not have the suffix .json"),
     (["-o", "nowhere/page.html"], "is in a folder that does not exist"),
@@ -283,6 +286,15 @@ BAD_FORECASTS = [
     (["--members", "x*"], "column 'x*' is missing"),
     (["--proba", "p_cat=cat"], "--proba must hold at least two different classes"),
 ]
+
+
+@pytest.mark.parametrize("command", [[], ["report"], ["show-versions"]])
+def test_the_help_of_each_command_fits_on_one_screen(command, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        parser().parse_args([*command, "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 41
+    assert max(map(len, lines)) <= 80
 
 
 def test_bad_options_and_descriptions_of_forecasts(csv, tmp_path, capsys, subtests):
@@ -411,7 +423,7 @@ def test_relative_weights_are_refused(frame, tmp_path, capsys):
 
 def test_many_groups_become_one(frame, monkeypatch):
     monkeypatch.setattr(blocks, "MOST_GROUPS", 3)
-    parts = blocks.Parts(BoundColumns("low", "high"), 0.9)
+    parts = blocks.Parts(Kind(("low", "high"), bounds, of_bounds=True), 0.9)
     y = frame["y"].to_numpy()
     forecast = np.column_stack([y - 1, y + 1])
     parts.update(pd.Series(np.arange(N) % 6).astype(str), y, forecast, None)

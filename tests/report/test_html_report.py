@@ -321,7 +321,7 @@ def test_a_difference_that_the_number_of_rows_explains_is_no_fault():
     y, loc, scale = rows(400)
     report = of_normals(y, loc, 0.8 * scale)
     found = report.findings["model"]
-    assert report.summaries["model"].startswith("Perhaps overconfident: ")
+    assert report.summaries["model"].startswith("No fault found: the 90 % intervals contain ")
     assert [each.severity for each in found] == ["good", "note"]
     assert found[1].title == "The intervals are too narrow, perhaps by chance"
     assert found[1].words.endswith("The number of rows, 400, may explain this difference.")
@@ -353,7 +353,7 @@ def test_few_rows_are_not_judged():
         )
         assert "wrong" not in [each.severity for each in report.findings["model"]]
     # Six rows outside their 90 % intervals are no chance.
-    assert of_normals(y[:6], loc[:6] + 99, scale[:6]).summaries["model"].startswith("Overconfident")
+    assert of_normals(y[:6], loc[:6] + 99, scale[:6]).findings["model"][0].severity == "wrong"
 
 
 def test_only_errors_that_do_not_grow_with_the_uncertainty_are_named():
@@ -582,6 +582,14 @@ def test_sources_that_do_not_fit_together():
 
 VISIBLE = """() => [...document.images].map(
     (image) => image.complete && image.naturalWidth > 0 && image.getBoundingClientRect().width > 200)"""
+LETTERS = """() => Math.max(...[...document.querySelectorAll('p')].map((p) => {
+    if (p.children.length) return 0;
+    const range = document.createRange();
+    range.selectNodeContents(p);
+    return p.textContent.length / new Set([...range.getClientRects()].map((each) => each.bottom)).size;
+}))"""
+"""Largest average number of letters of a line in a paragraph."""
+
 FIRST_COLUMN = (
     "() => [...document.querySelectorAll('table')[1].tBodies[0].rows].map(r => +r.cells[1].dataset.value)"
 )
@@ -598,24 +606,35 @@ def faults_of(tab, file: Path) -> list[str]:
     return faults
 
 
+@pytest.fixture
+def axe() -> str:
+    """Return the program axe-core, which `make test-docs` installs."""
+    if not AXE.is_file():
+        pytest.fail(
+            "axe-core is not installed. Run `make test-docs`, which installs it with npm, or `npm install "
+            "--no-package-lock`."
+        )
+    return AXE.read_text("utf-8")
+
+
 @pytest.mark.docs
-def test_the_page_in_a_browser(page, browser, tmp_path):
+def test_the_page_in_a_browser(axe, page, browser, tmp_path):
     """No message, no request, all figures visible, sorted tables, and no fault found by axe-core."""
     file = page.save(tmp_path / "page.html")
     # The page forbids other scripts than its own, and axe-core is such a script.
     tab = browser.new_context(bypass_csp=True).new_page()
     faults = faults_of(tab, file)
     tab.goto(file.as_uri())
-    if AXE.is_file():
-        tab.evaluate(AXE.read_text("utf-8"))
+    tab.evaluate(axe)
     for width, scheme in ((1400, "light"), (1400, "dark"), (400, "dark"), (400, "light")):
         tab.set_viewport_size({"width": width, "height": 900})
         tab.emulate_media(color_scheme=scheme)
         assert tab.evaluate(VISIBLE) == [True] * len(page.figures)
         root = "document.documentElement"
         assert tab.evaluate(f"{root}.scrollWidth <= {root}.clientWidth")
-        if AXE.is_file():
-            assert tab.evaluate("axe.run().then((found) => found.violations.map((each) => each.help))") == []
+        assert tab.evaluate(LETTERS) <= 75
+        assert width == 400 or tab.evaluate(LETTERS) > 60
+        assert tab.evaluate("axe.run().then((found) => found.violations.map((each) => each.help))") == []
     tab.evaluate("() => document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     for sign in (1, -1):
         tab.locator("table >> nth=1 >> th button >> nth=1").click()
@@ -625,5 +644,3 @@ def test_the_page_in_a_browser(page, browser, tmp_path):
     assert tab.locator("table >> nth=1 >> th >> nth=1").get_attribute("aria-sort") == "descending"
     assert len(tab.pdf()) > 50_000
     assert faults == []
-    if not AXE.is_file():
-        pytest.skip("axe-core is not installed: run `npm install --no-save axe-core`")

@@ -338,17 +338,14 @@ legend = ax.legend(frameon=False)
 #
 # The parameter ``adapt`` selects the method. ``"aci"`` has the fixed step ``gamma``.
 # ``"dtaci"`` weights eight steps by their recent loss, so you do not have to choose a
-# step. ``"tracking"`` changes the width of the interval directly, by a weighted step in
-# units of the largest recent error. Its intervals are always finite, but its miss rate
-# has no proven bound if the errors are unbounded. Only ``"aci"`` and ``"dtaci"``
-# support ``group_by`` and ``density_ratio``. In this example, the noise goes through
-# six levels, and the intervals of all three methods follow it:
+# step. In this example, the noise goes through six levels, and the intervals of both
+# methods follow it:
 
 X_long, y_long = draw(rng.uniform(0, 3, size=2300))
 level = np.repeat([1, 2, 0.5, 1.5, 1, 3], 250)
 y_long[800:] += (level - 1) * (y_long - X_long["size"] ** 2)[800:]
 adapted = {}
-for adapt in ("aci", "dtaci", "tracking"):
+for adapt in ("aci", "dtaci"):
     sequence.set_params(adapt=adapt).fit(X_long[:800], y_long[:800])
     bounds = []
     for start in range(800, 2300, 20):

@@ -27,9 +27,8 @@ the data sets, and the best calibration on 15 to 41 %. We ran the pool
 Over five of these sets (all but ``naval``), the CRPS of the pool is 1.01, 1.00 and 0.99
 times the CRPS of TabPFN-2.5, for 500, 1000 and 5000 rows respectively. The standard
 errors over the sets are 0.03 to 0.07. On ``protein``, the CRPS of the pool is 7 to 14 %
-higher than the CRPS of TabPFN-2.5. With 5000 rows, the boosting of the pool had an
-earlier default of skuq (commit d1a5c90c). :doc:`/replications/published` has all
-numbers. skuq itself uses no downloaded weights.
+higher than the CRPS of TabPFN-2.5. :doc:`/replications/published` has all numbers. skuq
+itself uses no downloaded weights.
 
 Cost, limits and licenses
 -------------------------

@@ -228,7 +228,10 @@ class RecordLoss(Callback):
 losses = []
 decay = {"optimizer": torch.optim.AdamW, "optimizer__weight_decay": 0.01}
 with_callback = DeepEnsembleRegressor(
-    3, callbacks=[RecordLoss()], net_params=decay, max_epochs=20, random_state=0
+    3,
+    net_params={"callbacks": [RecordLoss()], **decay},
+    max_epochs=20,
+    random_state=0,
 )
 with_callback.fit(X, y)
 np.round(losses, 2)

@@ -80,7 +80,8 @@ def test_a_new_metric_appears_by_itself(truth, monkeypatch):
     y, dist = truth
     shifted = report_of(y, Normal(dist.loc + 0.5, dist.scale), n_resamples=20, n_draws=40)
     assert shifted.loc["bias", "value"] == pytest.approx(np.mean(dist.loc + 0.5 - y), rel=1e-12)
-    assert shifted.loc["bias", "reading"].startswith(f"forecasts are {number(shifted.loc['bias', 'value'])} ")
+    # The standard error, 0.04, allows two decimals.
+    assert shifted.loc["bias", "reading"].startswith(f"forecasts are {shifted.loc['bias', 'value']:.2f} ")
     assert "more than if the forecasts were right" in shifted.loc["bias", "reading"]
     assert shifted.loc["bias", "low"] < shifted.loc["bias", "value"] < shifted.loc["bias", "high"]
 
@@ -278,7 +279,8 @@ def test_text_and_html_hold_everything(truth):
 def row_format(report, name):
     values, bounds = ["value", "calibrated"], ["low", "high", "calibrated_low", "calibrated_high"]
     row = report.loc[name]
-    return RowFormat.of(row[values], row[bounds], percent=is_in_percent(all_specs()[name]))
+    error = (row["high"] - row["low"]) / 4
+    return RowFormat.of(row[values], row[bounds], percent=is_in_percent(all_specs()[name]), error=error)
 
 
 CELL = re.compile(r"(?P<plain>-?[\d.]+(?:e[+-]\d+)?)(?P<percent> %)?")

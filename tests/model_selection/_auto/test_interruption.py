@@ -14,8 +14,9 @@ from joblib import Parallel, delayed
 from scipy.stats import loguniform
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import FitFailedWarning
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge
 
 from skuq.model_selection import AutoUncertaintyRegressor, _auto_search
 from skuq.model_selection._auto_search import MAX_RETRIES
@@ -135,6 +136,39 @@ def test_every_base_model_has_a_row_with_the_reason_why_it_has_no_forecasts(fake
 def test_a_budget_that_is_too_short_for_any_model_is_an_error(fake_time):
     with pytest.raises(ValueError, match=r"`time_budget` must be long enough .* got 1\. None of \['slow'\]"):
         search({"slow": Slow(seconds=1.0)}, n_trials=None, time_budget=1.0).fit(X, Y)
+
+
+def test_a_short_budget_samples_the_rows_of_the_search_but_not_those_of_the_final_model(fake_time):
+    class Recording(BayesianRidge):
+        def fit(self, X, y, sample_weight=None):
+            rows.append(len(y))
+            return super().fit(X, y, sample_weight)
+
+    many = RNG.normal(size=(2500, 1))
+    target = many[:, 0] + RNG.normal(size=2500)
+    space = {"linear": {"estimator": Recording(), "methods": ["native"]}}
+    options = {"n_trials": 1, "time_budget": 5.0}
+    for fit, storage, searched in (
+        (AutoUncertaintyRegressor.fit, None, 2000),
+        (AutoUncertaintyRegressor.fit, optuna.storages.InMemoryStorage(), 2500),
+        (AutoUncertaintyRegressor.fit_transform, None, 2500),
+    ):
+        rows: list[int] = []
+        fit(search(space, storage, **options), many, target)
+        *folds, last = rows
+        assert sum(folds) == 2 * searched  # each row is in two of the three training sets
+        assert last == 2500
+    forest = {"estimator": RandomForestRegressor(5, max_depth=3), "methods": ["forest"]}
+    model = search({"forest": forest}, **options).fit(many, target)
+    dist = model.best_estimator_.fit_transform(many, target)
+    assert model.leaderboard_["crps"].iloc[0] == pytest.approx(dist.crps(target).mean(), rel=0.1)
+
+
+def test_no_candidate_is_suggested_after_the_deadline(monkeypatch):
+    monkeypatch.setattr(_auto_search.Workers, "start_seconds", 1e6)  # there is no time to start a process
+    monkeypatch.setattr(_auto_search, "ProcessPoolExecutor", None)
+    with pytest.raises(ValueError, match="`time_budget` must be long enough"):
+        search({"ridge": tuned(Ridge())}, n_trials=None, time_budget=5.0).fit(X, Y)
 
 
 @pytest.mark.laws

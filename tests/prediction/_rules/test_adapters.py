@@ -139,7 +139,7 @@ class TestQuantileForest:
         model = make_pipeline(scaler, Mine(n_estimators=5, random_state=0)).fit(frame, y)
         expected = model[-1].predict(model[0].transform(frame), quantiles=[0.25, 0.75])
         np.testing.assert_allclose(predict_dist(model, frame).interval(0.5), expected)
-        with pytest.raises(ValueError, match="predicts 2 targets"):
+        with pytest.raises(ValueError, match="one target, got 2"):
             predict_dist(Mine(n_estimators=3).fit(X, np.column_stack([y, y])), X)
 
 
@@ -209,7 +209,7 @@ class TestSkpro:
             with subtests.test(family):
                 expected = own.quantile(LEVELS).to_numpy()
                 np.testing.assert_allclose(self.predicted(own).quantile(LEVELS), expected, rtol=1e-9)
-        with pytest.raises(ValueError, match="predicts 2 targets"):
+        with pytest.raises(ValueError, match="one target, got 2"):
             self.predicted(skpro.Normal(np.zeros((3, 2)), 1.0))
 
     def test_samples(self, skpro, frame):

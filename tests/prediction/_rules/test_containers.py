@@ -368,7 +368,7 @@ class TestSeveralTargets:
         X, y = data
         multi = MultiOutputRegressor(UncertaintyRegressor(Ridge(), cv=2, random_state=0))
         assert not supports_dist(multi.fit(X, np.column_stack([y, y**2])))
-        advice = r"one target, got 2.*\(skuq.Uncertain.*predict_dist\(multi.estimators_\[j\], X\)"
+        advice = r"one target, got 2.*MultiOutputUncertaintyReg.*predict_dist\(multi.estimators_\[j\], X\)"
         with pytest.raises(NotProbabilisticError, match=advice):
             predict_dist(multi, X)
         alone = UncertaintyRegressor(Ridge(), cv=2, random_state=0).fit(X, y**2)
@@ -377,7 +377,7 @@ class TestSeveralTargets:
     def test_pipelines_of_several_targets(self, data):
         X, y = data
         chain = RegressorChain(BayesianRidge()).fit(X, np.column_stack([y, 3 * y, y]))
-        with pytest.raises(NotProbabilisticError, match=r"one target, got 3.*multi = MultiOutputRegressor"):
+        with pytest.raises(NotProbabilisticError, match=r"one target, got 3.*MultiOutputUncertaintyReg"):
             predict_dist(make_pipeline(StandardScaler().fit(X), chain), X)
         pair = make_pipeline(StandardScaler(), DummyRegressor()).fit(X, np.column_stack([y, y]))
         with pytest.raises(ValueError, match="needs one target"):
@@ -398,15 +398,15 @@ class TestSeveralTargets:
     @pytest.mark.parametrize("container", [MultiOutputRegressor, RegressorChain])
     def test_wrapping_one_raises_with_the_right_order(self, data, container):
         X, y = data
-        with pytest.raises(ValueError, match=r"multi = MultiOutputRegressor\(skuq.UncertaintyRegressor"):
+        with pytest.raises(ValueError, match=r"one target.*MultiOutputUncertaintyRegressor"):
             UncertaintyRegressor(make_pipeline(container(Ridge()))).fit(X, y)
         search = GridSearchCV(container(Ridge()), {}, cv=2)
         for inside in (search, make_pipeline(StandardScaler(), TransformedTargetRegressor(search))):
-            with pytest.raises(ValueError, match=rf"one target, got a {container.__name__}\. Fit one model"):
+            with pytest.raises(ValueError, match=rf"one target, got a {container.__name__}\. For several"):
                 UncertaintyRegressor(inside).fit(X, y)
         finished = FrozenEstimator(container(BayesianRidge()).fit(X, y.reshape(-1, 1)))
         assert_same(
             UncertaintyRegressor(finished, "native").fit(X, y).predict_dist(X), predict_dist(finished, X)
         )
-        with pytest.raises(ValueError, match=r"one column, got 2.*MultiOutputRegressor\(ResidualRegressor"):
+        with pytest.raises(ValueError, match=r"one column, got 2.*MultiOutputUncertaintyRegressor"):
             ResidualRegressor(Ridge()).fit(X, np.column_stack([y, y]))

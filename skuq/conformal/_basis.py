@@ -1,7 +1,4 @@
-r"""Groups and shifts: one threshold per group, weighted rows, and thresholds that depend on features.
-
-With groups of rows (Mondrian categories), scores are ranked within a group, so that the coverage is
-guaranteed in each group.
+r"""Coverage over functions of x: cutoffs of scores that depend on features (``basis``).
 
 Thresholds that depend on features are quantile regressions of scores. Each regression has one additional row,
 whose score is infinite. For calibration rows with scores :math:`S_i`, weights :math:`w_i` and basis functions
@@ -22,206 +19,19 @@ residual becomes 0 enters the basis.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
-from copy import copy
-from dataclasses import dataclass, field
-from enum import Enum
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
 from scipy.linalg import qr
 
-from skuq._compat import count_rows, warn_user
-from skuq._numeric import WeightedRanks
-from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from skuq._validation import (
-    as_float_array,
-    check_finite,
-    check_integer,
-    check_n_bins,
-    check_non_negative,
-    check_option,
-    check_positive,
-    check_rows,
-    check_unused,
-)
-from skuq.distributions import Distribution
-from skuq.distributions._concatenated import Concatenated
-from skuq.distributions._conformal_predictive import ConformalPredictive
+from skuq._compat import warn_user
+from skuq._numeric import score_level
+from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq._validation import as_float_array, check_finite
+from skuq.conformal._base import WeightedRows, check_weight
 from skuq.exceptions import SmallSampleWarning
-
-RARE_GROUPS = ("raise", "pool")
-
-_SAME = 1e-9
-"""Two scales count as equal if their relative difference is smaller than this value."""
-
-
-def check_groups(owner: Any) -> tuple[str, int]:
-    rare_groups: str = check_option(owner.rare_groups, "rare_groups", RARE_GROUPS)
-    min_group_size = check_integer(owner.min_group_size, "min_group_size")
-    if owner.group_by is None:
-        check_unused(owner, ("rare_groups", "min_group_size"), "without `group_by`", "There are no groups.")
-    return rare_groups, min_group_size
-
-
-def read_labels(labels: Any, n: int) -> np.ndarray:
-    """Return the result of ``group_by`` as an array of n labels. Raise an error if a label is missing."""
-    array = np.asarray(labels)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.shape != (n,):
-        raise ValueError(f"`group_by` must give one label per row, shape ({n},), got shape {array.shape}.")
-    missing = pd.isna(array)
-    if missing.any():
-        raise ValueError(
-            f"`group_by` must give a label for every row, got {array[missing][0]} at row "
-            f"{int(np.argmax(missing))}. Return a separate label for missing values."
-        )
-    return array
-
-
-class Pooled(Enum):
-    """Label of rare groups, which are calibrated with all rows. Pickling keeps the identity of an Enum."""
-
-    ALL_LABELS = "all labels"
-
-
-ALL_LABELS = Pooled.ALL_LABELS
-
-
-class Part(NamedTuple):
-    """Label of one group, and the indices of its new rows."""
-
-    label: Hashable
-    new: IntArray | slice
-
-
-ALL_ROWS = Part(ALL_LABELS, slice(None))
-"""The single part that is used if there are no groups."""
-
-
-class Groups:
-    """Groups of calibration rows.
-
-    New rows are calibrated with the calibration rows that have the same label.
-    """
-
-    def __init__(
-        self,
-        labels: np.ndarray,
-        repetitions: FloatArray | None,
-        *,
-        rare_groups: str,
-        min_group_size: int,
-    ) -> None:
-        self.rare_groups, self.min_group_size = rare_groups, min_group_size
-        self._labels = labels
-        codes, unique = pd.factorize(labels, sort=False)
-        counts = np.bincount(codes, weights=repetitions, minlength=len(unique))
-        self._set_sizes(dict(zip(unique.tolist(), counts.tolist(), strict=True)))
-
-    def followed_by(
-        self, labels: np.ndarray, repetitions: FloatArray, n_added: int, removed: np.ndarray
-    ) -> Groups:
-        """Return the groups after rows are added. The last ``n_added`` labels belong to the added rows."""
-        joined = copy(self)
-        joined.__dict__.pop("_rows_of_labels", None)
-        joined._labels = labels
-        sizes = dict(self.sizes)
-        for label, n in zip(labels[-n_added:].tolist(), repetitions[-n_added:].tolist(), strict=True):
-            sizes[label] = sizes.get(label, 0.0) + n
-        for label in set(removed.tolist()):
-            rows = [row for row, each in enumerate(labels) if each == label]
-            sizes.pop(label)
-            if rows:
-                sizes[label] = float(repetitions[rows].sum())
-        joined._set_sizes(sizes)
-        return joined
-
-    def _set_sizes(self, sizes: dict[Any, float]) -> None:
-        self.sizes = sizes
-        if self.rare_groups == "raise":
-            for label in filter(self._is_rare, sizes):
-                self._refuse(label)
-
-    def _is_rare(self, label: Any) -> bool:
-        return self.sizes.get(label, 0.0) < self.min_group_size
-
-    def partition(self, labels: np.ndarray) -> Iterator[Part]:
-        codes, unique = pd.factorize(labels, sort=False)
-        names = unique.tolist()
-        rare = np.array([self._is_rare(label) for label in names], dtype=bool)
-        if self.rare_groups == "raise" and rare.any():
-            row = int(np.argmax(rare[codes]))
-            self._refuse(labels[row], f" at row {row}")
-        for number in np.flatnonzero(~rare).tolist():
-            yield Part(names[number], np.flatnonzero(codes == number))
-        if rare.any():
-            yield Part(ALL_LABELS, np.flatnonzero(rare[codes]))
-
-    def calibration_rows(self, label: Hashable) -> IntArray | slice:
-        """Return the indices of the calibration rows with this label."""
-        return slice(None) if label is ALL_LABELS else self._rows_of_labels[label]
-
-    @cached_property
-    def _rows_of_labels(self) -> dict[Hashable, IntArray]:
-        codes, unique = pd.factorize(self._labels, sort=False)
-        rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-        return dict(zip(unique.tolist(), rows, strict=True))
-
-    def _refuse(self, label: Any, where: str = "") -> None:
-        label = getattr(label, "item", lambda: label)()
-        raise ValueError(
-            f"`group_by` must return labels with at least {self.min_group_size} calibration rows "
-            f"(`min_group_size`), got the label {label!r}{where} with {self.sizes.get(label, 0):g} "
-            "calibration rows. Use larger groups, a smaller `min_group_size`, or rare_groups='pool', "
-            "which calibrates rare groups with the scores of all rows."
-        )
-
-
-def grouped_dist(
-    groups: Groups | None,
-    labels: np.ndarray | None,
-    scores: FloatArray,
-    weights: FloatArray | None,
-    loc: FloatArray,
-    scale: FloatArray,
-    test_weight: ArrayLike = 1.0,
-    *,
-    symmetric: bool,
-) -> Distribution:
-    """Return the conformal predictive distribution of each new row in the order of the rows."""
-    weight_of_new = np.broadcast_to(np.asarray(test_weight, dtype=np.float64), loc.shape)
-    parts, rows, positions = [], [], np.arange(len(loc))
-    for label, new in [ALL_ROWS] if groups is None or labels is None else groups.partition(labels):
-        calibrating = slice(None) if groups is None else groups.calibration_rows(label)
-        weights_of_part = None if weights is None else weights[calibrating]
-        parts.append(
-            ConformalPredictive(
-                loc[new], scale[new], scores[calibrating], weights_of_part, weight_of_new[new], symmetric
-            )
-        )
-        rows.append(positions[new])
-    if len(parts) == 1:
-        return parts[0]
-    # np.argsort returns the inverse permutation.
-    return Concatenated(parts, np.argsort(np.concatenate(rows)))
-
-
-def equal_count_edges(scale: FloatArray, n_bins: int, weights: FloatArray | None) -> FloatArray:
-    # An edge is halfway between two scales, so that rounding cannot move a row to another bin.
-    check_n_bins(n_bins, scale.size, "group_by")
-    ranks = WeightedRanks(scale, weights)
-    # This is the largest scale of each bin.
-    last = ranks.quantile(ranks.total * np.arange(1, n_bins) / n_bins)
-    # This is the index of the next larger scale.
-    after = np.searchsorted(ranks.values, last * (1 + _SAME), side="right")
-    inner = after < len(ranks)  # There is no edge above the largest scale.
-    low, high = last[inner], ranks.values[after[inner]]
-    return np.unique(low + (high - low) / 2)
-
 
 _SEPARATION = 1e-11
 """Relative size of the differences that are added to tied scores, so that exactly one row enters the basis in
@@ -406,7 +216,7 @@ Basis = Callable[[Any], Any] | Hashable | list[Hashable]
 
 
 def check_basis(basis: Any) -> None:
-    if basis is None or callable(basis) or (isinstance(basis, str | int) and not isinstance(basis, bool)):
+    if callable(basis) or (isinstance(basis, str | int) and not isinstance(basis, bool)):
         return
     if not (isinstance(basis, list | tuple) and basis and all(isinstance(name, Hashable) for name in basis)):
         raise TypeError(
@@ -453,16 +263,17 @@ def _checked(column: pd.Series) -> np.ndarray:
     return column.to_numpy(dtype=object)
 
 
-class BasisRows:
-    """Calibration rows, with their coordinates in a basis of full rank of the constant and the functions.
+class BasisScores:
+    """Scores of calibration rows, with their coordinates in a basis of the constant and the functions.
 
-    A column of labels is replaced by one indicator function per label.
+    The basis has full rank. A column of labels is replaced by one indicator function per label.
     """
 
-    def __init__(self, functions: pd.DataFrame, weight: FloatArray) -> None:
-        self._used = weight > 0
-        self._weight = weight[self._used]
-        functions = functions[self._used]
+    def __init__(self, scores: FloatArray, weight: FloatArray, functions: pd.DataFrame) -> None:
+        used = check_weight(weight) > 0
+        self._scores, self._weight = scores[:, used], weight[used]
+        self.total = float(self._weight.sum())
+        functions = functions[used]
         self._n_functions = functions.shape[1]
         self._labels = {
             column: pd.Index(functions[column].unique())
@@ -485,30 +296,29 @@ class BasisRows:
                 f"`basis` must have fewer independent functions than calibration rows, got {d} functions, "
                 f"including the constant, and {n} calibration rows. Use fewer functions or more rows."
             )
-        weight = float(self._weight.sum())
-        if d > 1 and weight < _ROWS_PER_FUNCTION * d:
+        if d > 1 and self.total < _ROWS_PER_FUNCTION * d:
             warn_user(
-                f"`basis` has {d} independent functions, including the constant, for {weight:g} calibration "
-                f"rows. With fewer than {_ROWS_PER_FUNCTION} rows per function, intervals are wide and "
-                f"differ between calibration sets. Use fewer functions or more rows.",
+                f"`basis` has {d} independent functions, including the constant, for {self.total:g} "
+                f"calibration rows. With fewer than {_ROWS_PER_FUNCTION} rows per function, intervals are "
+                "wide and differ between calibration sets. Use fewer functions or more rows.",
                 SmallSampleWarning,
             )
 
-    def quantile(self, scores: FloatArray, functions: pd.DataFrame, level: float) -> FloatArray:
-        """Return the cutoffs of m new rows for each row of ``scores``, shape (b, m).
-
-        A cutoff is +inf if it is unbounded. ``scores`` of shape (b, n) must be the same in each call, because
-        solutions are reused.
-        """
-        phi, spanned = self._coordinates(functions)
-        cutoff = np.full((len(scores), len(phi)), np.inf)
-        for bound, of_bound in enumerate(scores[:, self._used]):
+    def quantile(self, rows: WeightedRows, coverage: float) -> FloatArray:
+        """Return the cutoffs of n new rows, shape (1, n) or (2, n). A cutoff is +inf if it is unbounded."""
+        level = float(score_level(coverage, symmetric=len(self._scores) == 1))
+        phi, spanned = self._coordinates(cast("pd.DataFrame", rows.functions))
+        cutoff = np.full((len(self._scores), rows.n), np.inf)
+        for bound, of_bound in enumerate(self._scores):
             if (bound, level) not in self._solved:
                 self._solved[bound, level] = self._solve(of_bound, level)
-            rows, exact, vertex = self._solved[bound, level]
+            calibration, exact, vertex = self._solved[bound, level]
             if vertex is not None and spanned.any():
-                cutoff[bound, spanned] = cutoffs(rows, vertex, exact, phi[spanned], level)
+                cutoff[bound, spanned] = cutoffs(calibration, vertex, exact, phi[spanned], level)
         return cutoff
+
+    def weight_for(self, rows: WeightedRows) -> FloatArray:
+        return np.full(rows.n, self.total)
 
     def _solve(self, scores: FloatArray, level: float) -> tuple[Calibration, FloatArray, Vertex | None]:
         finite = np.isfinite(scores)
@@ -553,87 +363,3 @@ def warn_of_unbounded_rows(unbounded: BoolArray, consequence: str) -> None:
             "more calibration rows.",
             SmallSampleWarning,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedRows:
-    """New rows: their number, weights and groups."""
-
-    n: int
-    test_weight: FloatArray  # Density ratios of shape (n,), or the number 1 without covariate shift.
-    labels: np.ndarray | None  # Groups of shape (n,), or (1,) if all rows are in one group.
-    functions: pd.DataFrame | None = field(default=None, kw_only=True)  # Functions of ``basis``, n rows.
-
-    def test_weight_of(self, rows: IntArray | slice) -> FloatArray:
-        return self.test_weight[rows] if self.test_weight.ndim else self.test_weight
-
-
-@dataclass(frozen=True, eq=False)
-class GroupsAndShift:
-    """Checked parameters for groups, covariate shift and functions of x."""
-
-    group_by: Callable[[Any], Any] | Hashable | None = None
-    rare_groups: str = "raise"
-    min_group_size: int = 10
-    density_ratio: Callable[[Any], Any] | None = None
-    basis: Basis | None = None
-
-    @classmethod
-    def from_params(cls, owner: Any) -> GroupsAndShift:
-        group_by, density_ratio = owner.group_by, owner.density_ratio
-        if density_ratio is not None and not callable(density_ratio):
-            raise TypeError(
-                f"`density_ratio` must be a callable X -> weights or None, got {density_ratio!r}."
-            )
-        named = isinstance(group_by, Hashable) and not isinstance(group_by, bool)
-        if group_by is not None and not callable(group_by) and not named:
-            raise TypeError(
-                f"`group_by` must be a callable X -> labels, a column name or None, got {group_by!r}."
-            )
-        check_basis(owner.basis)
-        if owner.basis is not None:
-            remedy = "Add the groups to `basis` as a column of labels."
-            check_unused(owner, ("group_by",), "with `basis`", remedy)
-            check_unused(
-                owner, ("density_ratio",), "with `basis`", "A basis has no weights for covariate shift."
-            )
-        return cls(group_by, *check_groups(owner), density_ratio, owner.basis)
-
-    def weighted_rows(self, X: Any, *, predicted: bool) -> WeightedRows:
-        """Return the weights and the groups of X. The density ratio of predicted rows must be positive."""
-        n = count_rows(X)
-        test_weight = np.ones(())
-        if self.density_ratio is not None:
-            test_weight = check_rows(
-                as_float_array(self.density_ratio(X), "density_ratio"), "density_ratio", n
-            )
-            check_non_negative(check_finite(test_weight, "density_ratio"), "density_ratio")
-            if predicted:
-                check_positive(test_weight, "density_ratio")
-        return WeightedRows(
-            n,
-            test_weight,
-            None if self.group_by is None else self._labels(X, n),
-            functions=None if self.basis is None else read_basis(self.basis, X, n),
-        )
-
-    def _labels(self, X: Any, n: int) -> np.ndarray:
-        if callable(self.group_by):
-            labels = self.group_by(X)
-        elif not isinstance(X, pd.DataFrame):
-            raise TypeError(
-                f"`X` must be a DataFrame if `group_by` is a column name ({self.group_by!r}), got "
-                f"{type(X).__name__}. In a Pipeline, call `set_output(transform='pandas')` to keep the "
-                "names, or pass a callable X -> labels."
-            )
-        elif self.group_by not in X.columns:
-            raise ValueError(
-                f"`group_by` must name a column of X, got {self.group_by!r}. X has {list(X.columns)}."
-            )
-        else:
-            labels = X[self.group_by]
-        # Labels are objects, because numpy would convert numbers to strings if strings are appended later.
-        return read_labels(labels, n).astype(object)
-
-    def groups(self, labels: np.ndarray, repetitions: FloatArray) -> Groups:
-        return Groups(labels, repetitions, rare_groups=self.rare_groups, min_group_size=self.min_group_size)

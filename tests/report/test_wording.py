@@ -1,0 +1,129 @@
+"""The sentence below each figure fits what the figure shows."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skuq.distributions import Normal
+from skuq.metrics import class_reliability_table, regression_calibration_curve, reliability_table
+from skuq.report import _wording as wording
+from skuq.report._measure import with_flags
+
+SHAPES = {
+    "right": ("The curve follows the diagonal", "The bars have equal heights", ""),
+    "high": ("lies above the diagonal", "fall from left to right", "the forecasts are too high."),
+    "low": ("lies below the diagonal", "rise from left to right", "the forecasts are too low."),
+    "narrow": ("is flatter than the diagonal", "form a U", "the intervals are too narrow."),
+    "wide": ("is steeper than the diagonal", "form a hump", "the intervals are too wide."),
+}
+BIAS_AND_WIDTH = {"right": (0, 1), "high": (0.7, 1), "low": (-0.7, 1), "narrow": (0, 0.5), "wide": (0, 2)}
+
+
+def forecast(n: int, bias: float, width: float, seed: int = 0) -> tuple[np.ndarray, Normal]:
+    """Return observed values, and forecasts with a bias in standard deviations and a relative width."""
+    rng = np.random.default_rng(seed)
+    loc, scale = rng.normal(size=n), rng.uniform(0.5, 2.0, size=n)
+    return loc + scale * rng.normal(size=n), Normal(loc + bias * scale, width * scale)
+
+
+def curve(y: np.ndarray, dist: Normal, k: int) -> SimpleNamespace:
+    """Return the numbers of a calibration curve of 100 levels, or of a PIT histogram of 10 bins."""
+    found = regression_calibration_curve(y, dist, levels=np.arange(1, k) / k)
+    shares = np.asarray(found.observed)
+    proportions = shares if k > 10 else np.diff(shares, prepend=0.0, append=1.0)
+    return SimpleNamespace(levels=found.levels, proportions=proportions, n_rows=len(y))
+
+
+@pytest.mark.parametrize("n", [200, 20_000])
+def test_a_slope_means_a_bias_a_u_too_narrow_and_a_hump_too_wide(n):
+    for name, (bias, width) in BIAS_AND_WIDTH.items():
+        data = forecast(n, bias, width)
+        looks = wording.read_calibration(curve(*data, 100)), wording.read_pit(curve(*data, 10))
+        for text, shape in zip(looks, SHAPES[name], strict=False):
+            assert shape in text
+            assert text.endswith(SHAPES[name][2] or f"differences that chance explains with {n} rows.")
+            assert text.count(", so ") == (name != "right")
+
+
+def test_a_bias_and_a_wrong_width_are_both_named():
+    text = wording.read_pit(curve(*forecast(2000, 0.5, 0.5), 10))
+    assert text == (
+        "The bars fall from left to right and form a U, so the forecasts are too high and the intervals "
+        "are too narrow."
+    )
+
+
+def test_right_forecasts_are_rarely_said_to_be_wrong():
+    for n in (20, 200):
+        displays = [curve(*forecast(n, 0, 1, seed), k) for seed in range(200) for k in (10, 100)]
+        texts = [(wording.read_pit if len(d.levels) == 9 else wording.read_calibration)(d) for d in displays]
+        assert sum("chance explains" not in text for text in texts) <= 8  # 2 % of 400
+
+
+def test_a_shape_without_bias_and_wrong_width_is_named():
+    levels = np.arange(1, 100) / 100
+    shares = np.clip(levels + 0.06 * np.sin(10 * np.pi * levels), 0, 1)
+    text = wording.read_calibration(SimpleNamespace(levels=levels, proportions=shares, n_rows=2000))
+    assert text.startswith("The curve leaves the diagonal, because ")
+
+
+def test_errors_are_compared_with_predicted_standard_deviations():
+    for width, words in (
+        (1.0, "The points lie on the diagonal, except for"),
+        (0.5, "The points lie above the diagonal: errors are 1.97 times"),
+        (2.0, "The points lie below the diagonal: errors are 0.49"),
+    ):
+        table = reliability_table(*forecast(4000, 0, width))
+        assert wording.read_reliability(SimpleNamespace(table=table)).startswith(words)
+    y, dist = forecast(4000, 0, 1)
+    for power, words in ((2, "flatter"), (0.5, "steeper")):
+        table = reliability_table(
+            y, Normal(dist.loc, dist.scale.mean() * (dist.scale / dist.scale.mean()) ** power)
+        )
+        text = wording.read_reliability(SimpleNamespace(table=table))
+        assert text.startswith(f"The points are {words} than the diagonal: errors are ")
+    for rmv, words in ((0.5, "chance explains"), (0.0, "errors are inf times as large as predicted")):
+        table = pd.DataFrame({"n": [400.0], "rmv": [rmv], "rmse": [0.5]})  # equal standard deviations
+        assert words in wording.read_reliability(SimpleNamespace(table=table))
+
+
+def test_classes_intervals_and_parts():
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(3), size=4000)
+    y = (rng.random((4000, 1)) > proba.cumsum(axis=1)).sum(axis=1)
+    for power, words in ((1, "lie on the diagonal"), (2, "lie below the diagonal"), (0.5, "lie above")):
+        changed = proba**power / (proba**power).sum(axis=1, keepdims=True)
+        table = class_reliability_table(y, changed)
+        assert words in wording.read_classes(SimpleNamespace(table=table))
+    for share, words in ((0.9, "chance explains"), (0.8, "so too few do."), (0.99, "so too many do.")):
+        options = {"may_cover_more": False, "drawn": 100, "rows": 1000}
+        text = wording.read_intervals(share, 0.9, 1000, **options)
+        assert words in text
+        assert text.endswith("100 of 1000 rows are drawn.")
+    table = pd.DataFrame({"n": 400.0, "coverage": [0.9, 0.7, 1.0], "nominal": 0.9}, index=["a", "b", "c"])
+    flagged = with_flags(table, may_cover_more=False)
+    assert wording.read_parts(flagged, False) == "The intervals are too narrow in b, too wide in c."
+    assert wording.read_parts(flagged[:1], False) == (
+        "The intervals are right in each part, except for differences that chance explains with 400 rows."
+    )
+
+
+def test_models_with_the_same_sentence_share_it():
+    assert wording.of_all_models({"a": "Good."}) == "Good."
+    assert wording.of_all_models({"a": "Good.", "b": "Bad.", "c": "Good."}) == "a and c: Good.\nb: Bad."
+    assert wording.shortened(28 * "a") == 28 * "a"
+    assert wording.shortened("Gradient boosting of 1994 to 2019") == "Gradient boost\u2026 1994 to 2019"
+
+
+def test_numbers_have_the_digits_that_their_error_allows():
+    cases = [(0.123456, 0.02, "0.12"), (94.04, 3.4, "94"), (1234.5, 40, "1230"), (1.5, 0, "1.5")]
+    cases.append((2.0, math.inf, "2"))
+    for value, error, text in cases:
+        assert wording.rounded(value, error) == text
+    assert wording.in_hundred(0.9996, 0.9) == ["99.96", "90.00"]
+    assert wording.in_hundred(1.0, 0.9) == ["100", "90"]
