@@ -2,8 +2,8 @@
 
 Run as `python benchmarks/one_row.py [part of a name]` with OMP_NUM_THREADS=1. The model and its base are
 timed in alternating calls on the same rows. Each time is a median. ``ratio`` is the time of the model divided
-by the time of its base. The base of a pool is the base of its slowest member. The time of the moments does
-not include the prediction of the distribution.
+by the time of its base. The base of a pool is the base of its slowest member. The times of the moments, the
+bounds and the CRPS of a distribution do not include its prediction.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ def measure(
     return statistics.median(own), statistics.median(other)
 
 
-def moment_seconds(model: Any, X: np.ndarray) -> float:
-    """Return the median time of the mean and the standard deviation of new distributions."""
+def dist_seconds(model: Any, X: np.ndarray, what: Callable[[Any], object]) -> float:
+    """Return the median time of a property of new distributions."""
     times = []
     for _ in range(20):
         dist = model.predict_dist(X)
-        times.append(seconds(lambda dist=dist: (dist.mean(), dist.std()), time.process_time))
+        times.append(seconds(lambda dist=dist: what(dist), time.process_time))
     return statistics.median(times)
 
 
@@ -112,8 +112,15 @@ def main() -> None:
                     own, other = measure(prepare(X), lambda X=X, base=base: base.predict(X))
                     text += f"{1e3 * own:15.3f}{1e3 * other:9.3f}{own / other:8.1f}"
                 print(f"{case.what:28}{call:14}{text}{size:12.1f}", flush=True)
-            text = "".join(f"{1e3 * moment_seconds(model, table(n, 1)[0]):15.3f}{'':17}" for n in ROWS)
-            print(f"{case.what:28}{'moments':14}{text}", flush=True)
+            for name, what in {
+                "moments": lambda dist: (dist.mean(), dist.std()),
+                "bounds": lambda dist: dist.interval(),
+                "CRPS": lambda dist: dist.crps(0.0),
+            }.items():
+                text = "".join(
+                    f"{1e3 * dist_seconds(model, table(n, 1)[0], what):15.3f}{'':17}" for n in ROWS
+                )
+                print(f"{case.what:28}{name:14}{text}", flush=True)
 
 
 if __name__ == "__main__":

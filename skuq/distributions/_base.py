@@ -32,7 +32,7 @@ from skuq.distributions._level_quadrature import (
     warn_of_unreachable_level,
 )
 from skuq.distributions._row_container import RowContainer
-from skuq.distributions._value_quadrature import UNIFORM, quantile_landmarks, value_crps
+from skuq.distributions._value_quadrature import UNIFORM, cdf_table, quantile_landmarks, value_crps
 from skuq.exceptions import NoDecompositionError, NoDensityError
 
 NO_MEAN = "the distribution must have a mean, but both tails are too heavy at row {row}. Use quantiles."
@@ -204,6 +204,10 @@ class Distribution(AtomHooks, RowContainer["Distribution"]):
     def _landmarks(self) -> FloatArray:
         """Return points of each row, shape (n, k). Between two of these points, the cdf is smooth."""
         return quantile_landmarks(self, self._level_breaks())
+
+    def _cdf_table(self, x: FloatArray) -> FloatArray:
+        """Return P(Y <= x) for k increasing values of each row, shape (n, k)."""
+        return cdf_table(self, x)
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
         return None

@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -31,6 +31,8 @@ from skuq._validation import as_float_array, check_finite, check_increasing, che
 from skuq.distributions._value_quadrature import squared_normal_cdf
 
 Result = TypeVar("Result")
+TailFunction: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
+"""Function of R and of 1 - R."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,19 @@ class LevelMap:
             entry = self._latest[what] = (key, compute())
         return entry[1]
 
+    def integrals(
+        self,
+        name: str,
+        k: TailFunction,
+        s: FloatArray,
+        *outcomes: FloatArray,
+    ) -> list[FloatArray]:
+        """Return the integral of k(R, 1 - R) over each outcome, for nodes with the normal scores s.
+
+        All arrays have the shape (n, 2 m + 1). The ``name`` of k is the key of its cached integrals.
+        """
+        return self._kept(name, None, lambda: LevelIntegrals.of(self.pieces, k)).over(s, *outcomes)
+
     @property
     def levels(self) -> FloatArray:
         """Levels of the knots, including 0 and 1, shape (k,)."""
@@ -300,6 +315,74 @@ class LevelMap:
 
     def __repr__(self) -> str:
         return f"LevelMap({self.pieces.knots.size + 2} knots)"
+
+
+_LAST = 8.2
+"""Beyond this absolute normal score, a recalibrated level is treated as 0 or 1."""
+
+_CELLS = 2**15
+_GAUSS = 0.5 + np.array([-0.5, 0.5]) / math.sqrt(3.0)
+"""Nodes of the Gauss rule of a cell."""
+
+_NARROW, _UNEVEN = 4, 1 / 8
+"""Over at most this number of cells, the mean of k is the value in the middle. If the ratio of the widths of
+both halves of a panel is at most the second value, an outcome is a linear function of s in each half."""
+
+
+@dataclass(frozen=True)
+class LevelIntegrals:
+    """Integrals of k(R, 1 - R) and of s k from ``start`` to even normal scores s in steps of ``step``.
+
+    R may have many knots, so that a quadrature over y would need many nodes. The integrals contain the knots.
+    """
+
+    pieces: Pieces
+    k: TailFunction
+    start: float
+    step: float
+    sums: FloatArray
+
+    @classmethod
+    def of(cls, pieces: Pieces, k: TailFunction) -> LevelIntegrals:
+        start, stop = pieces.inverse(np.array([-_LAST, _LAST])).tolist()
+        grid = np.linspace(start, stop, _CELLS + 1)
+        edges = np.union1d(grid, pieces.knots[(start < pieces.knots) & (pieces.knots < stop)])
+        width = np.diff(edges)
+        s = edges[:-1] + width * _GAUSS[:, np.newaxis]
+        mapped = pieces(s)
+        values = width / 2 * k(ndtr(mapped), ndtr(-mapped))
+        cells = np.stack([values.sum(axis=0), (s * values).sum(axis=0)])
+        sums = np.column_stack([np.zeros(2), np.cumsum(cells, axis=1)])[:, np.searchsorted(edges, grid)]
+        return cls(pieces, k, start, (stop - start) / _CELLS, sums)
+
+    def over(self, s: FloatArray, *outcomes: FloatArray) -> list[FloatArray]:
+        """Return the integral of k over each outcome, shape (n,). All arrays have the shape (n, 2 m + 1).
+
+        A panel has two halves, and an outcome is treated as a quadratic function of s in the panel. If the
+        halves have very different widths, the outcome is treated as a linear function in each half.
+        """
+        place = np.clip((s - self.start) / self.step, 0, _CELLS)
+        cell = np.minimum(place.astype(np.intp), _CELLS - 1)
+        offset = (place - cell) * self.step
+        share = (self.sums[0][cell + 1] - self.sums[0][cell]) / self.step * offset
+        zeroth = np.diff(self.sums[0][cell] + share)
+        first = np.diff(self.sums[1][cell] + share * (self.start + self.step * cell + offset / 2))
+        width, twice_middle = np.diff(place) * self.step, place[:, 1:] + place[:, :-1]
+        narrow = width <= _NARROW * self.step
+        safe = np.where(narrow, 1.0, width)
+        density = zeroth / safe
+        mapped = self.pieces(self.start + self.step * twice_middle[narrow] / 2)
+        density[narrow] = self.k(ndtr(mapped), ndtr(-mapped))
+        left, right = width[:, ::2], width[:, 1::2]
+        least = np.maximum(_UNEVEN * np.maximum(left, right), _NARROW * self.step)
+        # Beyond the ends, the scores are not those of the outcome.
+        inside = (place[:, :-1:2] > 0) & (place[:, 2::2] < _CELLS)
+        even = (np.minimum(left, right) > least) & inside
+        moment = 2 * first - (2 * self.start + self.step * twice_middle) * zeroth
+        bend = np.where(even, moment[:, ::2] + moment[:, 1::2], 0.0) / (safe[:, ::2] + safe[:, 1::2])
+        density[:, ::2] -= bend / safe[:, ::2]
+        density[:, 1::2] += bend / safe[:, 1::2]
+        return [np.einsum("ij,ij->i", density, np.diff(outcome)) for outcome in outcomes]
 
 
 _SQRT_2PI = math.sqrt(2 * math.pi)

@@ -189,6 +189,13 @@ class Mixture(Distribution):
     def _sf(self, y: FloatArray) -> FloatArray:
         return np.minimum(self._average([part._sf(y) for part in self.components]), 1.0)
 
+    def _cdf_table(self, x: FloatArray) -> FloatArray:
+        total = np.zeros(x.shape)
+        for part, weight in zip(self.components, self._w().T, strict=True):
+            if weight.any():
+                total += weight[:, np.newaxis] * part._cdf_table(x)
+        return np.minimum(total, 1.0, out=total)
+
     @cached_property
     def _quantiles(self) -> QuantileCache:
         return QuantileCache()

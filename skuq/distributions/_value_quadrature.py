@@ -39,7 +39,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.polynomial import Polynomial
 from numpy.polynomial.legendre import leggauss
-from scipy.special import erfcx, ndtr
+from scipy.special import erfcx, ndtr, ndtri
 
 from skuq._numeric import ROUNDING, bisect
 from skuq._typing import FloatArray, IntArray
@@ -148,6 +148,65 @@ def landmarks_between(dist: Cumulative, lower: FloatArray, upper: FloatArray) ->
     with np.errstate(over="ignore"):
         added = np.minimum(np.ldexp(unit, np.arange(np.ceil(doublings) + 1, dtype=int)), reach)
     return np.concatenate([points, center - added, center + added], axis=1)
+
+
+_FEW = 2048
+"""At most this number of values of the cdf is computed by one call with repeated rows."""
+
+_LEAST_NODES = 300
+_PRECISE = 1e-9
+"""A smaller probability of the upper tail is computed as P(Y > x), not as 1 - P(Y <= x)."""
+
+
+def cdf_table(dist: Any, x: FloatArray) -> FloatArray:
+    """Return P(Y <= x) for k values of each row, shape (n, k)."""
+    n, k = x.shape
+    if x.size <= _FEW:
+        return np.asarray(dist._take(np.repeat(np.arange(n), k))._cdf(x.ravel())).reshape(n, k)
+    return np.stack([dist._cdf(column) for column in np.ascontiguousarray(x.T)]).T
+
+
+def score_nodes(dist: Any, *points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return values of y and their normal scores, both of shape (n, 2 k + 1), for k panels of each row.
+
+    The panels end at the landmarks, at the points and at their middles. A jump of the cdf has a panel.
+    """
+    edges = np.sort(np.column_stack([dist._landmarks(), *points]), axis=1)
+    if not dist._light_tails:
+        edges = np.sort(np.column_stack([edges, _doubled(edges)]), axis=1)
+    if not dist.has_density:
+        edges = np.sort(np.column_stack([edges, np.nextafter(edges, -np.inf)]), axis=1)
+    x = _halved(edges)
+    while x.shape[1] < _LEAST_NODES:
+        x = _halved(x)
+    cdf = dist._cdf_table(x)
+    scores = ndtri(cdf)
+    row, column = np.nonzero((cdf < 1e-300) | (cdf > 1 - _PRECISE))
+    if row.size:
+        scores[row, column] = dist._take(row)._normal_score(x[row, column])
+    return x, scores
+
+
+def _halved(edges: FloatArray) -> FloatArray:
+    x = np.empty((len(edges), 2 * edges.shape[1] - 1))
+    x[:, ::2], x[:, 1::2] = edges, (edges[:, 1:] + edges[:, :-1]) / 2
+    return x
+
+
+def _doubled(edges: FloatArray) -> FloatArray:
+    """Return points on both sides of the middle whose distances double, up to the farthest of the edges.
+
+    The first distance is the width of the middle half of the edges, which are sorted.
+    """
+    k = edges.shape[1]
+    center, unit = edges[:, [k // 2]], edges[:, [-1 - k // 4]] - edges[:, [k // 4]]
+    unit = np.where(unit > 0, unit, 1.0)
+    reach = np.abs(edges - center).max(axis=1, keepdims=True)
+    doublings = np.arange(np.ceil(np.log2(np.maximum(reach / unit, 1.0)).max()) + 1, dtype=int)
+    with np.errstate(over="ignore"):
+        added = np.minimum(np.ldexp(unit, doublings), reach)
+    points = np.column_stack([center - added, center + added])
+    return np.asarray(np.clip(points, edges[:, [0]], edges[:, [-1]]))
 
 
 def _panels(
@@ -360,12 +419,8 @@ def _first_edges(dist: AdaptiveRows, numbers: IntArray) -> tuple[FloatArray, Flo
     if bad.any():
         wrong = int(np.argmax(bad))
         raise dist._integration_error(wrong, int(numbers[wrong]))
-    unit = np.where(width > 0, width, 1.0)
-    doublings = np.arange(np.ceil(np.log2(np.maximum(reach / unit, 1.0)).max()) + 1, dtype=int)
-    with np.errstate(over="ignore"):
-        added = np.minimum(np.ldexp(unit[:, np.newaxis], doublings), reach[:, np.newaxis])
-    edges = np.concatenate([points, center - added, center + added], axis=1)
-    return np.sort(np.clip(edges, points[:, [0]], points[:, [-1]]), axis=1), unit
+    edges = np.sort(np.column_stack([points, _doubled(points)]), axis=1)
+    return edges, np.where(width > 0, width, 1.0)
 
 
 _CHUNK, _LAST = 16, 64.0

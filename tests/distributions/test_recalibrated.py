@@ -9,8 +9,10 @@ from scipy import special, stats
 
 from skuq.distributions import (
     Empirical,
+    Mixture,
     Normal,
     NormalMixture,
+    Quantiles,
     ScipyDistribution,
     SharedEmpirical,
     StudentT,
@@ -219,6 +221,29 @@ def test_blocks_change_nothing(monkeypatch):
     monkeypatch.setattr(maps, "_BLOCK", 21)
     for expected, value in zip(whole, (dist.quantile(LEVELS), dist.cdf(0.3), dist.logpdf(0.3)), strict=True):
         assert_array_equal(value, expected)
+
+
+@pytest.mark.parametrize("knots", [3, 30, 60])
+def test_a_pool_with_many_knots_against_a_sum_over_many_points(knots):
+    rng = np.random.default_rng(knots)
+    levels = np.array([0.0025, 0.01, 0.05, *np.linspace(0.1, 0.9, 17), 0.95, 0.99, 0.9975])
+    ordered = np.sort(rng.normal(1.0, 2.0, size=(1, levels.size)), axis=1)
+    base = Mixture(
+        [Quantiles(levels, ordered), Normal([0.0], [1.5]), StudentT([-1.0], [1.0], 9.0)], [0.5, 0.3, 0.2]
+    )
+    scores, values = (np.cumsum(rng.exponential(size=knots) + 0.2) for _ in range(2))
+    level_map = LevelMap.from_scores(
+        *(5 * (part - part.mean()) / np.ptp(part) for part in (scores, values)), 0.9, 1.1
+    )
+    dist, y = Recalibrated(base, level_map), 0.4
+    ends = dist.quantile([1e-12, 1 - 1e-12])[0]
+    edges = np.sort(np.append(np.sinh(np.linspace(*np.arcsinh(ends), 200_001)), y))
+    x, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
+    cdf = dist[np.zeros(x.size, dtype=int)].cdf(x)
+    one = ends[1] - width @ cdf
+    assert_allclose(dist.mean(), one, atol=1e-5)
+    assert_allclose(dist.std() ** 2, (ends[1] - one) ** 2 - 2 * (width * (x - one)) @ cdf, rtol=1e-5)
+    assert_allclose(dist.crps(y), width @ (cdf - (x >= y)) ** 2, rtol=1e-5)
 
 
 # ---------------------------------------------------------------------- errors of an estimated scale
