@@ -158,8 +158,14 @@ def test_a_short_budget_samples_the_rows_of_the_search_but_not_those_of_the_fina
         *folds, last = rows
         assert sum(folds) == 2 * searched  # each row is in two of the three training sets
         assert last == 2500
+
+
+@pytest.mark.laws
+def test_out_of_bag_forecasts_of_sampled_rows_have_the_scores_of_all_rows(fake_time):
+    many = RNG.normal(size=(2500, 1))
+    target = many[:, 0] + RNG.normal(size=2500)
     forest = {"estimator": RandomForestRegressor(5, max_depth=3), "methods": ["forest"]}
-    model = search({"forest": forest}, **options).fit(many, target)
+    model = search({"forest": forest}, n_trials=1, time_budget=5.0).fit(many, target)
     dist = model.best_estimator_.fit_transform(many, target)
     assert model.leaderboard_["crps"].iloc[0] == pytest.approx(dist.crps(target).mean(), rel=0.1)
 
