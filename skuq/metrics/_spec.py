@@ -49,12 +49,14 @@ class Means:
         of shape (n, c).
     combine : callable
         ``combine(means)`` returns the metric, shape (...), from means of shape (..., c). With `spread`, it is
-        ``combine(means, spread)``.
+        ``combine(means, spread)``. Without ``combine``, the metric is the mean of ``rows``, and accumulators
+        give its standard error.
     spread : {"range", "std", "total"} or None
         Statistic that the metric needs besides the means: range or standard deviation of the targets, or
         total weight of the rows.
     calibrated : callable or None
-        ``calibrated(means, n)`` returns the expected value for a calibrated forecast of n rows.
+        ``calibrated(means, n)`` returns the expected value for a calibrated forecast of n rows, if it depends
+        on the means. Only accumulators use it. Reports draw targets or use ``MetricSpec.calibrated``.
     cells : ndarray of shape (c,) or None
         Probability of each column for a calibrated forecast with a density, if each row of ``rows`` has a
         single 1.
@@ -225,7 +227,8 @@ class MetricSpec:
     direction : {"lower", "higher"} or None
         Better direction. None for a descriptive number.
     optimum : float, str or None
-        Value of the best possible forecast. A string is the name of the option that has this value.
+        Value of the best possible forecast. A string is the name of the option that has this value, which
+        must be a coverage: reports then compare the share of covered targets with it.
     optimum_of_sets : str or None
         For forecasts that are sets instead of probabilities: name of the option that has the value of the
         best possible sets.
@@ -238,7 +241,8 @@ class MetricSpec:
     bounds : (float, float)
         Smallest and largest value of the metric with any options.
     meaning : str
-        Sentence that explains a value, with ``{value}`` in place of the number.
+        Sentence that explains a value, with ``{value}`` in place of the number, or with ``{percent}``.
+        Reports then show the metric in percent.
     one_of : tuple of str
         Options without a usable default. Exactly one of them must be given.
     any_of : tuple of str
@@ -256,10 +260,10 @@ class MetricSpec:
         Whether the function of targets and forecasts also takes targets of shape (b, n). The function of the
         weights then returns b values.
     blocks : {"std", "std_levels", "levels", "characteristics"} or None
-        Statistic of blocks of rows from which the metric can be computed. "std": bins of rows with similar
-        standard deviations. "std_levels": these bins, divided by the first level that covers the target.
-        "levels": calibration curve in place of ``levels=None``. "characteristics": uncertainty
-        characteristics curve.
+        Statistic of blocks of rows from which accumulators compute a metric that is not `Means`. "std": bins
+        of rows with similar standard deviations. "std_levels": these bins, divided by the first level that
+        covers the target. "levels": calibration curve in place of ``levels=None``. "characteristics":
+        uncertainty characteristics curve.
     calibrated : callable or None
         ``calibrated(n, **options)`` returns the expected value for a calibrated forecast of n rows, if a
         formula is known.
@@ -416,7 +420,7 @@ ORDER = (
     "linear_crps",
     "dawid_sebastiani",
 )
-"""Order of the metrics in the report and in tables. Other metrics follow in the order of definition."""
+"""Order of the metrics of skuq in reports and tables. Metrics of users follow in the order of definition."""
 
 OF_ROOMS = {
     "neg_energy_score": "skuq.multivariate",

@@ -68,14 +68,16 @@ class ReportEntry:
     @property
     def _means(self) -> Means | None:
         computation = self.spec.computation(self.options)
-        # Without `calibrated`, sparse columns are shares.
-        plain = isinstance(computation, Means) and computation.calibrated is None
-        return computation if plain else None  # type: ignore[return-value]
+        return computation if isinstance(computation, Means) else None
 
     @property
     def _sums(self) -> Sums | None:
         means = self._means
-        return self.state[0] if means is not None and len(self.state) == 1 else None
+        if means is None or len(self.state) > 1:
+            return None
+        sums: Sums = self.state[0]
+        # Without products, the columns have no covariance, and only shares can be drawn.
+        return sums if sums.products is not None or means.cells is not None else None
 
     @property
     def _is_mean(self) -> bool:
@@ -392,9 +394,6 @@ class BaseAccumulator(ABC):
 
 def _added(first: list[Any], second: list[Any]) -> list[Any]:
     return [one + other for one, other in zip(first, second, strict=True)]
-
-
-"""The string representation contains the names of at most this number of metrics."""
 
 
 class MetricAccumulator(BaseAccumulator):
