@@ -212,7 +212,10 @@ def rank_target(target: FloatArray, total: float) -> FloatArray:
 
 
 class WeightedRanks:
-    """Sorted weighted sample with its cumulative weights. Values may be inf but not NaN."""
+    """Sorted weighted sample with its cumulative weights. Values may be inf but not NaN.
+
+    If all weights are 1, ``weights`` is None, and ranks replace the cumulative weights.
+    """
 
     def __init__(self, values: FloatArray, weights: FloatArray | None = None) -> None:
         self.values: FloatArray

@@ -154,10 +154,8 @@ class SequenceConformal(SplitConformal):
             self._calibrations[key], self._betas[key] = rows, np.concatenate(betas)
         return self._calibrations[key]
 
-    def _scored_at(self, coverage: float) -> CalibrationRows:
-        if not self._score.depends_on_coverage:
-            return self._calibration()
-        return self._scored(self._stored(self._calibration().rows.n), coverage)
+    def _observed_rows(self) -> ObservedRows | None:
+        return self._stored(self._calibration().rows.n) if self._score.depends_on_coverage else None
 
     def _stored(self, n: int) -> ObservedRows:
         """Return the last n rows and their predictions, which are distributions."""

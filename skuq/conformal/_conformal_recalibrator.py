@@ -51,8 +51,8 @@ class ConformalRecalibrator(BaseRecalibrator):
 
     Attributes
     ----------
-    group_sizes_ : dict or None
-        Number of calibration rows of each group. None without ``group_by``.
+    group_sizes_ : dict of float or None
+        Number of calibration rows of each group, with their repetitions. None without ``group_by``.
     edges_ : ndarray or None
         If ``group_by`` is an int, the standard deviations that separate the bins, in the units of y.
         Otherwise None.

@@ -296,7 +296,7 @@ class ConformalRegressor(BaseConformalRegressor):
         method = check_option(self.method, "method", tuple(SCORES))
         score = SCORES[method](check_option(self.symmetric, "symmetric", (True, False)))
         options = GroupsAndShift.from_params(self)
-        self._check_adaptation()
+        self._adaptation = self._check_adaptation()
         if score.maps_levels:
             remedy = "All rows have the same recalibrated probability levels. Use method 'normalized'."
             check_unused(self, ("density_ratio",), "with method 'pit'", remedy)
@@ -414,7 +414,7 @@ class ConformalRegressor(BaseConformalRegressor):
         target, weight = self._read_observed(X, y, sample_weight)
         effective_rows(weight, len(target))  # raises for relative weights
         if not isinstance(self._conformal, SequenceConformal):
-            self._conformal = SequenceConformal(self._conformal, *self._check_adaptation())
+            self._conformal = SequenceConformal(self._conformal, *self._adaptation)
         self._conformal.observe(X, target, np.ones(len(target)) if weight is None else weight)
         return self
 

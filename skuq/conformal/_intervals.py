@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -71,15 +72,21 @@ class SplitConformal:
     def _key(self, coverage: float) -> float:
         return coverage if self._score.depends_on_coverage else DEFAULT_COVERAGE
 
-    def _scored_at(self, coverage: float) -> CalibrationRows:
-        """Return the calibration rows with the scores for a coverage, without adaptation."""
-        return self._calibration() if self._first is None else self._scored(self._first, coverage)
+    def _scored_at(self, coverages: FloatArray) -> Iterator[CalibrationRows]:
+        """Yield the calibration rows with the scores for each coverage, without adaptation."""
+        rows = self._observed_rows()
+        for coverage in coverages.tolist():
+            yield self._calibration() if rows is None else self._scored(rows, coverage)
+
+    def _observed_rows(self) -> ObservedRows | None:
+        """Return the calibration rows without scores if the scores depend on the coverage."""
+        return self._first
 
     def _calibration(self, coverage: float = DEFAULT_COVERAGE) -> CalibrationRows:
         """Return the calibration rows. Scores that depend on the coverage are stored for each coverage."""
         key = self._key(coverage)
         if key not in self._calibrations:
-            self._calibrations[key] = self._scored_at(key)
+            self._calibrations[key] = self._scored(cast("ObservedRows", self._first), key)
         return self._calibrations[key]
 
     def miscoverage(self, coverage: float) -> float:
@@ -211,8 +218,9 @@ class SplitConformal:
     def _bounds_at(self, rows: WeightedRows, prediction: Any, coverages: FloatArray) -> FloatArray:
         """Return the bounds without adaptation, shape (k, 2, n)."""
         bounds = np.empty((len(coverages), 2, rows.n))
-        for of_coverage, coverage in zip(bounds, coverages.tolist(), strict=True):
-            quantile = self._scored_at(coverage).ranked.quantile(rows, coverage)
+        scored_at = self._scored_at(coverages)
+        for of_coverage, coverage, scored in zip(bounds, coverages.tolist(), scored_at, strict=True):
+            quantile = scored.ranked.quantile(rows, coverage)
             of_coverage[:] = self._bounds(prediction, quantile, coverage, coverage)
         return bounds
 

@@ -47,9 +47,8 @@ class SplitScores:
     """
 
     def __init__(self, scores: FloatArray, weight: FloatArray) -> None:
-        # If all weights are 1, ranks replace the cumulative sums of the weights.
-        weights = weight if (check_weight(weight) != 1).any() else None
-        self.ranks = tuple(WeightedRanks(of_bound, weights) for of_bound in scores)
+        check_weight(weight)
+        self.ranks = tuple(WeightedRanks(of_bound, weight) for of_bound in scores)
         self.total = self.ranks[0].total
 
     def quantile(self, rows: WeightedRows, coverage: float) -> FloatArray:

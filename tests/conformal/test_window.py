@@ -183,3 +183,12 @@ def test_rows_that_are_invalid_at_one_coverage_change_nothing(window):
     assert pickle.dumps(regressor._conformal) == before
     observe(regressor, X[:5], y[:5])
     assert np.isfinite(regressor.predict_interval(X, [0.9])).all()
+
+
+def test_a_sequence_has_the_parameters_of_its_fit(models):
+    """`set_params` after `fit` changes nothing before the next `fit`."""
+    X, y = drifting(60)
+    fitted, changed = (start(models, "split", X[:40], y[:40], window=30, gamma=0.1) for _ in range(2))
+    changed.set_params(window=10, gamma=0.9, adapt="dtaci")
+    intervals = [observe(each, X[40:50], y[40:50]).predict_interval(X[50:]) for each in (fitted, changed)]
+    np.testing.assert_array_equal(*intervals)
