@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from skuq._numeric import unit_of
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option, check_random_state, check_single_coverage
 from skuq.evaluation._resampling import (
@@ -234,7 +235,8 @@ def bca_tails(draws: FloatArray, value: float, acceleration: float, tails: Float
 
 
 def standard_error(draws: FloatArray) -> float:
-    return float(draws.std(ddof=1)) if np.isfinite(draws).all() else math.inf
+    unit = unit_of(draws)  # The squares of squares of targets may overflow.
+    return unit * float((draws / unit).std(ddof=1)) if np.isfinite(draws).all() else math.inf
 
 
 def paired_permutation_test(

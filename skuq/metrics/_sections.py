@@ -35,7 +35,7 @@ def isotonic_means(values: FloatArray, last: BoolArray, weight: FloatArray | Non
     masses, sums, section = masses[counted], sums[counted], starts[counted] // n
     # All sections are fitted in one call. An offset per section keeps their fits independent.
     low, high = flat.min(), flat.max()
-    offset = section * (2 * (high - low) + 1.0)
+    offset = section * (2 * (high - low))
     blocks = isotonic_regression(sums / masses - low + offset, weights=masses).blocks
     # The means are computed again, because the offset causes rounding errors.
     means = np.add.reduceat(sums, blocks[:-1]) / np.add.reduceat(masses, blocks[:-1])

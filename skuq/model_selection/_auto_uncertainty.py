@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skuq._compat import warn_user
 from skuq._fitting.cross_fit import (
+    Split,
     has_random_folds,
     point_and_dist,
     point_predict,
@@ -25,7 +26,7 @@ from skuq._fitting.cross_fit import (
 )
 from skuq._fitting.seeds import MAX_SEED, Progress
 from skuq._fitting.training_data import TrainingData, read_training, router_for
-from skuq._typing import FloatArray
+from skuq._typing import FloatArray, IntArray
 from skuq._validation import (
     check_integer,
     check_number,
@@ -154,7 +155,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     The search first tries each base model as it is, in the order of the space, which starts with models that
     are fitted fast. After the first complete one, a base model may take half of the time that is left. With
     more than 200 rows per second of the time budget, and more than 2000 rows, candidates are compared on a
-    random sample of this size. `fit_transform` and searches with a storage use all rows.
+    random sample of this size. The folds of `cv` lose the other rows, and groups are not kept whole. The
+    sample contains two rows of each training set and each test set, and prefers rows with positive weight.
+    `fit_transform` and searches with a storage use all rows.
     Optuna's tree-structured Parzen estimator [1]_ then suggests candidates in batches of four. A candidate is
     fitted to one fold after another, with ``effort="low"``, and only the best third continues after each
     fold. No candidate is fitted twice, so that a search in a space without continuous parameters may end
@@ -334,7 +337,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         most = max(budget, LEAST_SECONDS) * ROWS_PER_SECOND
         # scores of a stored study must be those of the same rows for every budget
         if len(data) > most and not every_row and self.storage is None:
-            rows = np.sort(np.random.RandomState(seed).permutation(len(data))[: int(most)])
+            rows = _sample_of_rows(data, folds, int(most), seed)
             inside = row_mask(rows, len(data))
             folds = [(train[inside[train]], test[inside[test]]) for train, test in folds]
         cv = self.cv if not random_folds and hasattr(self.cv, "split") else None
@@ -460,6 +463,17 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         tags.input_tags.allow_nan = any(one.input_tags.allow_nan for one in members)
         tags.input_tags.sparse = any(one.input_tags.sparse for one in members)
         return tags
+
+
+def _sample_of_rows(data: TrainingData, folds: list[Split], size: int, seed: int) -> IntArray:
+    """Return a random sample of row numbers, in increasing order.
+
+    The sample also contains two rows of each training set and each test set, so no fold becomes empty. Rows
+    with weight 0 are drawn last.
+    """
+    key = np.random.RandomState(seed).random_sample(len(data)) + (data.repetitions == 0)
+    parts = [part[np.argpartition(key[part], min(1, len(part) - 1))[:2]] for fold in folds for part in fold]
+    return np.unique(np.concatenate([np.argsort(key)[:size], *parts]))
 
 
 def _line(search: Search, trial: Trial) -> str:

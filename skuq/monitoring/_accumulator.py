@@ -87,7 +87,7 @@ class ReportEntry:
         sums = self._sums
         if sums is None or sums.products is None or not self._is_mean:
             return np.nan
-        return float(np.sqrt(_covariance(sums)[0, 0] / n))
+        return float(sums.units[0] * np.sqrt(_covariance(sums)[0, 0] / n))
 
     def interval(
         self, n: float, confidence: float, n_resamples: int, rng: np.random.RandomState
@@ -111,10 +111,10 @@ class ReportEntry:
 
 
 def _covariance(sums: Sums) -> FloatArray:
-    """Return the covariance of the columns, shape (c, c). It is NaN for infinite columns."""
+    """Return the covariance of the columns in ``units``, shape (c, c). It is NaN for infinite columns."""
     products: Any = sums.products
     with np.errstate(invalid="ignore", over="ignore"):
-        means = sums.means
+        means = sums.means / sums.units
         covariance = np.asarray(products / sums.total - np.outer(means, means))
     # Rounding may make the difference of nearly equal numbers negative.
     np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), 0.0))
@@ -132,7 +132,7 @@ def _draws(sums: Sums, n: float, size: int, rng: np.random.RandomState) -> Float
     # The covariance of proportional columns is singular, so it has no Cholesky factors.
     values, vectors = np.linalg.eigh(covariance)
     spread = rng.normal(size=(size, values.size)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
-    return np.asarray(sums.means + spread)
+    return np.asarray(sums.means + spread * sums.units)
 
 
 def report_of(

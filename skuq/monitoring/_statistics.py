@@ -23,6 +23,7 @@ from skuq._numeric import (
     group_sums,
     is_sparse,
     standard_deviation,
+    unit_of,
     weighted,
     weighted_mean,
     weighted_sum,
@@ -159,18 +160,25 @@ def same(first: Any, second: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Weighted sums of columns, and of products of dense columns."""
+    """Weighted sums of columns, and of products of dense columns.
+
+    The products are those of the columns in ``units``. Products of squares of targets may otherwise overflow.
+    """
 
     total: float
     sums: FloatArray
     products: FloatArray | None
+    units: FloatArray
 
     def __add__(self, other: Self) -> Self:
+        units = np.maximum(self.units, other.units)
         with np.errstate(invalid="ignore", over="ignore"):  # The sum of inf and -inf is NaN.
             sums, products = self.sums + other.sums, None
             if self.products is not None and other.products is not None:
-                products = self.products + other.products
-        return type(self)(self.total + other.total, sums, products)
+                factors, others = self.units / units, other.units / units
+                products = self.products * np.outer(factors, factors)
+                products = products + other.products * np.outer(others, others)
+        return type(self)(self.total + other.total, sums, products, units)
 
     @property
     def means(self) -> FloatArray:
@@ -190,12 +198,14 @@ class RowSums(Statistic):
         columns = values if type(values) is tuple else (values,)
         if not isinstance(columns[0], np.ndarray):
             found = column_sums(columns, weight)
-            return Sums(block.total, found, None)
+            return Sums(block.total, found, None, np.ones(found.size))
         sums = np.array([weighted_sum(check_no_nan(column, "y_pred"), weight) for column in columns])
+        units = np.array([unit_of(column) for column in columns])
         with np.errstate(all="ignore"):  # Infinite values have no variance.
+            columns = tuple(column / unit for column, unit in zip(columns, units, strict=True))
             scaled = [weighted(column, weight) for column in columns]
             products = np.array([[left @ right for right in columns] for left in scaled])
-        return Sums(block.total, sums, products)
+        return Sums(block.total, sums, products, units)
 
 
 def below_median_rows(y: FloatArray, dist: Distribution) -> FloatArray:

@@ -38,7 +38,10 @@ from skuq.regressors._error_forest import (
 )
 
 FOLDS_BY_EFFORT = {"low": 3, "standard": 5, "high": 10}
-"""For each effort, the number of folds if ``cv`` is None. `UncertaintyRegressor` uses it for all methods."""
+"""For each effort, the number of folds if ``cv`` is None.
+
+`UncertaintyRegressor` uses it for all methods with folds, except quantile losses with one fit per level.
+"""
 
 MOST_MODELS = 20
 """With more folds, new rows are predicted by one model that is fitted to all rows."""

@@ -356,7 +356,8 @@ def test_differences_that_are_not_defined_count_as_extreme(alternative):
 
 
 @pytest.mark.parametrize(
-    ("metric", "options"), [("crps", {}), ("sharpness", {"kind": "rms"}), ("nmpiw", {"scale": "std"})]
+    ("metric", "options"),
+    [("crps", {}), ("uce", {}), ("sharpness", {"kind": "rms"}), ("nmpiw", {"scale": "std"})],
 )
 @pytest.mark.parametrize("unit", [1e-98, 1e96])
 def test_intervals_in_large_and_small_units(metric, options, unit):
@@ -368,6 +369,6 @@ def test_intervals_in_large_and_small_units(metric, options, unit):
         )
         for c in (1.0, unit)
     )
-    factor = 1.0 if metric == "nmpiw" else unit
+    factor = unit ** {"nmpiw": 0, "uce": 2}.get(metric, 1)
     for name in ("low", "high", "value", "standard_error"):
-        assert getattr(scaled, name) == pytest.approx(factor * getattr(plain, name), rel=1e-9)
+        assert getattr(scaled, name) == pytest.approx(factor * getattr(plain, name), rel=1e-9, abs=0)

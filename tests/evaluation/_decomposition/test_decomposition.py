@@ -196,7 +196,15 @@ def test_units_of_the_target(unit):
         scaled = score_decomposition(unit * Y, Normal(unit * MEAN, unit * STD), random_state=0, **options)
         factor = unit**power
         assert_allclose(numbers(scaled), np.array(numbers(plain)) * factor, rtol=1e-6, atol=1e-13 * factor)
-        assert scaled.miscalibration_limit == pytest.approx(plain.miscalibration_limit * factor, rel=1e-6)
+        limit = plain.miscalibration_limit * factor
+        assert scaled.miscalibration_limit == pytest.approx(limit, rel=1e-6, abs=0)
+    plain, scaled = (
+        compare_score_decompositions(
+            u * Y, u * MEAN, u * MEAN[::-1], score="squared_error", n_resamples=20, random_state=0
+        )
+        for u in (1.0, unit)
+    )
+    assert_allclose(scaled, plain * unit**2, rtol=1e-6, atol=1e-13 * unit**2)
 
 
 def test_parts_that_are_zero():

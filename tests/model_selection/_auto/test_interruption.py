@@ -17,6 +17,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge
+from sklearn.model_selection import KFold, LeaveOneGroupOut
 
 from skuq.model_selection import AutoUncertaintyRegressor, _auto_search
 from skuq.model_selection._auto_search import MAX_RETRIES
@@ -158,6 +159,18 @@ def test_a_short_budget_samples_the_rows_of_the_search_but_not_those_of_the_fina
         *folds, last = rows
         assert sum(folds) == 2 * searched  # each row is in two of the three training sets
         assert last == 2500
+
+
+def test_no_fold_of_sampled_rows_is_empty_or_without_weight(fake_time):
+    many = RNG.normal(size=(4200, 1))
+    target = many[:, 0] + RNG.normal(size=4200)
+    space = {"linear": {"estimator": BayesianRidge(), "methods": ["native"]}}
+    groups, weight = np.maximum(np.arange(4200) - 4195, 0), np.zeros(4200)  # four groups of one row
+    weight[::700] = 1.0
+    for cv, given in ((LeaveOneGroupOut(), {"groups": groups}), (KFold(3), {"sample_weight": weight})):
+        for seed in range(3):
+            model = search(space, n_trials=1, time_budget=8.0, cv=cv, random_state=seed)
+            assert model.fit(many, target, **given).leaderboard_["state"].tolist() == ["complete"]
 
 
 @pytest.mark.laws

@@ -522,13 +522,23 @@ def test_large_and_small_units(forecast, unit):
         ("ence", 0, 0.05), ("uce", 2, 0.05),
     ):  # fmt: skip
         expected = plain.result()[name] * unit**power
-        assert scaled.result()[name] == pytest.approx(expected, rel=near)
+        assert scaled.result()[name] == pytest.approx(expected, rel=near, abs=0)
         if power == 1:
-            assert errors[1][name] == pytest.approx(unit * errors[0][name], rel=1e-9, nan_ok=True)
+            assert errors[1][name] == pytest.approx(unit * errors[0][name], rel=1e-9, abs=0, nan_ok=True)
+    for kind, power in (("rms", 1), ("variance", 2)):
+        empty = MetricAccumulator("sharpness", options={"sharpness": {"kind": kind}})
+        plain_bounds, bounds = (
+            in_chunks(copy.copy(empty), u * y, Normal(u * dist.loc, u * dist.scale), [30])
+            .report(random_state=0)
+            .loc["sharpness", ["low", "high"]]
+            .tolist()
+            for u in (1.0, unit)
+        )
+        assert bounds == pytest.approx([unit**power * bound for bound in plain_bounds], rel=1e-9, abs=0)
     table = unit * plain.reliability_table()[["rmv", "rmse"]]
     np.testing.assert_allclose(scaled.reliability_table()[["rmv", "rmse"]], table, rtol=0.02)
     target_std = plain.characteristics_curve().target_std
-    assert scaled.characteristics_curve().target_std == pytest.approx(unit * target_std, rel=1e-12)
+    assert scaled.characteristics_curve().target_std == pytest.approx(unit * target_std, rel=1e-12, abs=0)
 
 
 def test_blocks_in_units_far_apart(forecast):
