@@ -233,8 +233,7 @@ def diagnostics_of(forecasts: Forecasts, name: str) -> Diagnostics:
         bins = None
     # Levels between or beyond the given ones are not a fault of the forecast.
     if isinstance(forecast, Quantiles):
-        few = np.diff(forecast.levels).max(initial=0) > WIDEST_GAP
-        return Diagnostics(bins, "few quantiles" if few else "quantiles")
+        return Diagnostics(bins, "few quantiles" if has_few_quantiles(forecast) else "quantiles")
     if not forecast.has_density:
         return Diagnostics(bins, "ensemble")
     shares = [
@@ -244,6 +243,11 @@ def diagnostics_of(forecasts: Forecasts, name: str) -> Diagnostics:
     return Diagnostics(bins, "distribution", *shares)
 
 
+def has_few_quantiles(forecast: Any) -> bool:
+    """Return whether the shape and the standard deviation of a forecast are not given."""
+    return isinstance(forecast, Quantiles) and bool(np.diff(forecast.levels).max() > WIDEST_GAP)
+
+
 def diagnostics_of_accumulator(accumulator: Accumulator) -> Diagnostics:
     if isinstance(accumulator, MetricAccumulator) and "reliability" in accumulator.curves:
         kind = "ensemble" if accumulator.has_atoms else "distribution"
@@ -251,19 +255,26 @@ def diagnostics_of_accumulator(accumulator: Accumulator) -> Diagnostics:
     return Diagnostics()
 
 
-def bias_and_width(levels: FloatArray, shares: FloatArray, n: float) -> tuple[int, int]:
+def bias_and_width(
+    levels: FloatArray, shares: FloatArray, n: float, least: float = 2.5 * SMALL_GAP
+) -> tuple[int, int]:
     """Return whether forecasts are too high (1) or too low (-1), and too wide (1) or too narrow (-1).
 
-    0 means that chance explains the difference, or that it is small. The argument `shares` has the shares of
-    observed values below the quantiles of the levels. With normal errors, the normal quantiles of both are on
-    a line. A bias moves the line, and a wrong width changes its slope.
+    0 means that chance explains the difference, that it is less than `least` standard deviations, or that
+    there are fewer than two levels between 0 and 1. The argument `shares` has the shares of observed values
+    below the quantiles of the levels. With normal errors, the normal quantiles of both are on a line. A bias
+    moves the line, and a wrong width changes its slope.
     """
+    between = (levels > 0) & (levels < 1)
+    levels, shares = levels[between], shares[between]
+    if len(levels) < 2:
+        return 0, 0
     x, y = ndtri(levels), ndtri(np.clip(shares, 0.5 / n, 1 - 0.5 / n))
     far = np.maximum(np.abs(x), np.abs(y))
     precision = np.exp(-0.5 * far**2) / np.sqrt(ndtr(far) * ndtr(-far))
     slope, middle = np.polyfit(x, y, 1, w=precision)
     # Standard errors for n calibrated rows, from simulations of 10 and 100 levels.
-    limits = [max(STANDARD_ERRORS * error / np.sqrt(n), 2.5 * SMALL_GAP) for error in (1.1, 0.9)]
+    limits = [max(STANDARD_ERRORS * error / np.sqrt(n), least) for error in (1.1, 0.9)]
     bias, width = (
         int(np.sign(value)) if abs(value) > limit else 0
         for value, limit in zip((middle, slope - 1), limits, strict=True)
@@ -271,9 +282,11 @@ def bias_and_width(levels: FloatArray, shares: FloatArray, n: float) -> tuple[in
     return bias, width
 
 
-def explained_by_chance(gaps: FloatArray, n: float) -> bool:
-    """Return whether calibrated rows have so large gaps between shares and levels (Kolmogorov-Smirnov)."""
-    return bool(np.abs(gaps).max() <= max(kstwobign.isf(0.0027) / np.sqrt(n), SMALL_GAP))
+def explained_by_chance(levels: FloatArray, shares: FloatArray, n: float) -> bool:
+    """Return whether calibrated rows have such shares (Kolmogorov-Smirnov, and tests of bias and width)."""
+    if np.abs(shares - levels).max() > kstwobign.isf(0.0027) / np.sqrt(n):
+        return False
+    return bias_and_width(levels, shares, n, least=0.0) == (0, 0)
 
 
 def errors_of_halves(bins: pd.DataFrame) -> list[tuple[float, float, float]]:

@@ -34,21 +34,22 @@ from skuq.distributions import Distribution
 from skuq.evaluation._report_table import RowFormat, UncertaintyReport, percent, standard_error, won_by
 from skuq.monitoring import ClassMetricAccumulator
 from skuq.report._advice import Finding
-from skuq.report._measure import Accumulator, Forecasts
+from skuq.report._measure import Accumulator, Forecasts, has_few_quantiles
 from skuq.report._wording import (
     is_of_periods,
+    legend_names,
     of_all_models,
     part_label,
     plain_words,
     read_calibration,
     read_classes,
+    read_few_quantiles,
     read_intervals,
     read_parts,
     read_pit,
     read_reliability,
     read_sharpness,
     rounded,
-    shortened,
     sides,
 )
 
@@ -158,12 +159,12 @@ class Plot:
         self, forecasts: Forecasts, models: Mapping[str, Any], options: Mapping[str, Any]
     ) -> list[Figure]:
         rows = {"sample_weight": forecasts.weight, **options}
-        return self._draw(
-            {
-                name: partial(self.display.from_predictions, forecasts.y, each, **rows)
-                for name, each in models.items()
-            }
-        )
+        calls = {
+            name: partial(self.display.from_predictions, forecasts.y, each, **rows)
+            for name, each in models.items()
+        }
+        few = {name: read_few_quantiles(each) for name, each in models.items() if has_few_quantiles(each)}
+        return self._draw(calls, few if self.curve else {})
 
     def of_accumulators(self, models: Mapping[str, Accumulator]) -> list[Figure]:
         return self._draw(
@@ -171,13 +172,18 @@ class Plot:
                 name: partial(self.display.from_accumulator, each)
                 for name, each in models.items()
                 if isinstance(each, ClassMetricAccumulator) or self.curve in each.curves
-            }
+            },
+            {},
         )
 
-    def _draw(self, calls: Mapping[str, Callable[..., Any]]) -> list[Figure]:
+    def _draw(self, calls: Mapping[str, Callable[..., Any]], texts: Mapping[str, str]) -> list[Figure]:
+        """Draw the models. Models without a text get the reading of their display."""
+        names = legend_names(calls)
+
         def plot(ax: Axes) -> str:
+            displays = {name: call(name=names[name], ax=ax) for name, call in calls.items()}
             return of_all_models(
-                {name: self.read(call(name=shortened(name), ax=ax)) for name, call in calls.items()}
+                {name: texts.get(name) or self.read(display) for name, display in displays.items()}
             )
 
         return [draw(self.title, plot)] if calls else []
@@ -230,13 +236,16 @@ def figure_of_parts(by: str, tables: Mapping[str, pd.DataFrame], of_classes: boo
     # The expected coverage of class probabilities differs from nominal, and between models.
     coverage = float(np.mean([np.average(each["nominal"], weights=each["n"]) for each in tables.values()]))
 
+    shown = dict(list(tables.items())[:MOST_CURVES])
+    names = legend_names(shown)
+
     def plot(ax: Axes) -> str:
         words = {}
-        for name, table in list(tables.items())[:MOST_CURVES]:
+        for name, table in shown.items():
             # A line between groups would suggest an order.
             style = {"linestyle": "none"} if table.index.dtype == object else None
             CalibrationDriftDisplay(table=table, coverage=coverage).plot(
-                ax, name=shortened(name) if len(tables) > 1 else None, line_kwargs=style
+                ax, name=names[name] if len(tables) > 1 else None, line_kwargs=style
             )
             words[name] = read_parts(table, of_classes)
         ax.set(xlabel=by, ylabel="Coverage (%)")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from skuq._numeric import WeightedRanks
 from skuq.displays import (
     CalibrationCurveDisplay,
     ClassReliabilityDisplay,
@@ -16,8 +19,10 @@ from skuq.displays import (
     ReliabilityDisplay,
     SharpnessDisplay,
 )
-from skuq.evaluation._report_table import percent_unlike
+from skuq.distributions import Quantiles
+from skuq.evaluation._report_table import TIE
 from skuq.report._measure import (
+    SMALL_GAP,
     STANDARD_ERRORS,
     bias_and_width,
     errors_of_halves,
@@ -93,9 +98,14 @@ def of_all_models(texts: Mapping[str, str]) -> str:
     return "\n".join(f"{listed(each)}: {text}" for text, each in names.items())
 
 
-def shortened(name: str) -> str:
-    """Return both ends of a long name, for a legend."""
-    return name if len(name) <= MOST_LETTERS else f"{name[:14]}\u2026{name[-13:]}"
+def legend_names(names: Iterable[str]) -> dict[str, str]:
+    """Return both ends of long names, or the lines of the whole names if their ends are equal."""
+    ends = {name: name if len(name) <= MOST_LETTERS else f"{name[:14]}\u2026{name[-13:]}" for name in names}
+    uses = Counter(ends.values())
+    return {
+        name: text if uses[text] == 1 else "\n".join(textwrap.wrap(name, MOST_LETTERS))
+        for name, text in ends.items()
+    }
 
 
 MEANINGS = {
@@ -134,13 +144,26 @@ def _shape(curve: bool, levels: Any, shares: Any, n: float) -> str:
             f"{' and '.join(MEANINGS[each] for each in seen)}."
         )
     worst = int(np.argmax(np.abs(shares - levels)))
-    if explained_by_chance(shares - levels, n):
+    if explained_by_chance(levels, shares, n):
         verb = "follows the diagonal" if curve else "have equal heights"
         return f"{what} {verb}, {_equal(n)}"
+    if abs(shares[worst] - levels[worst]) <= SMALL_GAP:
+        verb = "is close to the diagonal" if curve else "have almost equal heights"
+        return (
+            f"{what} {verb}: the share of observed values below a quantile differs from its level by at most "
+            f"{100 * SMALL_GAP:g} percentage point."
+        )
     level, share = in_hundred(levels[worst], shares[worst])
     return (
         f"{what} {'leaves the diagonal' if curve else 'have different heights'}, because {share} % of the "
         f"observed values lie below the quantile of {level} %."
+    )
+
+
+def read_few_quantiles(forecast: Quantiles) -> str:
+    return (
+        f"Only {len(forecast.levels)} quantiles are given. The distribution between and beyond them is an "
+        "assumption, so the page does not judge this figure."
     )
 
 
@@ -157,35 +180,46 @@ def read_pit(display: PITHistogramDisplay) -> str:
 def read_reliability(display: ReliabilityDisplay) -> str:
     table: Any = display.table
     parts = errors_of_halves(table)
+    if any(rmse > 0 and rmv == 0 for _, rmv, rmse in parts):
+        return "Some points lie above the diagonal: the predicted standard deviation is 0, but not the error."
     total = sum(n for n, *_ in parts)
-    variance, square = (sum(each[0] * each[i] ** 2 for each in parts) for i in (1, 2))
-    mean = math.sqrt(square / variance) if variance else math.inf
+    rmv, rmse = (math.sqrt(sum(each[0] * each[i] ** 2 for each in parts) / total) for i in (1, 2))
+    ratios = [rmse / rmv if rmv else 1.0 for _, rmv, rmse in (parts[0], parts[-1], (total, rmv, rmse))]
     # The standard error of the logarithm of a root mean square of m normal errors is 1 / sqrt(2 m).
-    halves = [(rmse / rmv if rmv else math.inf, math.sqrt(0.5 / n)) for n, rmv, rmse in parts]
+    errors = [math.sqrt(0.5 / n) for n in (parts[0][0], parts[-1][0], total)]
     first, second, whole = (
-        0 if ratio and abs(math.log(ratio)) <= STANDARD_ERRORS * error else (1 if ratio > 1 else -1)
-        for ratio, error in (halves[0], halves[-1], (mean, math.sqrt(0.5 / total)))
+        int(np.sign(ratio - 1)) if _differ(ratio, 1.0, error) else 0
+        for ratio, error in zip(ratios, errors, strict=True)
     )
     if first == second == whole == 0:
         return f"The points lie on the diagonal, {_equal(total)}"
-    if whole == 0 or first * second < 0:
-        low, high = (rounded(ratio, ratio * error) for ratio, error in (halves[0], halves[-1]))
-        slope = "flatter" if halves[0][0] > halves[-1][0] else "steeper"
+    low, high, factor = (rounded(ratio, ratio * error) for ratio, error in zip(ratios, errors, strict=True))
+    if whole == 0 or (first != second and _differ(ratios[0], ratios[1], math.hypot(*errors[:2]))):
+        slope = "flatter" if ratios[0] > ratios[1] else "steeper"
         return (
             f"The points are {slope} than the diagonal: errors are {low} times the predicted standard "
             f"deviation where it is small, and {high} times where it is large."
         )
     side = "above" if whole > 0 else "below"
-    factor = rounded(mean, mean * math.sqrt(0.5 / total))
     return f"The points lie {side} the diagonal: errors are {factor} times as large as predicted."
 
 
+def _differ(first: float, second: float, error: float) -> bool:
+    """Return whether chance does not explain that ratios differ, given the error of their log difference."""
+    low, high = sorted((first, second))
+    return high > low * math.exp(STANDARD_ERRORS * error)
+
+
 def read_sharpness(display: SharpnessDisplay) -> str:
-    low, high = np.quantile(display.std, [0.05, 0.95])
-    return (
-        f"The predicted standard deviation is {display.value:.3g} on average, and between {low:.3g} and "
-        f"{high:.3g} in 90 % of the rows."
-    )
+    ranks = WeightedRanks(display.std, display.sample_weight)
+    tail = 0.05 * ranks.total
+    ends = ranks.values[0], ranks.values[-1], ranks.quantile(tail), ranks.quantile_from_top(tail)
+    least, most, low, high = (f"{float(end):.3g}" for end in ends)
+    if least == most:
+        return f"The predicted standard deviation is {least} in all rows."
+    usual = low if low == high else f"between {low} and {high}"
+    mean = f"{display.value:.3g}"
+    return f"The predicted standard deviation is {mean} on average, and {usual} in 90 % of the rows."
 
 
 def read_classes(display: ClassReliabilityDisplay) -> str:
@@ -194,7 +228,7 @@ def read_classes(display: ClassReliabilityDisplay) -> str:
     gap = float((n * (table["observed"] - p)).sum() / n.sum())
     error = math.sqrt(float((n * p * (1 - p)).sum())) / float(n.sum())
     size = rounded(100 * abs(gap), 100 * error)
-    if abs(gap) > STANDARD_ERRORS * error:
+    if abs(gap) > max(STANDARD_ERRORS * error, TIE):
         side, less = ("below", "less") if gap < 0 else ("above", "more")
         return (
             f"The points lie {side} the diagonal, because the class is observed {size} percentage points "
@@ -210,10 +244,11 @@ def read_classes(display: ClassReliabilityDisplay) -> str:
 def read_intervals(
     share: float, goal: float, n: float, *, may_cover_more: bool, drawn: int, rows: int
 ) -> str:
-    words = f"{percent_unlike(share, goal)} of the intervals contain their observed value, and "
-    words += f"{100 * goal:g} % should"
-    if abs(share - goal) <= STANDARD_ERRORS * math.sqrt(goal * (1 - goal) / n) + 0.5 / n:
-        words += "; chance explains the difference."
+    error = math.sqrt(goal * (1 - goal) / n)
+    shown, nominal = rounded(100 * share, 100 * error), f"{100 * goal:g}"
+    words = f"{shown} % of the intervals contain their observed value, and {nominal} % should"
+    if abs(share - goal) <= STANDARD_ERRORS * error + 0.5 / n:
+        words += "." if f"{float(shown):g}" == nominal else "; chance explains the difference."
     elif may_cover_more and share > goal:
         words += " at least."
     else:

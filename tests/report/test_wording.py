@@ -8,11 +8,14 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import ndtr, ndtri
 
-from skuq.distributions import Normal
+from skuq.distributions import Normal, Quantiles
 from skuq.metrics import class_reliability_table, regression_calibration_curve, reliability_table
+from skuq.report import _measure
 from skuq.report import _wording as wording
 from skuq.report._measure import with_flags
+from skuq.report._page import figures_of
 
 SHAPES = {
     "right": ("The curve follows the diagonal", "The bars have equal heights", ""),
@@ -72,6 +75,37 @@ def test_a_shape_without_bias_and_wrong_width_is_named():
     assert text.startswith("The curve leaves the diagonal, because ")
 
 
+@pytest.mark.parametrize(("bias", "width"), [(0.018, 1), (0.009, 1), (0, 1.02)])
+def test_chance_does_not_explain_a_small_difference_of_many_rows(bias, width):
+    levels = np.arange(1, 100) / 100
+    shares = ndtr(width * ndtri(levels) + bias)
+    for n, words in ((200_000, "by at most 1 percentage point."), (2000, "chance explains with 2000 rows.")):
+        curve = SimpleNamespace(levels=levels, proportions=shares, n_rows=n)
+        assert wording.read_calibration(curve).endswith(words)
+        bins = np.diff(shares[9::10], prepend=0.0, append=1.0)
+        assert wording.read_pit(SimpleNamespace(proportions=bins, n_rows=n)).endswith(words)
+
+
+def test_a_shape_needs_two_levels_between_0_and_1():
+    for levels, shares in (([0.5], [0.7]), ([0.0, 0.5, 1.0], [0.0, 0.7, 1.0])):
+        curve = SimpleNamespace(levels=np.array(levels), proportions=np.array(shares), n_rows=400)
+        assert "because 70 % of the observed values lie below" in wording.read_calibration(curve)
+    levels = np.linspace(0, 1, 11)
+    curve = SimpleNamespace(levels=levels, proportions=levels, n_rows=400)
+    assert "follows the diagonal" in wording.read_calibration(curve)
+
+
+def test_the_spread_of_standard_deviations_respects_weights():
+    def read(std, weight=None):
+        return wording.read_sharpness(SimpleNamespace(std=np.array(std), sample_weight=weight, value=1.5))
+
+    assert read([1.0, 1.0]) == "The predicted standard deviation is 1 in all rows."
+    assert "between 1 and 2 in 90 %" in read([1.0, 2.0])
+    assert read([1.0, 2.0, 3.0], np.array([1.0, 98.0, 1.0])).endswith(
+        "1.5 on average, and 2 in 90 % of the rows."
+    )
+
+
 def test_errors_are_compared_with_predicted_standard_deviations():
     for width, words in (
         (1.0, "The points lie on the diagonal, except for"),
@@ -87,9 +121,17 @@ def test_errors_are_compared_with_predicted_standard_deviations():
         )
         text = wording.read_reliability(SimpleNamespace(table=table))
         assert text.startswith(f"The points are {words} than the diagonal: errors are ")
-    for rmv, words in ((0.5, "chance explains"), (0.0, "errors are inf times as large as predicted")):
-        table = pd.DataFrame({"n": [400.0], "rmv": [rmv], "rmse": [0.5]})  # equal standard deviations
-        assert words in wording.read_reliability(SimpleNamespace(table=table))
+    for rmv, rmse, words in (
+        ([0.5], [0.5], "chance explains"),  # equal standard deviations
+        ([0.0], [0.0], "chance explains"),
+        ([0.0], [0.5], "the predicted standard deviation is 0, but not the error."),
+        ([0.0, 1.0], [0.5, 1.0], "the predicted standard deviation is 0, but not the error."),
+        ([1.0, 20.0], [1.0, 30.0], "steeper than the diagonal: errors are 1.00 times the predicted"),
+        ([1.0, 20.0], [1.5, 20.0], "flatter than the diagonal: errors are 1.50 times the predicted"),
+        ([1.0, 20.0], [1.15, 23.4], "above the diagonal: errors are 1.17 times"),  # only one half is certain
+    ):
+        table = pd.DataFrame({"n": 200.0, "rmv": rmv, "rmse": rmse})
+        assert words in wording.read_reliability(SimpleNamespace(table=table)), (rmv, rmse)
 
 
 def test_classes_intervals_and_parts():
@@ -100,7 +142,14 @@ def test_classes_intervals_and_parts():
         changed = proba**power / (proba**power).sum(axis=1, keepdims=True)
         table = class_reliability_table(y, changed)
         assert words in wording.read_classes(SimpleNamespace(table=table))
-    for share, words in ((0.9, "chance explains"), (0.8, "so too few do."), (0.99, "so too many do.")):
+    table = pd.DataFrame({"n": 100.0, "observed": [1.0 - 1e-15, 0.0], "predicted": [1.0, 0.0]})
+    assert "lie on the diagonal" in wording.read_classes(SimpleNamespace(table=table))
+    for share, words in (
+        (0.9, "90.0 % of the intervals contain their observed value, and 90 % should. "),
+        (0.894, "89.4 % of the intervals contain their observed value, and 90 % should; chance explains"),
+        (0.8, "so too few do."),
+        (0.99, "so too many do."),
+    ):
         options = {"may_cover_more": False, "drawn": 100, "rows": 1000}
         text = wording.read_intervals(share, 0.9, 1000, **options)
         assert words in text
@@ -116,8 +165,19 @@ def test_classes_intervals_and_parts():
 def test_models_with_the_same_sentence_share_it():
     assert wording.of_all_models({"a": "Good."}) == "Good."
     assert wording.of_all_models({"a": "Good.", "b": "Bad.", "c": "Good."}) == "a and c: Good.\nb: Bad."
-    assert wording.shortened(28 * "a") == 28 * "a"
-    assert wording.shortened("Gradient boosting of 1994 to 2019") == "Gradient boost\u2026 1994 to 2019"
+
+
+def test_names_in_a_legend_differ():
+    long = "Gradient boosting of 1994 to 2019"
+    assert wording.legend_names([28 * "a", long]) == {
+        28 * "a": 28 * "a",
+        long: "Gradient boost\u2026 1994 to 2019",
+    }
+    alike = "Gradient boosting from 1994 to 2019"
+    assert wording.legend_names([long, alike]) == {
+        long: "Gradient boosting of 1994 to\n2019",
+        alike: "Gradient boosting from 1994\nto 2019",
+    }
 
 
 def test_numbers_have_the_digits_that_their_error_allows():
@@ -127,3 +187,24 @@ def test_numbers_have_the_digits_that_their_error_allows():
         assert wording.rounded(value, error) == text
     assert wording.in_hundred(0.9996, 0.9) == ["99.96", "90.00"]
     assert wording.in_hundred(1.0, 0.9) == ["100", "90"]
+
+
+def test_few_quantiles_are_not_judged():
+    y, dist = forecast(300, 0, 1)
+    levels = [0.05, 0.5, 0.95]
+    few = _measure.checked_forecasts(
+        y,
+        {"few": Quantiles(levels, dist.quantile(levels))},
+        sample_weight=None,
+        coverage=0.9,
+        labels=None,
+        of_classes=False,
+    )
+    judged = {figure.title: "does not judge" not in figure.caption for figure in figures_of(few)}
+    assert judged == {
+        "Calibration curve": False,
+        "PIT histogram": False,
+        "Reliability diagram": False,
+        "Sharpness": True,
+        "Intervals of individual rows": True,
+    }
