@@ -104,7 +104,7 @@ def test_one_row_is_timed_against_the_base(script):
     for prepare in one_row.calls(model).values():
         own, other = one_row.measure(prepare(X[:1]), lambda: base.predict(X[:1]), seconds_per_case=0.0)
         assert min(own, other) > 0
-    assert one_row.moment_seconds(model, X[:1]) > 0
+    assert one_row.dist_seconds(model, X[:1], lambda dist: dist.std()) > 0
 
 
 def test_every_method_forecasts_a_small_set(script, monkeypatch):
