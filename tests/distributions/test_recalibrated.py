@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from numpy.polynomial import Polynomial
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 
@@ -244,6 +245,53 @@ def test_a_pool_with_many_knots_against_a_sum_over_many_points(knots):
     assert_allclose(dist.mean(), one, atol=1e-5)
     assert_allclose(dist.std() ** 2, (ends[1] - one) ** 2 - 2 * (width * (x - one)) @ cdf, rtol=1e-5)
     assert_allclose(dist.crps(y), width @ (cdf - (x >= y)) ** 2, rtol=1e-5)
+
+
+IDENTITY = LevelMap.from_scores([-1.0, 1.0], [-1.0, 1.0], 1.0, 1.0)
+
+
+def test_a_pool_of_quantiles_with_ties_and_the_identity_is_the_pool():
+    rng, levels = np.random.default_rng(0), np.linspace(0.05, 0.95, 19)
+    draws = rng.normal(size=(2, 6, 19))
+    tied = [Quantiles(levels, np.maximum(values, 0.0)) for values in draws]
+    assert_array_equal(
+        Quantiles([0.4, 0.6], [[1.0, 1.0]] * 3)._cdf_table(np.tile([np.nextafter(1.0, 0.0), 1.0], (3, 1))),
+        [[0.0, 1.0]] * 3,
+    )
+    for pool in (Mixture(tied), Mixture([tied[0], Normal(np.arange(6.0), 1.0)], [0.7, 0.3])):
+        same = Recalibrated(pool, IDENTITY)
+        assert same._has_nodes
+        for y in (0.0, np.linspace(-1.0, 3.0, 6)):
+            assert_allclose(same.crps(y), pool.crps(y), rtol=1e-5)
+        assert_allclose(same.mean(), pool.mean(), rtol=1e-5)
+        assert_allclose(same.std(), pool.std(), rtol=1e-5)
+
+
+def test_pools_with_heavy_tails_or_poles_are_integrated_without_nodes():
+    normal = Normal([0.0, 1.0], [1.0, 0.5])
+    heavy, light = (Mixture([StudentT([0.0, 3.0], 1.0, df), normal]) for df in (3.0, 6.0))
+    pole, skewed = (
+        Mixture([ScipyDistribution(shape), normal])
+        for shape in (stats.gamma(np.full(2, 0.02)), stats.lognorm(np.full(2, 3.0)))
+    )
+    for pool in (heavy, pole, skewed):
+        assert not Recalibrated(pool, IDENTITY)._has_nodes
+        assert not Recalibrated(Mixture([Recalibrated(pool, IDENTITY), normal]), IDENTITY)._has_nodes
+    assert Recalibrated(light, IDENTITY)._has_nodes
+    # The nodes end at quantiles of the base, which are not in the tails after this map.
+    widening = LevelMap.from_scores([-1.0, 1.0], [-1.0, 1.0], 0.5, 0.5)
+    assert not Recalibrated(light, widening)._has_nodes
+    assert_allclose(Recalibrated(heavy, IDENTITY).std(), heavy.std(), rtol=3e-4)
+    assert_allclose(Recalibrated(light, IDENTITY).std(), light.std(), rtol=1e-5)
+    assert_allclose(Recalibrated(pole, IDENTITY).crps(0.0), pole.crps(0.0), rtol=1e-6)
+
+
+def test_integrals_of_nearly_equal_weights_are_kept_apart():
+    base = Mixture([Normal([0.0], [1.0]), Normal([2.0], [0.5])])
+    first, second = (Polynomial([0.5, 0.5 + change]) for change in (0.0, 1e-9))
+    y, level_map = np.array([0.3]), LevelMap([0.2, 0.8], [0.1, 0.9])
+    scores = [Recalibrated(base, level_map)._weighted_crps(y, weight) for weight in (first, second)]
+    assert scores[1] > scores[0]
 
 
 # ---------------------------------------------------------------------- errors of an estimated scale
