@@ -174,7 +174,7 @@ class LevelMap:
         object.__setattr__(self, "pieces", pieces)
 
     @cached_property
-    def _latest(self) -> dict[str, tuple[Any, Any]]:
+    def _latest(self) -> dict[Hashable, tuple[Any, Any]]:
         return {}
 
     def _kept(self, what: Hashable, key: Any, compute: Callable[[], Result]) -> Result:

@@ -175,12 +175,14 @@ def score_nodes(dist: Any, *points: FloatArray, least: int = LEAST_NODES) -> tup
     edges = np.sort(np.column_stack([dist._landmarks(), *points]), axis=1)
     if not dist._light_tails:
         edges = np.sort(np.column_stack([edges, _doubled(edges)]), axis=1)
-    if not dist.has_density:
-        edges = np.sort(np.column_stack([edges, np.nextafter(edges, -np.inf)]), axis=1)
-        least *= 2  # Half of the panels have no width.
     x = _halved(edges)
     while x.shape[1] < least:
         x = _halved(x)
+    if not dist.has_density:
+        # A panel without width, which ends at the edge, holds the jump.
+        before = np.repeat(np.nextafter(edges, -np.inf), 2, axis=1)
+        step = (x.shape[1] - 1) // (edges.shape[1] - 1)
+        x = np.insert(x, np.repeat(np.arange(0, x.shape[1], step), 2), before, axis=1)
     cdf = dist._cdf_table(x)
     scores = ndtri(cdf)
     row, column = np.nonzero((cdf < 1e-300) | (cdf > 1 - _PRECISE))
