@@ -254,11 +254,10 @@ IDENTITY = LevelMap.from_scores([-1.0, 1.0], [-1.0, 1.0], 1.0, 1.0)
 def test_a_pool_of_quantiles_with_ties_and_the_identity_is_the_pool():
     rng, levels = np.random.default_rng(0), np.linspace(0.05, 0.95, 19)
     draws = rng.normal(size=(2, 6, 19))
-    tied = [Quantiles(levels, np.maximum(values, 0.0)) for values in draws]
-    assert_array_equal(
-        Quantiles([0.4, 0.6], [[1.0, 1.0]] * 3)._cdf_table(np.tile([np.nextafter(1.0, 0.0), 1.0], (3, 1))),
-        [[0.0, 1.0]] * 3,
-    )
+    tied = [Quantiles(levels, np.where(np.abs(values) < 0.7, 0.0, values)) for values in draws]
+    rows = Quantiles([0.2, 0.4, 0.6, 0.8], [[0.0, 1.0, 1.0, 3.0]] * 3)
+    around = np.tile([np.nextafter(1.0, 0.0), 1.0], (3, 1))
+    assert_allclose(rows._cdf_table(around), [[0.4, 0.6]] * 3, rtol=1e-12)
     for pool in (Mixture(tied), Mixture([tied[0], Normal(np.arange(6.0), 1.0)], [0.7, 0.3])):
         same = Recalibrated(pool, IDENTITY)
         assert same._has_nodes
