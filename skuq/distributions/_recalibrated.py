@@ -43,11 +43,12 @@ _SAME = Polynomial([0.0, 1.0]), Polynomial([0.0, 1.0])
 _ENDS = ndtri(LANDMARK_TAIL[0]) * np.array([1.0, -1.0])
 """Normal scores of the outermost landmarks, beyond which there are no nodes."""
 
-_LEAST_REACH = 6.0
-"""If the map moves the outermost landmarks to smaller scores, the nodes miss probability in the tails."""
+_FOR_SCORES, _FOR_MOMENTS = (3.0, 6.0), (5.0, 6.5)
+"""Requirements of integrals at nodes: the least df of a `StudentT`, and the least score of a landmark.
 
-_LEAST_DF = 6.0
-"""The nodes resolve the tails of a `StudentT` with at least this number of degrees of freedom."""
+The score is that of the outermost landmarks after the map. If the df or the score are smaller, the nodes miss
+the tails.
+"""
 
 _SCORE_LIMIT = 38.0
 """Infinite scores are replaced by this finite score."""
@@ -85,11 +86,11 @@ class Recalibrated(Distribution):
     all rows. For all other bases, the quantile function is integrated at a cost of O(n k). If quantiles
     require a search, the cdf is integrated instead.
 
-    For mixtures of `Normal`, `NormalMixture`, `Quantiles`, `StudentT` with df >= 6, and these families
+    For mixtures of `Normal`, `NormalMixture`, `Quantiles`, `StudentT` with df >= 3, and these families
     recalibrated, the cdf of the base is evaluated at a few hundred points of each row, and the cached
-    integrals of the map are evaluated at the normal scores of these points. In our tests, the standard
-    deviation and the CRPS had relative errors of at most 1e-5 and 2e-5. Mixtures with other members, or with
-    a map that makes the tails much heavier, are integrated as all other bases.
+    integrals of the map are evaluated at the normal scores of these points. The moments require df >= 5. In
+    our tests, the standard deviation and the CRPS had relative errors of at most 1e-5 and 2e-5. Mixtures with
+    other members, or with a map that makes the tails much heavier, are integrated as all other bases.
 
     The level map caches its integrals, and those of its latest `Normal` or `StudentT` base. All predictions
     of a fitted model use the cached integrals. If a distribution is recalibrated twice, the two maps are
@@ -193,7 +194,7 @@ class Recalibrated(Distribution):
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         form = self._standard_form()
         if form is None or self._integrates_values or self._finite_part() is not self:
-            return self._value_moments() if self._has_nodes else super()._moments()
+            return self._value_moments() if self._has_nodes(*_FOR_MOMENTS) else super()._moments()
         loc, scale, standard = form
         mean, std = standard._one_row_moments
         with np.errstate(invalid="ignore"):
@@ -210,23 +211,24 @@ class Recalibrated(Distribution):
     def _mean_distance(self, y: FloatArray) -> FloatArray:
         form = self._standard_form()
         if form is None or self._integrates_values or self._finite_part() is not self:
-            return self._around(y, "distance", _SAME) if self._has_nodes else super()._mean_distance(y)
+            if self._has_nodes(*_FOR_SCORES):
+                return self._around(y, "distance", _SAME)
+            return super()._mean_distance(y)
         loc, scale, standard = form
         z = (y - loc) / np.where(scale == 0, 1.0, scale)
         return np.where(scale == 0, np.abs(y - loc), scale * level_mean_distance(standard, z))
 
     def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
-        if not self._has_nodes:
+        if not self._has_nodes(*_FOR_SCORES):
             return super()._weighted_crps(y, weight)
         return self._around(y, ("crps", *weight.coef), step_terms(weight))
 
-    @property
-    def _has_nodes(self) -> bool:
+    def _has_nodes(self, least_df: float, least_reach: float) -> bool:
         """Return whether the integrals of the map at nodes of the base are precise."""
         if not self._integrates_values or self.has_mass or self._finite_part() is not self:
             return False
-        reached = np.abs(self.level_map.pieces(_ENDS)).min() >= _LEAST_REACH
-        return bool(reached) and all(_suits_nodes(leaf) for _, leaf in self.base._leaves())
+        reached = np.abs(self.level_map.pieces(_ENDS)).min() >= least_reach
+        return bool(reached) and all(_suits_nodes(leaf, least_df) for _, leaf in self.base._leaves())
 
     def _around(self, y: FloatArray, name: Hashable, terms: tuple[Term, Term]) -> FloatArray:
         """Return the integral of below(R) up to y plus the integral of above(1 - R) from y."""
@@ -358,12 +360,14 @@ class Recalibrated(Distribution):
         return None
 
 
-def _suits_nodes(leaf: Distribution) -> bool:
-    """Return whether the tails are light, and the cdf has no pole and jumps only at its landmarks."""
+def _suits_nodes(leaf: Distribution, least_df: float) -> bool:
+    """Return whether the tails are light enough, and the cdf has no pole and jumps only at its landmarks."""
     if isinstance(leaf, Recalibrated):
-        return all(_suits_nodes(part) for _, part in leaf.base._leaves())
+        # The mapped tails of a Student t distribution are about y^-(df slope^2).
+        heavier = min(leaf.level_map.pieces.slopes[[0, -1]].min(), 1.0)
+        return all(_suits_nodes(part, least_df / heavier**2) for _, part in leaf.base._leaves())
     if isinstance(leaf, StudentT):
-        return bool(leaf.df.min() >= _LEAST_DF)
+        return bool(leaf.df.min() >= least_df)
     return isinstance(leaf, Normal | NormalMixture | Quantiles)
 
 

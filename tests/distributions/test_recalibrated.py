@@ -23,7 +23,7 @@ from skuq.distributions import (
 from skuq.distributions import _beta_recalibrated as maps
 from skuq.distributions._beta_recalibrated import BetaRecalibrated
 from skuq.distributions._level_map import LevelMap
-from skuq.distributions._recalibrated import Recalibrated
+from skuq.distributions._recalibrated import _FOR_MOMENTS, _FOR_SCORES, Recalibrated
 from skuq.distributions._student_t import (
     fit_student,
     predictive_df,
@@ -260,7 +260,7 @@ def test_a_pool_of_quantiles_with_ties_and_the_identity_is_the_pool():
     assert_allclose(rows._cdf_table(around), [[0.4, 0.6]] * 3, rtol=1e-12)
     for pool in (Mixture(tied), Mixture([tied[0], Normal(np.arange(6.0), 1.0)], [0.7, 0.3])):
         same = Recalibrated(pool, IDENTITY)
-        assert same._has_nodes
+        assert same._has_nodes(*_FOR_MOMENTS)
         for y in (0.0, np.linspace(-1.0, 3.0, 6)):
             assert_allclose(same.crps(y), pool.crps(y), rtol=1e-5)
         assert_allclose(same.mean(), pool.mean(), rtol=1e-5)
@@ -269,18 +269,24 @@ def test_a_pool_of_quantiles_with_ties_and_the_identity_is_the_pool():
 
 def test_pools_with_heavy_tails_or_poles_are_integrated_without_nodes():
     normal = Normal([0.0, 1.0], [1.0, 0.5])
-    heavy, light = (Mixture([StudentT([0.0, 3.0], 1.0, df), normal]) for df in (3.0, 6.0))
+    heaviest, heavy, light = (Mixture([StudentT([0.0, 3.0], 1.0, df), normal]) for df in (2.5, 3.0, 6.0))
     pole, skewed = (
         Mixture([ScipyDistribution(shape), normal])
         for shape in (stats.gamma(np.full(2, 0.02)), stats.lognorm(np.full(2, 3.0)))
     )
-    for pool in (heavy, pole, skewed):
-        assert not Recalibrated(pool, IDENTITY)._has_nodes
-        assert not Recalibrated(Mixture([Recalibrated(pool, IDENTITY), normal]), IDENTITY)._has_nodes
-    assert Recalibrated(light, IDENTITY)._has_nodes
+    for pool in (heaviest, pole, skewed):
+        member = Recalibrated(pool, IDENTITY)
+        for dist in (member, Recalibrated(Mixture([member, normal]), IDENTITY)):
+            assert not dist._has_nodes(*_FOR_SCORES)
+    assert Recalibrated(light, IDENTITY)._has_nodes(*_FOR_MOMENTS)
+    assert Recalibrated(heavy, IDENTITY)._has_nodes(*_FOR_SCORES)
+    assert not Recalibrated(heavy, IDENTITY)._has_nodes(*_FOR_MOMENTS)
+    assert_allclose(Recalibrated(heavy, IDENTITY).crps(0.5), heavy.crps(0.5), rtol=1e-5)
     # The nodes end at quantiles of the base, which are not in the tails after this map.
     widening = LevelMap.from_scores([-1.0, 1.0], [-1.0, 1.0], 0.5, 0.5)
-    assert not Recalibrated(light, widening)._has_nodes
+    assert not Recalibrated(light, widening)._has_nodes(*_FOR_SCORES)
+    widened = Recalibrated(Mixture([Recalibrated(light, widening), normal]), IDENTITY)
+    assert not widened._has_nodes(*_FOR_SCORES)
     assert_allclose(Recalibrated(heavy, IDENTITY).std(), heavy.std(), rtol=3e-4)
     assert_allclose(Recalibrated(light, IDENTITY).std(), light.std(), rtol=1e-5)
     of_values = Recalibrated(pole, IDENTITY)
