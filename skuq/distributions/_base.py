@@ -206,7 +206,7 @@ class Distribution(AtomHooks, RowContainer["Distribution"]):
         return quantile_landmarks(self, self._level_breaks())
 
     def _cdf_table(self, x: FloatArray) -> FloatArray:
-        """Return P(Y <= x) for k increasing values of each row, shape (n, k)."""
+        """Return P(Y <= x) for k values of each row, shape (n, k)."""
         return cdf_table(self, x)
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:

@@ -18,7 +18,7 @@ the integral over each piece is a difference of two values of I(g) / s, where
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self, TypeAlias, TypeVar
@@ -174,10 +174,10 @@ class LevelMap:
         object.__setattr__(self, "pieces", pieces)
 
     @cached_property
-    def _latest(self) -> dict[str, tuple[Any, Any]]:
+    def _latest(self) -> dict[Hashable, tuple[Any, Any]]:
         return {}
 
-    def _kept(self, what: str, key: Any, compute: Callable[[], Result]) -> Result:
+    def _kept(self, what: Hashable, key: Any, compute: Callable[[], Result]) -> Result:
         entry: tuple[Any, Result] | None = self._latest.get(what)
         if entry is None or entry[0] != key:
             entry = self._latest[what] = (key, compute())
@@ -185,7 +185,7 @@ class LevelMap:
 
     def integrals(
         self,
-        name: str,
+        name: Hashable,
         k: TailFunction,
         s: FloatArray,
         *outcomes: FloatArray,

@@ -217,12 +217,8 @@ class Quantiles(Distribution):
 
     def _cdf_table(self, x: FloatArray) -> FloatArray:
         p, v, (lower, upper) = self.levels, self.values, self._tails
-        # The rows are placed one after the other, so that one call interpolates in all rows.
-        first, width = v[:, [0]], v[:, [-1]] - v[:, [0]]
-        unit, row = np.where(width > 0, width, 1.0), 2.0 * np.arange(len(v))[:, np.newaxis]
-        place = np.clip((x - first) / unit, 0.0, 1.0)
-        knots = (row + (v - first) / unit).ravel()
-        cdf = np.interp((row + place).ravel(), knots, np.tile(p, len(v))).reshape(x.shape)
+        first = v[:, [0]]
+        cdf = np.stack([np.interp(places, knots, p) for places, knots in zip(x, v, strict=True)])
         at, column = np.nonzero(x < first)
         cdf[at, column] = p[0] * _decay(x[at, column] - v[at, 0], lower[at])
         at, column = np.nonzero(x >= v[:, [-1]])

@@ -153,7 +153,7 @@ def landmarks_between(dist: Cumulative, lower: FloatArray, upper: FloatArray) ->
 _FEW = 2048
 """At most this number of values of the cdf is computed by one call with repeated rows."""
 
-_LEAST_NODES = 300
+LEAST_NODES = 300
 _PRECISE = 1e-9
 """A smaller probability of the upper tail is computed as P(Y > x), not as 1 - P(Y <= x)."""
 
@@ -166,19 +166,23 @@ def cdf_table(dist: Any, x: FloatArray) -> FloatArray:
     return np.stack([dist._cdf(column) for column in np.ascontiguousarray(x.T)]).T
 
 
-def score_nodes(dist: Any, *points: FloatArray) -> tuple[FloatArray, FloatArray]:
+def score_nodes(dist: Any, *points: FloatArray, least: int = LEAST_NODES) -> tuple[FloatArray, FloatArray]:
     """Return values of y and their normal scores, both of shape (n, 2 k + 1), for k panels of each row.
 
-    The panels end at the landmarks, at the points and at their middles. A jump of the cdf has a panel.
+    The panels end at the landmarks, at the points and at their middles. A jump of the cdf has a panel. There
+    are at least ``least`` nodes.
     """
     edges = np.sort(np.column_stack([dist._landmarks(), *points]), axis=1)
     if not dist._light_tails:
         edges = np.sort(np.column_stack([edges, _doubled(edges)]), axis=1)
-    if not dist.has_density:
-        edges = np.sort(np.column_stack([edges, np.nextafter(edges, -np.inf)]), axis=1)
     x = _halved(edges)
-    while x.shape[1] < _LEAST_NODES:
+    while x.shape[1] < least:
         x = _halved(x)
+    if not dist.has_density:
+        # A panel without width, which ends at the edge, holds the jump.
+        before = np.repeat(np.nextafter(edges, -np.inf), 2, axis=1)
+        step = (x.shape[1] - 1) // (edges.shape[1] - 1)
+        x = np.insert(x, np.repeat(np.arange(0, x.shape[1], step), 2), before, axis=1)
     cdf = dist._cdf_table(x)
     scores = ndtri(cdf)
     row, column = np.nonzero((cdf < 1e-300) | (cdf > 1 - _PRECISE))

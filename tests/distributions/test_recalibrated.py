@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from numpy.polynomial import Polynomial
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 
@@ -22,7 +23,7 @@ from skuq.distributions import (
 from skuq.distributions import _beta_recalibrated as maps
 from skuq.distributions._beta_recalibrated import BetaRecalibrated
 from skuq.distributions._level_map import LevelMap
-from skuq.distributions._recalibrated import Recalibrated
+from skuq.distributions._recalibrated import _FOR_MOMENTS, _FOR_SCORES, Recalibrated
 from skuq.distributions._student_t import (
     fit_student,
     predictive_df,
@@ -30,6 +31,7 @@ from skuq.distributions._student_t import (
     prior_share,
     shrunk_level_map,
 )
+from skuq.distributions._value_quadrature import value_crps
 from skuq.recalibration import IsotonicRecalibrator
 
 LEVELS = np.array([1e-300, 1e-12, 0.01, 0.3, 0.5, 0.9, 1 - 1e-9])
@@ -244,6 +246,59 @@ def test_a_pool_with_many_knots_against_a_sum_over_many_points(knots):
     assert_allclose(dist.mean(), one, atol=1e-5)
     assert_allclose(dist.std() ** 2, (ends[1] - one) ** 2 - 2 * (width * (x - one)) @ cdf, rtol=1e-5)
     assert_allclose(dist.crps(y), width @ (cdf - (x >= y)) ** 2, rtol=1e-5)
+
+
+IDENTITY = LevelMap.from_scores([-1.0, 1.0], [-1.0, 1.0], 1.0, 1.0)
+
+
+def test_a_pool_of_quantiles_with_ties_and_the_identity_is_the_pool():
+    rng, levels = np.random.default_rng(0), np.linspace(0.05, 0.95, 19)
+    draws = rng.normal(size=(2, 6, 19))
+    tied = [Quantiles(levels, np.where(np.abs(values) < 0.7, 0.0, values)) for values in draws]
+    rows = Quantiles([0.2, 0.4, 0.6, 0.8], [[0.0, 1.0, 1.0, 3.0]] * 3)
+    around = np.tile([np.nextafter(1.0, 0.0), 1.0], (3, 1))
+    assert_allclose(rows._cdf_table(around), [[0.4, 0.6]] * 3, rtol=1e-12)
+    for pool in (Mixture(tied), Mixture([tied[0], Normal(np.arange(6.0), 1.0)], [0.7, 0.3])):
+        same = Recalibrated(pool, IDENTITY)
+        assert same._has_nodes(*_FOR_MOMENTS)
+        for y in (0.0, np.linspace(-1.0, 3.0, 6)):
+            assert_allclose(same.crps(y), pool.crps(y), rtol=1e-5)
+        assert_allclose(same.mean(), pool.mean(), rtol=1e-5)
+        assert_allclose(same.std(), pool.std(), rtol=1e-5)
+
+
+def test_pools_with_heavy_tails_or_poles_are_integrated_without_nodes():
+    normal = Normal([0.0, 1.0], [1.0, 0.5])
+    heaviest, heavy, light = (Mixture([StudentT([0.0, 3.0], 1.0, df), normal]) for df in (2.5, 3.0, 6.0))
+    pole, skewed = (
+        Mixture([ScipyDistribution(shape), normal])
+        for shape in (stats.gamma(np.full(2, 0.02)), stats.lognorm(np.full(2, 3.0)))
+    )
+    for pool in (heaviest, pole, skewed):
+        member = Recalibrated(pool, IDENTITY)
+        for dist in (member, Recalibrated(Mixture([member, normal]), IDENTITY)):
+            assert not dist._has_nodes(*_FOR_SCORES)
+    assert Recalibrated(light, IDENTITY)._has_nodes(*_FOR_MOMENTS)
+    assert Recalibrated(heavy, IDENTITY)._has_nodes(*_FOR_SCORES)
+    assert not Recalibrated(heavy, IDENTITY)._has_nodes(*_FOR_MOMENTS)
+    assert_allclose(Recalibrated(heavy, IDENTITY).crps(0.5), heavy.crps(0.5), rtol=1e-5)
+    # The nodes end at quantiles of the base, which are not in the tails after this map.
+    widening = LevelMap.from_scores([-1.0, 1.0], [-1.0, 1.0], 0.5, 0.5)
+    assert not Recalibrated(light, widening)._has_nodes(*_FOR_SCORES)
+    widened = Recalibrated(Mixture([Recalibrated(light, widening), normal]), IDENTITY)
+    assert not widened._has_nodes(*_FOR_SCORES)
+    assert_allclose(Recalibrated(heavy, IDENTITY).std(), heavy.std(), rtol=3e-4)
+    assert_allclose(Recalibrated(light, IDENTITY).std(), light.std(), rtol=1e-5)
+    of_values = Recalibrated(pole, IDENTITY)
+    assert_array_equal(of_values.crps(0.0), value_crps(of_values, np.zeros(2)))
+
+
+def test_integrals_of_nearly_equal_weights_are_kept_apart():
+    base = Mixture([Normal([0.0], [1.0]), Normal([2.0], [0.5])])
+    first, second = (Polynomial([0.5, 0.5 + change]) for change in (0.0, 1e-9))
+    y, level_map = np.array([0.3]), LevelMap([0.2, 0.8], [0.1, 0.9])
+    scores = [Recalibrated(base, level_map)._weighted_crps(y, weight) for weight in (first, second)]
+    assert scores[1] > scores[0]
 
 
 # ---------------------------------------------------------------------- errors of an estimated scale
