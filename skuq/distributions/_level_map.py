@@ -183,7 +183,7 @@ class LevelMap:
             entry = self._latest[what] = (key, compute())
         return entry[1]
 
-    def integrals(
+    def _integrals(
         self,
         name: Hashable,
         k: TailFunction,

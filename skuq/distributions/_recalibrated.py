@@ -245,7 +245,7 @@ class Recalibrated(Distribution):
         """Yield integrals over z^power of below(R) for negative z and of above(1 - R) for positive z."""
         below, above = terms
         low, high = ([end(z, 0.0) ** power for power in powers] for end in (np.minimum, np.maximum))
-        integrals = self.level_map.integrals
+        integrals = self.level_map._integrals
         lower = integrals(("below", name), lambda cdf, sf: below(cdf), scores, *low)
         upper = integrals(("above", name), lambda cdf, sf: above(sf), scores, *high)
         return zip(lower, upper, strict=True)
