@@ -462,15 +462,16 @@ def test_a_table_of_words_dates_and_gaps_is_fitted_by_every_base_model_of_the_de
     ],
 )
 def test_the_winner_of_a_table_of_words_takes_the_table(base, recalibrator, packages):
-    table = pd.DataFrame({"x": X[:, 0], "word": np.where(X[:, 1] > 0, "red", "green")})
+    y = Y[:80]
+    table = pd.DataFrame({"x": X[:80, 0], "word": np.where(X[:80, 1] > 0, "red", "green")})
     entry = {**small_default_space()["estimators"][base]}
     space = {"estimators": {base: entry}, "recalibrators": {"only": recalibrator}}
     model = auto(space, n_trials=1, pool=False)
-    dist = model.fit_transform(table, Y)
+    dist = model.fit_transform(table, y)
     assert isinstance(model.best_estimator_, Pipeline)
     steps = [name for name, _ in model.best_estimator_.steps]
     assert steps == ["encoder", "model", *(["recalibrator"] if recalibrator else [])]
-    assert model.leaderboard_["crps"].iloc[0] == pytest.approx(dist.crps(Y).mean(), rel=1e-9)
+    assert model.leaderboard_["crps"].iloc[0] == pytest.approx(dist.crps(y).mean(), rel=1e-9)
     np.testing.assert_array_equal(
         model.predict_quantiles(table, [0.1, 0.9]), predict_dist(model, table).quantile([0.1, 0.9])
     )
