@@ -1,23 +1,22 @@
 """Write pages of `HTMLReport` and pictures of them in Chromium, to be looked at before a change is merged.
 
-``python .ci/page_pictures.py FOLDER`` writes one page for each case: one and five forecasts, 50 and 100 000
-rows, long names, classes, and forecasts with each kind of fault. Each page is photographed at widths of 1400
-and 400 pixels, light and dark, and as it is printed in gray, in pieces of 2400 pixels. ``--only TEXT`` makes
-the cases with this text in their name. It needs the extra ``test`` and Debian's package chromium, and takes
-about two minutes.
+``python .ci/page_pictures.py FOLDER [PART]`` writes one page for each case: one and five forecasts, 50 and
+100 000 rows, long names, classes, and forecasts with each kind of fault. Each page is photographed at widths
+of 1400 and 400 pixels, light and dark, and as it is printed in gray, in pieces of 2400 pixels. With PART,
+only cases with this text in their name are made. It needs the extra ``test`` and Debian's package chromium,
+and takes about two minutes.
 """
 
 from __future__ import annotations
 
-import argparse
 import shutil
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from pictures import chosen
 from playwright.sync_api import sync_playwright
 
 from skuq.distributions import Empirical, Normal, Quantiles
@@ -114,22 +113,15 @@ def photograph(browser: Any, page: Path, name: str, width: int, **media: str) ->
 
 def main() -> None:
     """Write all pages and pictures."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", default="", help="text in the names of the cases")
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    warnings.simplefilter("ignore")  # Few rows are one of the cases.
     with sync_playwright() as engine:
         # Chromium's sandbox does not work for root in a container.
         browser = engine.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for name, make in CASES.items():
-            if options.only in name:
-                page = make().save((options.folder / f"{name}.html").resolve())
-                for width, scheme in VIEWS:
-                    photograph(browser, page, f"{width}_{scheme}", width, color_scheme=scheme)
-                photograph(browser, page, "print", A4, media="print")
-                print(page)
+        for path, make in chosen(CASES, __doc__):
+            page = make().save(path.with_suffix(".html"))
+            for width, scheme in VIEWS:
+                photograph(browser, page, f"{width}_{scheme}", width, color_scheme=scheme)
+            photograph(browser, page, "print", A4, media="print")
+            print(page)
         browser.close()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -130,18 +130,24 @@ def sheet(name: str, display: Any) -> Image.Image:
     return whole
 
 
-def main() -> None:
-    """Write the sheets."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def chosen(cases: Mapping[str, Any], description: str) -> Iterator[tuple[Path, Any]]:
+    """Yield the path without suffix and the value of each case that the command line selects."""
+    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("part", nargs="?", default="")
+    parser.add_argument("part", nargs="?", default="", help="text in the names of the cases")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    mpl.use("Agg")
-    warnings.simplefilter("ignore")
-    for name, display in displays().items():
+    warnings.simplefilter("ignore")  # Few rows are one of the cases.
+    for name, case in cases.items():
         if options.part in name:
-            sheet(name, display).save(options.folder / f"{name}.png")
+            yield (options.folder / name).resolve(), case
+
+
+def main() -> None:
+    """Write the sheets."""
+    mpl.use("Agg")
+    for path, display in chosen(displays(), __doc__):
+        sheet(path.name, display).save(path.with_suffix(".png"))
 
 
 if __name__ == "__main__":

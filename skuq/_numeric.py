@@ -289,7 +289,7 @@ def bisect(passes: Callable[[IntArray], BoolArray], low: IntArray, high: IntArra
     first, end = low, np.broadcast_to(high, low.shape)
     last = end - 1
     while (is_open := first < end).any():
-        middle = np.minimum((first + end) // 2, last)  # A finished row must not ask for a place at the end.
+        middle = np.minimum((first + end) // 2, last)  # The place ``high`` does not exist.
         passed = is_open & passes(middle)
         first, end = np.where(passed, middle + 1, first), np.where(is_open & ~passed, middle, end)
     return first

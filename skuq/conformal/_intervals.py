@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -71,12 +70,6 @@ class SplitConformal:
 
     def _key(self, coverage: float) -> float:
         return coverage if self._score.depends_on_coverage else DEFAULT_COVERAGE
-
-    def _scored_at(self, coverages: FloatArray) -> Iterator[CalibrationRows]:
-        """Yield the calibration rows with the scores for each coverage, without adaptation."""
-        rows = self._observed_rows()
-        for coverage in coverages.tolist():
-            yield self._calibration() if rows is None else self._scored(rows, coverage)
 
     def _observed_rows(self) -> ObservedRows | None:
         """Return the calibration rows without scores if the scores depend on the coverage."""
@@ -218,8 +211,9 @@ class SplitConformal:
     def _bounds_at(self, rows: WeightedRows, prediction: Any, coverages: FloatArray) -> FloatArray:
         """Return the bounds without adaptation, shape (k, 2, n)."""
         bounds = np.empty((len(coverages), 2, rows.n))
-        scored_at = self._scored_at(coverages)
-        for of_coverage, coverage, scored in zip(bounds, coverages.tolist(), scored_at, strict=True):
+        observed = self._observed_rows()
+        for of_coverage, coverage in zip(bounds, coverages.tolist(), strict=True):
+            scored = self._calibration() if observed is None else self._scored(observed, coverage)
             quantile = scored.ranked.quantile(rows, coverage)
             of_coverage[:] = self._bounds(prediction, quantile, coverage, coverage)
         return bounds

@@ -82,7 +82,7 @@ def as_folds(y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None) ->
 class AxesMixin:
     """Axes of a display, and the artists that several displays draw on them.
 
-    The ``style`` and its name are those of the user. The other keywords are the defaults.
+    The user passes ``style``. The other keywords are the defaults of the artist.
     """
 
     ax_: Axes

@@ -375,7 +375,7 @@ class LevelIntegrals:
         density[narrow] = self.k(ndtr(mapped), ndtr(-mapped))
         left, right = width[:, ::2], width[:, 1::2]
         least = np.maximum(_UNEVEN * np.maximum(left, right), _NARROW * self.step)
-        # Beyond the ends, the scores are not those of the outcome.
+        # Scores beyond the ends are clipped, so they do not change with the outcome.
         inside = (place[:, :-1:2] > 0) & (place[:, 2::2] < _CELLS)
         even = (np.minimum(left, right) > least) & inside
         moment = 2 * first - (2 * self.start + self.step * twice_middle) * zeroth

@@ -92,9 +92,9 @@ class Recalibrated(Distribution):
     our tests, the standard deviation and the CRPS had relative errors of at most 1e-5 and 2e-5. Mixtures with
     other members, or with a map that makes the tails much heavier, are integrated as all other bases.
 
-    The level map caches its integrals, and those of its latest `Normal` or `StudentT` base. All predictions
-    of a fitted model use the cached integrals. If a distribution is recalibrated twice, the two maps are
-    composed.
+    The level map caches its integrals, and the integrals of its latest `Normal` or `StudentT` base. All
+    predictions of a fitted model use the cached integrals. If a distribution is recalibrated twice, the two
+    maps are composed.
 
     References
     ----------

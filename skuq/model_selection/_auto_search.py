@@ -132,10 +132,6 @@ class Fitter:
     def is_out_of_bag(self, candidate: Candidate) -> bool:
         return self.random_folds and self.space.is_out_of_bag(candidate)
 
-    @property
-    def uses_all_rows(self) -> bool:
-        return len(self.rows) == len(self.data)
-
     @cached_property
     def tests(self) -> list[IntArray]:
         return [test for _, test in self.folds]
@@ -598,7 +594,8 @@ class Search:
 
     def is_refitted(self, trial: Trial) -> bool:
         """Return whether the final model needs a fit to all rows."""
-        return not (self.fitter.uses_all_rows and self.fitter.is_out_of_bag(trial.candidate))
+        is_sample = len(self.fitter.rows) < len(self.fitter.data)
+        return is_sample or not self.fitter.is_out_of_bag(trial.candidate)
 
     def _time_left(self) -> float:
         """Return the time that is left for trials."""

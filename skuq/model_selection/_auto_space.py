@@ -297,8 +297,8 @@ def default_space() -> dict[str, dict[str, Any]]:
 def deferred_space() -> dict[str, dict[str, Any]]:
     """Return the default space without imports.
 
-    Base models that are fitted fast come first. Networks come before CatBoost and NGBoost, whose forecasts
-    are similar to those of the other boosting models.
+    Base models that are fitted fast come first. Networks come before CatBoost and NGBoost, because CatBoost
+    and NGBoost forecast like the other boosting models.
     """
     forest = {
         "min_samples_leaf": [1, 2, 3, 5, 10],

@@ -335,7 +335,7 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         budget = np.inf if self.time_budget is None else self.time_budget
         rows = np.arange(len(data))
         most = max(budget, LEAST_SECONDS) * ROWS_PER_SECOND
-        # scores of a stored study must be those of the same rows for every budget
+        # a stored study may be resumed with another budget, and its scores need the same rows
         if len(data) > most and not every_row and self.storage is None:
             rows = _sample_of_rows(data, folds, int(most), seed)
             inside = row_mask(rows, len(data))

@@ -162,7 +162,8 @@ def same(first: Any, second: Any) -> bool:
 class Sums:
     """Weighted sums of columns, and of products of dense columns.
 
-    The products are those of the columns in ``units``. Products of squares of targets may otherwise overflow.
+    Each column is divided by its unit before the products, because a product of two squared targets may
+    overflow.
     """
 
     total: float

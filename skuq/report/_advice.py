@@ -302,7 +302,8 @@ def _no_fault(evidence: Evidence) -> Finding:
     low, high = (rounded(100 * each, 100 * chance / STANDARD_ERRORS) for each in (low, high))
     words = (
         f"{share} of 100 {what}, and {goal} should. {evidence.rows:.12g} rows cannot show a smaller fault: "
-        f"chance explains {low} to {high}. The rows are judged together, so single rows may differ."
+        f"chance explains {low} to {high}. This result is for all rows together. Parts of the rows may have "
+        "another coverage."
     )
     return Finding("good", "No fault found", words)
 

@@ -162,8 +162,8 @@ def _shape(curve: bool, levels: Any, shares: Any, n: float) -> str:
 
 def read_few_quantiles(forecast: Quantiles) -> str:
     return (
-        f"Only {len(forecast.levels)} quantiles are given. The distribution between and beyond them is an "
-        "assumption, so the page does not judge this figure."
+        f"Only {len(forecast.levels)} quantiles are given. skuq assumes the distribution between and beyond "
+        "these quantiles, so the page draws no conclusion from this figure."
     )
 
 

@@ -200,7 +200,7 @@ def test_few_quantiles_are_not_judged():
         labels=None,
         of_classes=False,
     )
-    judged = {figure.title: "does not judge" not in figure.caption for figure in figures_of(few)}
+    judged = {figure.title: "draws no conclusion" not in figure.caption for figure in figures_of(few)}
     assert judged == {
         "Calibration curve": False,
         "PIT histogram": False,
