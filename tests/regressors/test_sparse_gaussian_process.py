@@ -15,7 +15,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from sklearn.model_selection import GridSearchCV
 
 from skuq import get_scorer, predict_dist
-from skuq.distributions import Normal
+from skuq.distributions import Normal, StudentT
+from skuq.metrics import prediction_interval_coverage
 from skuq.regressors import SparseGaussianProcessRegressor, UncertaintyRegressor
 from skuq.regressors._sparse_gaussian_process import (
     _build_model,
@@ -163,6 +164,20 @@ def test_the_epistemic_part_grows_away_from_the_rows():
     endless = np.vstack([X[:1], [[1e300, 0, 0]]])  # a row does not depend on its neighbors
     np.testing.assert_allclose(model.predict(endless)[0], model.predict(X)[0], atol=1e-12)
     assert np.isfinite(model.predict_interval(endless)).all()
+
+
+def test_the_tails_are_those_of_the_noise():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(1200, 1))
+    for noise, df, normal in ((rng.standard_t(3, 1200), 6, 0.61), (rng.normal(size=1200), 30, 0.5)):
+        y = np.sin(2 * X[:, 0]) + 0.3 * noise
+        model = SparseGaussianProcessRegressor(8, random_state=0, max_iter=15).fit(X[:600], y[:600])
+        dist, new = model.predict_dist(X[600:]), y[600:]
+        assert (model.df_ <= df) if df == 6 else (model.df_ >= df)
+        assert dist.std().mean() == pytest.approx(model.noise_scale_, rel=0.05)
+        assert prediction_interval_coverage(new, dist, coverage=0.5) == pytest.approx(0.5, abs=0.06)
+        as_normal = Normal(dist.mean(), dist.std())
+        assert prediction_interval_coverage(new, as_normal, coverage=0.5) == pytest.approx(normal, abs=0.04)
 
 
 @pytest.mark.parametrize("n_inducing_points", [6, pytest.param(100, marks=pytest.mark.laws)])
@@ -513,7 +528,7 @@ def test_in_searches_and_recalibration():
     grid = {"n_inducing_points": [2, 20], "kernel": ["rbf", gpytorch.kernels.LinearKernel()]}
     search = GridSearchCV(model, grid, scoring=get_scorer("neg_crps"), cv=3, error_score="raise").fit(X, y)
     assert search.best_params_["n_inducing_points"] == 20
-    assert isinstance(predict_dist(search, X), Normal)
+    assert isinstance(predict_dist(search, X), StudentT)
     front = UncertaintyRegressor(model, method="native", random_state=0).fit(X, y)
     approximate = UncertaintyRegressor(model, cv=3, random_state=0).fit(X, y)
     assert approximate.method_ == "recalibrated"
