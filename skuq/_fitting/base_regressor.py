@@ -154,7 +154,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         self._fit(data, progress)
         if data.y.ndim == 1:  # the models of several targets are not compared
             warn_of_mismatch(
-                find_mismatch(self, folds, data.X, data.y, _quartiles),
+                find_mismatch(self, folds, data.X, data.y, predict_quartiles),
                 "`fit_transform` returns distributions from the models of the folds, but new rows are "
                 "predicted by the model that is fitted to all rows",
             )
@@ -491,7 +491,3 @@ def _points_of(dist: Distribution) -> FloatArray:
         return dist.mean()
     except ValueError:  # for example a Student t distribution with one degree of freedom
         return dist.median()
-
-
-def _quartiles(regressor: BaseUncertaintyRegressor, X: Any) -> FloatArray:
-    return predict_quartiles(regressor, _with_names(regressor, X))

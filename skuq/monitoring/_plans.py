@@ -194,12 +194,6 @@ def calibration_plan(levels: Any) -> Plan:
     return means_plan(curve.rows).then(lambda means: CalibrationCurve(grid, curve.combine(means)))
 
 
-def class_reliability_plan(n_bins: int) -> Plan:
-    # The expected calibration error uses the same statistic, so the statistic is stored only once.
-    rows = partial(class_bin_rows, n_bins=n_bins, classwise=False)
-    return Plan((RowSums(rows),), lambda sums: class_table_of_sums(sums.sums, n_bins=n_bins))
-
-
 def reliability_plan(n_bins: int, coverage: float, accuracy: float) -> Plan:
     width = bin_width(accuracy)
 
@@ -301,7 +295,11 @@ def plans_of_metrics(
     plans: dict[str, Plan] = {}
     for spec in _chosen(metrics) if metrics else ready:
         name = spec.abbreviation
-        common = {key: arguments[key] for key in COMMON if _has_default(spec, key, defaults)}
+        common = {
+            key: arguments[key]
+            for key in COMMON
+            if isinstance(default := spec.options.get(key), int | float) and default == defaults.get(key)
+        }
         options[name] = {**common, **given.get(name, {})}
         try:
             _check_kind(spec, of_classes)
@@ -328,11 +326,6 @@ def _check_kind(spec: MetricSpec, of_classes: bool) -> None:
         )
 
 
-def _has_default(spec: MetricSpec, key: str, defaults: Mapping[str, Any]) -> bool:
-    default = spec.options.get(key)
-    return isinstance(default, int | float) and default == defaults.get(key)
-
-
 def _first(means: FloatArray) -> float:
     return float(means[0])
 
@@ -357,7 +350,10 @@ def plans_of_tables(arguments: Mapping[str, Any]) -> dict[str, Plan]:
 
 
 def plans_of_class_tables(arguments: Mapping[str, Any]) -> dict[str, Plan]:
+    n_bins = arguments["n_bins"]
+    # The expected calibration error uses the same statistic, so the statistic is stored only once.
+    rows = partial(class_bin_rows, n_bins=n_bins, classwise=False)
     return {
         "sets": means_plan(partial(set_mass_rows, coverage=arguments["coverage"])),
-        "reliability": class_reliability_plan(arguments["n_bins"]),
+        "reliability": Plan((RowSums(rows),), lambda sums: class_table_of_sums(sums.sums, n_bins=n_bins)),
     }
