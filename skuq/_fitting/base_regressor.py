@@ -432,7 +432,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     def _check_new(self, X: Any) -> Any:
         """Check X, and return it with the column names of `fit`: wrapped models do not repeat the warning."""
         check_new(self, X)
-        return _with_names(self, X)
+        names = getattr(self, "feature_names_in_", None)
+        return pd.DataFrame(X, columns=names) if names is not None and isinstance(X, np.ndarray) else X
 
     # ------------------------------------------------------------------------- scikit-learn
 
@@ -478,12 +479,6 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         if child.regressor_tags is not None:
             tags.regressor_tags = child.regressor_tags
         return tags
-
-
-def _with_names(regressor: BaseUncertaintyRegressor, X: Any) -> Any:
-    """Return X with the column names of `fit`, also if X is an array."""
-    names = getattr(regressor, "feature_names_in_", None)
-    return pd.DataFrame(X, columns=names) if names is not None and isinstance(X, np.ndarray) else X
 
 
 def _points_of(dist: Distribution) -> FloatArray:

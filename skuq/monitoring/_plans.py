@@ -187,13 +187,6 @@ def means_plan(rows: Callable[..., Any]) -> Plan:
     return Plan((RowSums(rows),), lambda sums: sums.means)
 
 
-def calibration_plan(levels: Any) -> Plan:
-    # `mean_absolute_calibration_error` uses the same statistic, so the statistic is stored only once.
-    curve = curve_of_levels(levels, "quantile")
-    grid = level_grid(levels, closed=True)
-    return means_plan(curve.rows).then(lambda means: CalibrationCurve(grid, curve.combine(means)))
-
-
 def reliability_plan(n_bins: int, coverage: float, accuracy: float) -> Plan:
     width = bin_width(accuracy)
 
@@ -339,7 +332,12 @@ def plans_of_tables(arguments: Mapping[str, Any]) -> dict[str, Plan]:
     if curves:
         plans["below"] = means_plan(below_median_rows).then(_first)
     if "calibration" in curves:
-        plans["calibration curve"] = calibration_plan(arguments["levels"])
+        # `mean_absolute_calibration_error` uses the same statistic, so the statistic is stored only once.
+        curve = curve_of_levels(arguments["levels"], "quantile")
+        grid = level_grid(arguments["levels"], closed=True)
+        plans["calibration curve"] = means_plan(curve.rows).then(
+            lambda means: CalibrationCurve(grid, curve.combine(means))
+        )
     if "reliability" in curves:
         plans["reliability table"] = reliability_plan(arguments["n_bins"], coverage, accuracy)
     if "characteristics" in curves:

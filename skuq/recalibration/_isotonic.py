@@ -208,7 +208,7 @@ class IsotonicRecalibrator(BaseRecalibrator):
             return super().fit(dist, y, sample_weight)
         checked, target, weight = check_observed(dist, y, sample_weight)
         if target.size < bounds.lower.size:  # rows of weight 0 are left out
-            bounds = bounds.take(np.flatnonzero(sample_weight))
+            bounds = bounds.take(np.flatnonzero(np.asarray(sample_weight)))
         self._fit_censored(checked, bounds, weight)
         self.n_features_in_ = 2
         return self
