@@ -30,7 +30,7 @@ from skuq.evaluation._resampling import Rows, RowsOfClasses, bootstrap_weights
 from skuq.evaluation._significance import interval_of_draws, standard_error
 from skuq.evaluation._simulated import drawn_targets
 from skuq.metrics._crps_parts import DEFAULT_LEVELS, crps_levels
-from skuq.metrics._inputs import finite_mean
+from skuq.metrics._inputs import finite_moment
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._sections import ClassSections, MeanSections, QuantileSections, Sections, ThresholdSections
 
@@ -143,7 +143,7 @@ def _of_means(rows: Rows, y_pred: Any) -> Problem:
         mean, dist = _points(y_pred, rows), None
     else:
         dist = rows.of(y_pred)
-        mean = finite_mean(dist)
+        mean = finite_moment(dist, "mean")
     sections = MeanSections(mean[np.newaxis], pd.Index(["mean"], name="functional"))
     return Problem(rows, sections, dist)
 

@@ -46,7 +46,8 @@ def part_of_crps(column: int, levels: int | ArrayLike) -> Computation:
 
         def of_weight(weight: FloatArray) -> float:
             sections = kept or (crps_sections(dist, grid[block], share[block]) for block in blocks)
-            parts = (each.parts(target, weight[np.newaxis])[0, :, column] @ each.share for each in sections)
+            weights = None if (weight == weight[0]).all() else weight[np.newaxis]
+            parts = (each.parts(target, weights)[0, :, column] @ each.share for each in sections)
             return max(float(sum(parts)), 0.0)  # Rounding may make a part of 0 negative.
 
         return one_by_one(of_weight)

@@ -145,15 +145,7 @@ def counted(values: Any, sample_weight: ArrayLike | None) -> Any:
     return rows_with_weight(values, check_sample_weight(sample_weight, len(values)))[0]
 
 
-def finite_mean(dist: Distribution) -> FloatArray:
-    return _finite_moment(dist, "mean")
-
-
-def finite_std(dist: Distribution) -> FloatArray:
-    return _finite_moment(dist, "std")
-
-
-def _finite_moment(dist: Distribution, moment: str) -> FloatArray:
+def finite_moment(dist: Distribution, moment: str) -> FloatArray:
     remedy = "Use a metric of quantiles or of the whole distribution, such as `crps_loss`."
     (values,) = check_finite_moments(dist, moment, subject="`y_pred` must have", remedy=remedy)
     return check_size(values, f"y_pred.{moment}()")

@@ -24,8 +24,7 @@ from skuq.metrics._group_calibration import ON, bins_variance
 from skuq.metrics._inputs import (
     check_forecast,
     check_forecast_or_bounds,
-    finite_mean,
-    finite_std,
+    finite_moment,
     interval_bounds,
     intervals_around,
 )
@@ -109,8 +108,8 @@ def reliability_table(
     check_option(on, "on", ON)
     nominal = check_single_coverage(coverage)
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    mean = finite_mean(dist)
-    std = finite_std(dist)
+    mean = finite_moment(dist, "mean")
+    std = finite_moment(dist, "std")
     lower, upper = intervals_around(y, dist, nominal).T
     variance, square = np.square(std), np.square(y - mean)
     by_variance = bins_variance(strategy, on)
