@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
+import json
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -21,6 +23,7 @@ import skuq.multivariate
 import skuq.recalibration
 import skuq.regressors
 import skuq.survival
+from benchmarks import tables
 from skuq.distributions import Normal
 from skuq.metrics import crps_loss
 from skuq.metrics._spec import all_specs
@@ -273,3 +276,64 @@ def test_results_in_a_file_are_not_computed_again(script, tmp_path):
     measuring.missing(results, tasks, evaluate, path)
     assert computed == tasks
     assert results == measuring.stored(path)
+
+
+# ---------------------------------------------------------------------------------------- tables of the pages
+
+
+def test_every_table_has_a_file_and_a_page():
+    for name, benchmark in tables.BENCHMARKS.items():
+        assert (FOLDER / f"{name}.py").is_file(), name
+        pages = [(FOLDER.parent / "docs" / f"{page}.rst").read_text("utf-8") for page in benchmark["pages"]]
+        for table in benchmark["tables"]:
+            assert any(f"measured:: {table}\n" in page for page in pages), table
+            assert len(tables.read(table)) > 0
+            assert (FOLDER / f"results/quick/{table}.csv").is_file(), table
+    known = {table for benchmark in tables.BENCHMARKS.values() for table in benchmark["tables"]}
+    assert {path.stem for path in (FOLDER / "results").glob("*.csv")} == known
+
+
+def test_a_page_shows_the_cells_of_its_table(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER.parent / "docs")
+    measured = importlib.import_module("measured")
+    frame = tables.read("few_rows-skewed").set_index("method")
+    assert measured.cell("few_rows-skewed; forest; 20") == frame.loc["forest", "20"]
+    with pytest.raises(LookupError, match="0 rows"):
+        measured.cell("few_rows-skewed; oak; 20")
+
+
+def test_quick_tables_agree_with_the_repository(capfd):
+    assert tables.main(["--quick", "--only", "few_rows"]) == 0
+    assert "1 benchmarks take 0.0 hours" in capfd.readouterr().out
+
+
+def test_a_table_that_differs_is_reported():
+    old = pd.DataFrame({"method": ["a", "b"], "crps": ["1.20", "1.30"], "seconds": ["1", "2"]})
+    tables.compare(old, old.assign(crps=["1.21", "1.30"], seconds=["5", "9"]), "made")
+    with pytest.raises(SystemExit, match="made, row 2, 'crps': 1.32 instead of 1.30"):
+        tables.compare(old, old.assign(crps=["1.20", "1.32"]), "made")
+    with pytest.raises(SystemExit, match="other rows"):
+        tables.compare(old, old[:1], "made")
+
+
+def test_prose_does_not_make_a_table_stale(tmp_path):
+    code = "def double(x):\n    {}\n    return {} * x\n"
+    hashes = []
+    for prose, factor in (('"""Return twice x."""', 2), ("# twice", 2), ("# thrice", 3)):
+        (tmp_path / "file.py").write_text(code.format(prose, factor))
+        hashes.append(tables.code_hash(tmp_path / "file.py"))
+    assert hashes[0] == hashes[1] != hashes[2]
+    assert tables.code_hash(tmp_path / "none.py") == ""
+
+
+def test_a_table_of_other_code_is_stale(monkeypatch, tmp_path):
+    monkeypatch.setattr(tables, "RESULTS", {False: tmp_path})
+    monkeypatch.setattr(tables, "BENCHMARKS", {"made": {"tables": ["made"]}})
+    file = "skuq/__init__.py"
+    for value, changed in ((tables.code_hash(tables.ROOT / file), False), ("0", True)):
+        stamp = {"commit": "abc", "files": {file: value}}
+        (tmp_path / "made.csv").write_text(f"# {json.dumps(stamp)}\na,b\n1,2\n")
+        assert tables.stale("made") == [f"made: made: measured at abc; since then changed: {file}"] * changed
+    assert tables.read("made").to_dict("list") == {"a": ["1"], "b": ["2"]}
+    (tmp_path / "made.csv").unlink()
+    assert tables.stale("made") == ["made: made: no file, or no hashes"]
