@@ -10,7 +10,6 @@ script and continue later. The data are read from the folder in ``SKUQ_DATA``.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from any_regressor import scaled
-from measuring import arguments, missing, stored
+from measuring import arguments, missing, show, stored
 from real_data import (
     COVERAGE,
     SETS,
@@ -135,7 +134,6 @@ def table(results: pd.DataFrame) -> pd.DataFrame:
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--quick", action="store_true", help="the linear model on two sets")
-    parser.add_argument("--seconds", type=float, default=np.inf, help="start no result after this time")
     parser.add_argument("--results", type=Path, default=RESULTS)
     chosen = parser.parse_args()
     todo, names = methods(), SETS["all"]
@@ -143,11 +141,10 @@ def main() -> None:
         todo = [method for method in todo if method.name.endswith("linear")]
         names = ("paper001/concrete_strength", "gal/gal_boston")
     results = stored(chosen.results)
-    end = time.monotonic() + chosen.seconds
-    for task in ((method, name, 0) for name in names for method in todo):
-        if time.monotonic() < end:
-            missing(results, [task], partial(evaluate, most=ROWS), chosen.results)
-    print(table(pd.DataFrame(results)).to_string(float_format="{:.3f}".format, na_rep="-"))
+    tasks = ((method, name, 0) for name in names for method in todo)
+    missing(results, tasks, partial(evaluate, most=ROWS), chosen.results)
+    decimals = {"interval score": 2, "CRPS": 2, "width": 2, "seconds": 1}
+    show("same_base", table(pd.DataFrame(results)), decimals)
 
 
 if __name__ == "__main__":
