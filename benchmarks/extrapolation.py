@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,9 +63,9 @@ OF_OTHER_TABLES = (
     "skuq, forest",
     "MAPIE CV+, boosting",
     "quantile-forest",
-    "NGBoost",
-    "skuq, deep ensemble",
     "skuq, pool",
+    "skuq, deep ensemble",
+    "NGBoost",
 )
 
 
@@ -78,15 +79,14 @@ class Split(NamedTuple):
 
 
 def methods() -> list[Method]:
-    """Return the installed models, those with short times first."""
+    """Return the installed models."""
     known = {method.name: method for method in METHODS}
     own = [
         wrapped("skuq, ridge", scaled(lambda seed: RidgeCV()), RidgeCV),
-        *(known[name] for name in OF_OTHER_TABLES[:-2]),
+        *(known[name] for name in OF_OTHER_TABLES),
         Method("skuq, conformal, density ratio", "sklearn", by_density_ratio),
         Method("skuq, Gaussian process", "gpytorch", by_distribution(scaled(sparse_gaussian_process))),
         Method("skuq, Laplace network", "torch", by_distribution(scaled(laplace))),
-        *(known[name] for name in OF_OTHER_TABLES[-2:]),
     ]
     return installed(own, "")
 
@@ -163,17 +163,14 @@ def run(chosen: list[Method], names: tuple[str, ...], n_features: int, path: Pat
     there = set(pd.read_csv(path)[key].itertuples(index=False, name=None)) if path.is_file() else set()
     data = {name: load(name) for name in names}
     columns = {name: features(X, y) for name, (X, y) in data.items()}
-    for rank in range(n_features):
-        for method in chosen:
-            for name in names:
-                for kind, control in ((kind, control) for kind in KINDS for control in (False, True)):
-                    split = Split(name, rank, kind, control)
-                    if rank < len(columns[name]) and (method.name, *split) not in there:
-                        row = evaluate(method, split, *data[name], columns[name][rank])
-                        frame = pd.DataFrame([row])
-                        header = not path.is_file()
-                        frame.to_csv(path, mode="a", header=header, index=False, float_format="%.6g")
-                        yield row
+    for rank, control, method in product(range(n_features), (False, True), chosen):
+        for name, kind in product(names, KINDS):
+            split = Split(name, rank, kind, control)
+            if rank < len(columns[name]) and (method.name, *split) not in there:
+                row = evaluate(method, split, *data[name], columns[name][rank])
+                frame = pd.DataFrame([row])
+                frame.to_csv(path, mode="a", header=not path.is_file(), index=False, float_format="%.6g")
+                yield row
 
 
 def table(results: pd.DataFrame) -> pd.DataFrame:
@@ -186,8 +183,7 @@ def table(results: pd.DataFrame) -> pd.DataFrame:
     key = ["method", *Split._fields[:-1]]
     of_split = results[~results["control"]].set_index(key)
     control = results[results["control"]].set_index(key)
-    common = of_split.index.intersection(control.index)
-    of_split, control = of_split.loc[common], control.loc[common]
+    control = control.reindex(of_split.index)
     first = (
         of_split["crps outside"].xs("skuq, boosting").reindex(of_split.index.droplevel("method")).to_numpy()
     )

@@ -171,9 +171,14 @@ def mapie(
 
 
 def crepes(
-    X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int, make: Callable[[int], Any] = boosting
+    X: np.ndarray,
+    y: np.ndarray,
+    X_test: np.ndarray,
+    seed: int,
+    make: Callable[[int], Any] = boosting,
+    normalized: bool = True,
 ) -> Forecast:
-    """Return conformal predictive distributions, with scales from the residuals of nearest neighbors."""
+    """Return conformal predictive distributions; residuals of nearest neighbors give the scales."""
     from crepes import WrapRegressor
     from crepes.extras import DifficultyEstimator
 
@@ -181,9 +186,10 @@ def crepes(
     proper, calibration = order[len(y) // 4 :], order[: len(y) // 4]
     model = WrapRegressor(make(seed))  # the methods of this class return None
     model.fit(X[proper], y[proper])
-    residuals = y[calibration] - model.predict(X[calibration])
-    difficulty = DifficultyEstimator()
-    difficulty.fit(X[calibration], residuals=residuals, scaler=True)
+    difficulty = DifficultyEstimator() if normalized else None
+    if normalized:
+        residuals = y[calibration] - model.predict(X[calibration])
+        difficulty.fit(X[calibration], residuals=residuals, scaler=True)
     model.calibrate(X[calibration], y[calibration], de=difficulty, cps=True, seed=seed)
     tails = {"lower_percentiles": 50 * (1 - COVERAGE), "higher_percentiles": 50 * (1 + COVERAGE)}
     interval = model.predict_cps(X_test, **tails, seed=seed)

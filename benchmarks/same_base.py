@@ -2,8 +2,9 @@
 
 `python benchmarks/same_base.py` wraps a linear model, gradient boosting and a network: by skuq, by MAPIE
 (CV+, and CQR for models with quantiles), by crepes and by skpro's ``ResidualDouble``. NGBoost, CatBoost and
-quantile-forest have models of their own. There is one split with at most 1000 training rows. All parameters
-are defaults of the packages, except five folds for skpro. ``--quick`` runs the linear model on two sets. Each
+quantile-forest have models of their own. There is one split with at most 1000 training rows. The features are
+standardized. All parameters are defaults of the packages, except five folds for skpro. "crepes normalized"
+scales the errors by the residuals of nearest neighbors. ``--quick`` runs the linear model on two sets. Each
 result is appended to ``same_base.jsonl``. Results in the file are not computed again, so you can stop the
 script and continue later. The data are read from the folder in ``SKUQ_DATA``.
 """
@@ -17,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from any_regressor import scaled
 from measuring import arguments, missing, show, stored
 from real_data import (
     COVERAGE,
@@ -40,16 +40,17 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import QuantileRegressor, RidgeCV
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPRegressor
+from sklearn.preprocessing import StandardScaler
 
 RESULTS = Path(__file__).with_suffix(".jsonl")
 ROWS, OWN = 1000, "own"
 BASES = {
-    "linear": scaled(lambda seed: RidgeCV()),
+    "linear": lambda seed: RidgeCV(),
     "boosting": lambda seed: HistGradientBoostingRegressor(random_state=seed),
-    "network": scaled(lambda seed: MLPRegressor((64,), max_iter=1000, random_state=seed)),
+    "network": lambda seed: MLPRegressor((64,), max_iter=1000, random_state=seed),
 }
 QUANTILE_BASES = {
-    "linear": lambda level, seed: scaled(lambda _: QuantileRegressor(quantile=level, alpha=0.0))(seed),
+    "linear": lambda level, seed: QuantileRegressor(quantile=level, alpha=0.0),
     "boosting": lambda level, seed: HistGradientBoostingRegressor(
         loss="quantile", quantile=level, random_state=seed
     ),
@@ -70,6 +71,16 @@ def mapie_cqr(
     return Forecast(None, interval[:, :, 0])
 
 
+def standardized(method: Method) -> Method:
+    """Return the method with standardized features."""
+
+    def forecast(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> Forecast:
+        scaler = StandardScaler().fit(X)
+        return method.forecast(scaler.transform(X), y, scaler.transform(X_test), seed)
+
+    return method._replace(forecast=forecast)
+
+
 def methods() -> list[Method]:
     """Return the methods of installed packages; names end with the wrapped model."""
     found = []
@@ -77,7 +88,8 @@ def methods() -> list[Method]:
         found += [
             wrapped(f"skuq, {name}", make, None),
             Method(f"MAPIE CV+, {name}", "mapie", partial(mapie, make=make)),
-            Method(f"crepes, {name}", "crepes", partial(crepes, make=make)),
+            Method(f"crepes, {name}", "crepes", partial(crepes, make=make, normalized=False)),
+            Method(f"crepes normalized, {name}", "crepes", partial(crepes, make=make)),
             Method(f"skpro, {name}", "skpro", by_distribution(partial(skpro_residual, make=make))),
         ]
     found += [
@@ -89,7 +101,7 @@ def methods() -> list[Method]:
         Method(f"NGBoost, {OWN}", "ngboost", by_distribution(ngboost)),
         Method(f"CatBoost, {OWN}", "catboost", by_distribution(catboost)),
     ]
-    return installed(found, "")
+    return [standardized(method) for method in installed(found, "")]
 
 
 def table(results: pd.DataFrame) -> pd.DataFrame:

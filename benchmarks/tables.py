@@ -7,8 +7,8 @@ changed, and the pages with numbers that have no file.
 
 Each file in ``benchmarks/results`` begins with the commit, and with a hash of each file of skuq that its
 benchmark loaded. Docstrings and comments do not enter a hash. An interrupted benchmark that stores its rows
-resumes, as long as no file of skuq changes. The pages read the files when the documentation is built
-(``docs/measured.py``).
+resumes, as long as no code of skuq and of the benchmarks changes. The pages read the files when the
+documentation is built (``docs/measured.py``).
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def commit() -> str:
 def run_script(name: str, quick: bool) -> None:
     """Run one benchmark in this process, and write its tables."""
     benchmark, start, hashes = BENCHMARKS[name], commit(), hashes_of_skuq()
-    of_all = hashlib.sha256("".join(hashes.values()).encode()).hexdigest()[:8]
+    scripts = [code_hash(path) for path in sorted(FOLDER.glob("*.py"))]
+    of_all = hashlib.sha256("".join([*hashes.values(), *scripts]).encode()).hexdigest()[:8]
     rows = UNFINISHED / f"{name}{'-quick' if quick else ''}-{of_all}"
     loaded = rows.with_suffix(".loaded")
     UNFINISHED.mkdir(parents=True, exist_ok=True)
@@ -128,7 +129,7 @@ def close(old: str, new: str) -> bool:
 
 def stamp_of(path: Path) -> dict[str, Any]:
     """Return the commit and the hashes with which a file of results begins; empty without them."""
-    line = path.open(encoding="utf-8").readline() if path.is_file() else ""
+    line = path.read_text(encoding="utf-8").partition("\n")[0] if path.is_file() else ""
     return json.loads(line[1:]) if line.startswith("# {") else {}
 
 

@@ -44,6 +44,8 @@ class MeasuredTable(Directive):
         """Insert the table as reStructuredText."""
         name = self.arguments[0]
         path = RESULTS / f"{name}.csv"
+        if not path.is_file():
+            raise self.error(f"There are no results of {name!r}. Run `make tables`.")
         self.state.document.settings.record_dependencies.add(str(path))
         self.state.document.settings.env.note_dependency(str(path))
         rows = rows_of(name)

@@ -260,22 +260,33 @@ def test_results_in_a_file_are_not_computed_again(script, tmp_path):
 
 
 def test_every_table_has_a_file_and_a_page():
+    docs, known = FOLDER.parent / "docs", set()
     for name, benchmark in tables.BENCHMARKS.items():
         assert (FOLDER / f"{name}.py").is_file(), name
-        pages = [(FOLDER.parent / "docs" / f"{page}.rst").read_text("utf-8") for page in benchmark["pages"]]
-        for table in benchmark["tables"]:
-            assert any(f"measured:: {table}\n" in page for page in pages), table
+        pages = [docs / f"{page}.rst" for page in benchmark.get("pages", ())]
+        text = "".join(page.read_text(encoding="utf-8") for page in pages)
+        for table in benchmark.get("tables", ()):
+            assert f"measured:: {table}\n" in text, table
             assert len(tables.read(table)) > 0
-            assert (FOLDER / f"results/quick/{table}.csv").is_file(), table
-    known = {table for benchmark in tables.BENCHMARKS.values() for table in benchmark["tables"]}
+            assert len(tables.read(table, quick=True)) > 0
+            known.add(table)
+        for page in benchmark.get("typed", ()):
+            assert (FOLDER.parent / page).is_file(), page
     assert {path.stem for path in (FOLDER / "results").glob("*.csv")} == known
 
 
-def test_a_page_shows_the_cells_of_its_table(monkeypatch):
+def test_a_page_shows_the_cells_of_its_table(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(FOLDER.parent / "docs")
-    measured = importlib.import_module("measured")
+    text = ".. measured:: few_rows-skewed\n\nforest: :measured:`few_rows-skewed; forest; 20`\n"
+    (tmp_path / "index.rst").write_text(text)
+    folders = (tmp_path, None, tmp_path / "out", tmp_path / "doctrees", "text")
+    make = pytest.importorskip("sphinx.application").Sphinx
+    make(*folders, confoverrides={"extensions": ["measured"]}, status=None, warningiserror=True).build()
+    words = (tmp_path / "out/index.txt").read_text().split()
     frame = tables.read("few_rows-skewed").set_index("method")
-    assert measured.cell("few_rows-skewed; forest; 20") == frame.loc["forest", "20"]
+    cells = [cell for row in frame.to_numpy() for cell in row]
+    assert [word for word in words if "." in word] == [*cells, frame.loc["forest", "20"]]
+    measured = importlib.import_module("measured")
     with pytest.raises(LookupError, match="0 rows"):
         measured.cell("few_rows-skewed; oak; 20")
 
