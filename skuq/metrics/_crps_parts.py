@@ -12,7 +12,7 @@ from skuq._validation import check_increasing
 from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import level_grid
-from skuq.metrics._sections import BLOCK, QuantileSections
+from skuq.metrics._sections import BLOCK, QuantileSections, quantile_sections
 from skuq.metrics._spec import Computation, WeightFunction, metric, one_by_one, value_of
 
 DEFAULT_LEVELS = 19
@@ -30,7 +30,7 @@ def crps_levels(levels: int | ArrayLike) -> tuple[FloatArray, FloatArray]:
 
 
 def crps_sections(dist: Distribution, grid: FloatArray, share: FloatArray) -> QuantileSections:
-    return QuantileSections(np.ascontiguousarray(dist.quantile(grid).T), grid, share)
+    return quantile_sections(dist.quantile(grid).T, grid, share)
 
 
 def part_of_crps(column: int, levels: int | ArrayLike) -> Computation:

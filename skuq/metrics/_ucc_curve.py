@@ -22,7 +22,7 @@ from skuq._validation import (
     check_single_coverage,
 )
 from skuq.distributions import Distribution
-from skuq.metrics._inputs import Forecast, check_forecast_or_bounds, counted, finite_moment
+from skuq.metrics._inputs import Forecast, check_forecast_or_bounds, counted, finite_moment, rows_with_weight
 from skuq.metrics._intervals import SIDES
 from skuq.metrics._ucc_kernels import BLOCK, Path, bias_path, scale_path
 
@@ -551,15 +551,11 @@ def _between(y: FloatArray, bounds: FloatArray, center: FloatArray) -> Bands:
 def curve_of_bands(
     bands: Bands, weight: FloatArray, *, vary: str, zero_band: str, side: str = "nearest"
 ) -> UncertaintyCharacteristicsCurve:
-    error, lower, upper, y = bands
-    is_symmetric = lower is upper
-    if weight.min() == 0:
-        counted = weight > 0
-        error, lower, upper, y, weight = (each[counted] for each in (error, lower, upper, y, weight))
+    error, lower, upper, y, weight = rows_with_weight(weight, *bands)
     if zero_band == "min":
         lower, upper = _without_zeros(lower), _without_zeros(upper)
     trace = scale_path if vary == "scale" else bias_path
-    path: Path = trace(error, lower, lower if is_symmetric else upper, weight, side)
+    path: Path = trace(error, lower, lower if bands.lower is bands.upper else upper, weight, side)
     return UncertaintyCharacteristicsCurve(
         *path[:5], vary=vary, target_std=standard_deviation(y, weight), end_slopes=path.end_slopes
     )

@@ -58,7 +58,7 @@ def gain_rows(y: FloatArray, dist: Distribution) -> tuple[FloatArray, FloatArray
 
 def area_of_curve(*, bands: str | float, vary: str, zero_band: str, **part: Any) -> Computation:
     given = {"bands": bands, "vary": vary, "zero_band": zero_band, **part}
-    if all(type(given[name]) is type(plain) and given[name] == plain for name, plain in CLOSED_FORM.items()):
+    if all(isinstance(given[name], type(x)) and given[name] == x for name, x in CLOSED_FORM.items()):
         return Means(scale_rows, auucc_of_means)
     bands = check_bands(bands)
     check_option(vary, "vary", VARY)

@@ -50,8 +50,7 @@ def check_joint_forecast(
         raise ValueError("`y_true` must hold observed values, one row per sample, got None.")
     y = check_finite(y_pred._check_y(y_true, "y_true"), "y_true")
     weight = check_sample_weight(sample_weight, len(y_pred))
-    y, _ = rows_with_weight(y, weight)
-    dist, weight = rows_with_weight(y_pred, weight)
+    y, dist, weight = rows_with_weight(weight, y, y_pred)
     return y, dist, weight
 
 
