@@ -185,7 +185,7 @@ def fit_finalist(winner: Finalist, search: Search, tested: TestedRows) -> Any:
         members = {
             trial.candidate.base: _as_estimator(own) for trial, own in zip(winner.members, steps, strict=True)
         }
-        steps = [[("model", _frozen_pool(members, winner.weights, fitter.data.X, search))]]
+        steps = [[("model", _frozen_pool(members, winner.weights, fitter.full.X, search))]]
     if winner.recalibrator is not None:
         recalibrator = fit_recalibrator(winner.recalibrator, winner.in_sample, fitter.data, tested.rows)
         steps[0].append(("recalibrator", recalibrator))
@@ -204,7 +204,7 @@ def _steps(trial: Trial, search: Search) -> list[tuple[str, Any]]:
 def _frozen_pool(members: dict[str, Any], weights: FloatArray, X: Any, search: Search) -> MixtureRegressor:
     frozen = [(name, FrozenEstimator(model)) for name, model in members.items()]
     pool = MixtureRegressor(frozen, weights=weights, combine=COMBINE, recalibrator=None)
-    return pool.fit(X, search.fitter.data.y)
+    return pool.fit(X, search.fitter.full.y)
 
 
 def _as_estimator(steps: list[tuple[str, Any]]) -> Any:
@@ -237,21 +237,21 @@ def leaderboard(search: Search, found: Sequence[Finalist], winner: Finalist) -> 
         state = "complete" if isinstance(scored, Finalist) else scored.state
         return scored is not winner, STATES.index(state), search.value(scored)
 
-    return pd.DataFrame([_row(one) for one in sorted([*found, *trials], key=key)], columns=_COLUMNS)
+    entries: list[Trial | Finalist] = [*found, *trials]
+    return pd.DataFrame([_row(one) for one in sorted(entries, key=key)], columns=_COLUMNS)
 
 
 def _row(scored: Trial | Finalist) -> dict[str, Any]:
-    members = scored.members if isinstance(scored, Finalist) else (scored,)
+    first = scored.members[0] if isinstance(scored, Finalist) else scored
     summary = {} if scored.summary is None else asdict(scored.summary)
-    row = {"recalibration": "none"} | vars(members[0]) | vars(members[0].candidate) | vars(scored) | summary
-    if len(members) > 1:
+    row = {"recalibration": "none"} | vars(first) | vars(first.candidate) | vars(scored) | summary
+    if isinstance(scored, Finalist) and len(scored.members) > 1:
+        names = [one.candidate.base for one in scored.members]
         row |= {
             "base": POOL,
             "method": "mixture",
-            "seconds": sum(one.seconds for one in members),
-            "end": max(one.end for one in members),
-            "params": {
-                one.candidate.base: float(weight) for one, weight in zip(members, scored.weights, strict=True)
-            },
+            "seconds": sum(one.seconds for one in scored.members),
+            "end": max(one.end for one in scored.members),
+            "params": dict(zip(names, scored.weights.tolist(), strict=True)),
         }
     return row

@@ -24,7 +24,6 @@ from skuq._compat import (
     content_hash,
     effective_n_jobs,
     safe_indexing,
-    slice_fit_params,
 )
 from skuq._fitting.cross_fit import cross_fit
 from skuq._fitting.table import TableEncoder, encoder_for
@@ -81,14 +80,12 @@ their out-of-sample forecasts."""
 
 @dataclass(eq=False)
 class Fitter:
-    """Fits of candidates to folds of the data. Each worker process has a copy.
-
-    The search uses the rows ``rows``, and the folds contain no other rows.
-    """
+    """Fits of candidates to folds of the data. Each worker process has a copy."""
 
     space: Space
-    data: TrainingData
-    rows: IntArray
+    full: TrainingData
+    data: TrainingData  # of the search: all rows or a sample
+    rows: IntArray | None  # of the sample
     folds: list[tuple[IntArray, IntArray]]
     cv: Any  # folds for use inside the methods; None if the folds are random or given as rows
     random_folds: bool  # if True, methods with out-of-sample forecasts of their training rows use these
@@ -97,7 +94,7 @@ class Fitter:
 
     def __call__(self, candidate: Candidate, fold: int) -> Fit:
         start = clock()
-        data = self.data
+        data = self.full if fold == ALL_ROWS else self.data
         try:
             # Parallel fits on one thread do not slow each other down. All candidates get the same weights,
             # regardless of their metadata requests.
@@ -108,15 +105,15 @@ class Fitter:
             ):
                 warnings.simplefilter("ignore", SupportWarning)  # the search has no parameter `support`
                 X = self.encoding(candidate.base)[1]
+                if self.rows is not None and fold != ALL_ROWS:
+                    X = safe_indexing(X, self.rows)
                 cv = len(self.folds) if self.tests_own_rows(candidate) else self.cv
                 estimator = self.space.build(candidate, cv, self.seed)
                 if fold >= 0:
                     fitted = cross_fit(estimator, X, data.y, cv=[self.folds[fold]], params=data.metadata)
                     return Fit(clock() - start, fitted.estimators[0], fitted.predictions[0])
                 if fold == OWN_FOLDS:
-                    params = slice_fit_params(X, data.metadata, self.rows)
-                    X, y = safe_indexing(X, self.rows), data.y[self.rows]
-                    dist = estimator.fit_transform(X, y, **params)
+                    dist = estimator.fit_transform(X, data.y, **data.metadata)
                     return Fit(clock() - start, estimator, dist)
                 return Fit(clock() - start, estimator.fit(X, data.y, **data.metadata))
         except Exception as error:  # the search continues with other candidates
@@ -126,8 +123,8 @@ class Fitter:
         """Return the encoder of a base model, and the encoded features of all rows."""
         name = self.space.bases[base].encoding
         if name not in self.encoded:
-            encoder = encoder_for(self.data.X, name)
-            self.encoded[name] = encoder, self.data.X if encoder is None else encoder.transform(self.data.X)
+            encoder = encoder_for(self.full.X, name)
+            self.encoded[name] = encoder, self.full.X if encoder is None else encoder.transform(self.full.X)
         return self.encoded[name]
 
     def tests_own_rows(self, candidate: Candidate) -> bool:
@@ -494,8 +491,8 @@ class Search:
             return
         data, tests = self.fitter.data, self.fitter.tests
         trial.models.append(fit.model)
-        places = [np.searchsorted(self.fitter.rows, test) for test in tests]
-        trial.forecasts += [fit.dist[of_fold] for of_fold in places] if fold == OWN_FOLDS else [fit.dist]
+        dist: Any = fit.dist
+        trial.forecasts += [dist[test] for test in tests] if fold == OWN_FOLDS else [dist]
         n_done = len(trial.forecasts)
         tested = np.concatenate(tests[:n_done])
         trial.summary = summarize(concat(trial.forecasts), data.y[tested], data.repetitions[tested])
@@ -555,16 +552,12 @@ class Search:
 
     @property
     def search_end(self) -> float:
-        share = SAMPLE_FINAL_SHARE if self.is_sample and self.best else FINAL_SHARE
+        share = SAMPLE_FINAL_SHARE if self.fitter.rows is not None and self.best else FINAL_SHARE
         return self.begin + (1 - share) * self.budget
-
-    @property
-    def is_sample(self) -> bool:
-        return len(self.fitter.rows) < len(self.fitter.data)
 
     def is_refitted(self, trial: Trial) -> bool:
         """Return whether the final model needs a fit to all rows."""
-        return self.is_sample or not self.fitter.tests_own_rows(trial.candidate)
+        return self.fitter.rows is not None or not self.fitter.tests_own_rows(trial.candidate)
 
     @property
     def has_all_trials(self) -> bool:
