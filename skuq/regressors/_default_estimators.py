@@ -16,6 +16,10 @@ from skuq._validation import check_random_state
 from skuq.regressors._uncertainty import UncertaintyRegressor
 
 LIGHTGBM: dict[str, Any] = {
+    "n_jobs": 1,
+    "deterministic": True,
+    "force_col_wise": True,
+    "verbose": -1,
     "n_estimators": 300,
     "num_leaves": 15,
     "min_child_samples": 1,
@@ -105,7 +109,9 @@ def default_estimators(
         seeds = check_random_state(random_state).randint(MAX_SEED, size=4).tolist()
     trees: Any = HistGradientBoostingRegressor(early_stopping=False, **HIST_BOOSTING)
     if find_spec("lightgbm"):
-        trees = make_lightgbm()
+        from lightgbm import LGBMRegressor
+
+        trees = LGBMRegressor(**LIGHTGBM)
     boosting = UncertaintyRegressor(trees, random_state=seeds[0])
     forest = UncertaintyRegressor(RandomForestRegressor(), random_state=seeds[1])
     estimators = [("boosting", _encoded("categories", boosting)), ("forest", _encoded("codes", forest))]
@@ -114,13 +120,6 @@ def default_estimators(
         plain = make_deep_ensemble(random_state=seeds[3], **_PLAIN_ENSEMBLE)
         estimators.append(("plain_ensemble", plain))
     return estimators
-
-
-def make_lightgbm(**params: Any) -> Any:
-    from lightgbm import LGBMRegressor
-
-    fixed = {"n_jobs": 1, "deterministic": True, "force_col_wise": True, "verbose": -1}
-    return LGBMRegressor(**fixed, **{**LIGHTGBM, **params})
 
 
 def has_networks() -> bool:

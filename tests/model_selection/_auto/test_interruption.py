@@ -161,13 +161,17 @@ def test_a_short_budget_samples_the_rows_of_the_search_but_not_those_of_the_fina
         assert last == 2500
 
 
-def test_no_fold_of_sampled_rows_is_empty_or_without_weight(fake_time):
+def test_given_folds_keep_all_of_their_rows_and_samples_have_weight(fake_time):
     many = RNG.normal(size=(4200, 1))
     target = many[:, 0] + RNG.normal(size=4200)
     space = {"linear": {"estimator": BayesianRidge(), "methods": ["native"]}}
     groups, weight = np.maximum(np.arange(4200) - 4195, 0), np.zeros(4200)  # four groups of one row
     weight[::700] = 1.0
-    for cv, given in ((LeaveOneGroupOut(), {"groups": groups}), (KFold(3), {"sample_weight": weight})):
+    for cv, given in (
+        (LeaveOneGroupOut(), {"groups": groups}),
+        (KFold(3), {"sample_weight": weight}),
+        (3, {"sample_weight": weight}),
+    ):
         for seed in range(3):
             model = search(space, n_trials=1, time_budget=8.0, cv=cv, random_state=seed)
             assert model.fit(many, target, **given).leaderboard_["state"].tolist() == ["complete"]
@@ -234,21 +238,18 @@ def test_results_of_processes_are_those_of_one_process():
 
 
 def test_a_package_that_cannot_be_imported_is_a_failed_candidate(monkeypatch):
-    def make():
-        raise ImportError("no such package")
-
     space = {
-        "package": {"estimator": Deferred("package", make, {}), "methods": ["conformal"]},
+        "package": {"estimator": Deferred("no_such_package", "Model", {}), "methods": ["conformal"]},
         "here": {"estimator": Ridge(), "methods": ["conformal"]},
     }
     monkeypatch.setattr(
         "skuq.model_selection._auto_uncertainty.deferred_space", lambda: {"estimators": space}
     )
     model = AutoUncertaintyRegressor(None, time_budget=None, n_trials=5, random_state=0)
-    with pytest.warns(FitFailedWarning, match=r"1 of 2 candidates failed\. .* no such package"):
+    with pytest.warns(FitFailedWarning, match=r"1 of 2 candidates failed\. .* 'no_such_package'"):
         board = model.fit(X, Y).leaderboard_
     assert board["state"].tolist()[-1] == "failed"
-    assert board["reason"].tolist()[-1] == "ImportError: no such package"
+    assert board["reason"].tolist()[-1] == "ModuleNotFoundError: No module named 'no_such_package'"
 
 
 def test_optuna_is_required(monkeypatch):
