@@ -8,12 +8,12 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from sklearn import config_context
@@ -35,9 +35,6 @@ from skuq.distributions import Distribution, concat
 from skuq.exceptions import SupportWarning
 from skuq.model_selection._auto_space import Candidate, Space
 from skuq.regressors._mixture_pool import mean_and_error
-
-if TYPE_CHECKING:
-    from skuq.model_selection._auto_choice import Finalist
 
 
 def clock() -> float:
@@ -177,7 +174,7 @@ class Workers:
             self._executor = ProcessPoolExecutor(
                 self.n_jobs, initializer=_begin_worker, initargs=(self.fitter,)
             )
-            self._executor.submit(int).result()
+            wait([self._executor.submit(int)])
             self._restart_seconds = START_FACTOR * (clock() - start)
         future: Future[Fit] = self._executor.submit(_fit_in_worker, *task)
         while not (future.running() or future.done()):
@@ -320,6 +317,13 @@ def quiet(optuna: Any) -> Iterator[None]:
 
 
 # ------------------------------------------------------------------------------------------ the search
+
+
+class Scored(Protocol):
+    """Trial or finalist."""
+
+    @property
+    def summary(self) -> Summary | None: ...
 
 
 @dataclass(eq=False)
@@ -533,7 +537,7 @@ class Search:
             if trial.state == "out of time" and trial.handle is not None:
                 repeat_later(self.optuna, self.study, trial.handle)
 
-    def value(self, scored: Trial | Finalist) -> float:
+    def value(self, scored: Scored) -> float:
         """Return the CRPS plus a penalty for violations, which orders all candidates."""
         if scored.summary is None:
             return np.inf
