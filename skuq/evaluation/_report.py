@@ -340,13 +340,20 @@ def uncertainty_report(
             warnings.simplefilter("ignore", SmallSampleWarning)  # Each metric would repeat this warning.
             parts = CRPSParts(rows, forecast) if any(spec.crps_part for spec in chosen) else None
             entries = _values(rows, forecast, parts, chosen, settings, nominal, seeds)
+            # The parts of the CRPS have no intervals, and their draws are computed together.
+            single = [entry for entry in entries if not entry.error and entry.spec.crps_part is None]
+            evaluations = [entry.evaluation for entry in single]
             whose = f"{name}: " if isinstance(y_pred, Mapping) else ""
-            _resample(
-                entries, rows, n_resamples, rng, ReportProgress(f"{whose}resample", n_resamples, verbose)
-            )
+            if n_resamples:
+                progress = ReportProgress(f"{whose}resample", n_resamples, verbose)
+                draws = bootstrap(evaluations, rows, n_resamples, rng, progress.add)
+                for entry, values in zip(single, draws, strict=True):
+                    entry.draws = values
             if isinstance(forecast, Distribution) or (of_classes and forecast.dtype != np.bool_):
                 progress = ReportProgress(f"{whose}draw", n_draws, verbose)
-                _simulate(entries, rows, forecast, n_draws, rng, progress)
+                null = simulated(evaluations, rows, forecast, n_draws, rng, progress.add)
+                for entry, values in zip(single, null, strict=True):
+                    entry.null = values
                 if parts is not None:
                     _simulate_parts(entries, parts, n_draws, rng)
             tables[name] = pd.DataFrame([_table_row(entry, rows.total, level, rng) for entry in entries])
@@ -477,7 +484,11 @@ def _values(
 ) -> list[Entry]:
     """Return the metrics with their values. An undefined metric has a reason in place of a value."""
     entries = []
-    for spec in (_for_forecast(spec, forecast) for spec in chosen if takes(spec, forecast)):
+    for each in chosen:
+        if not takes(each, forecast):
+            continue
+        of_sets = each.optimum_of_sets is not None and forecast.dtype == np.bool_
+        spec = replace(each, optimum=each.optimum_of_sets) if of_sets else each
         options = settings.get(spec.abbreviation, {})
         common = {"coverage": coverage} if spec.options.get("coverage") == DEFAULT_COVERAGE else {}
         seed = {"random_state": seeds[spec.abbreviation]} if spec.random else {}
@@ -517,31 +528,6 @@ def _by_uncertainty(rows: Rows, forecast: Any, chosen: Sequence[MetricSpec]) -> 
     return rows, forecast
 
 
-def _resample(
-    entries: list[Entry], rows: Rows, n_resamples: int, rng: np.random.RandomState, progress: ReportProgress
-) -> None:
-    if n_resamples:
-        defined = [entry for entry in entries if not entry.error and entry.spec.crps_part is None]
-        draws = bootstrap([entry.evaluation for entry in defined], rows, n_resamples, rng, progress.add)
-        for entry, values in zip(defined, draws, strict=True):
-            entry.draws = values
-
-
-def _simulate(
-    entries: list[Entry],
-    rows: Rows,
-    forecast: Any,
-    n_draws: int,
-    rng: np.random.RandomState,
-    progress: ReportProgress,
-) -> None:
-    """Compute all metrics for targets that are drawn from the forecasts."""
-    defined = [entry for entry in entries if not entry.error and entry.spec.crps_part is None]
-    null = simulated([entry.evaluation for entry in defined], rows, forecast, n_draws, rng, progress.add)
-    for entry, values in zip(defined, null, strict=True):
-        entry.null = values
-
-
 def _simulate_parts(entries: list[Entry], parts: CRPSParts, n_draws: int, rng: np.random.RandomState) -> None:
     """Compute the parts of the CRPS for targets drawn from the forecasts."""
     drawn: dict[str, FloatArray] = {}
@@ -551,12 +537,6 @@ def _simulate_parts(entries: list[Entry], parts: CRPSParts, n_draws: int, rng: n
             if key not in drawn:
                 drawn[key] = parts.simulate(entry.evaluation.options, n_draws, rng)
             entry.null = drawn[key][:, COLUMNS.index(entry.spec.crps_part)]
-
-
-def _for_forecast(spec: MetricSpec, forecast: Any) -> MetricSpec:
-    if spec.optimum_of_sets is not None and forecast.dtype == np.bool_:
-        return replace(spec, optimum=spec.optimum_of_sets)
-    return spec
 
 
 def takes(spec: MetricSpec, forecast: Any) -> bool:

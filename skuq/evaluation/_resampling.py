@@ -38,7 +38,6 @@ from skuq.metrics._spec import (
     WeightFunction,
     find_spec,
     one_by_one,
-    value_at,
 )
 
 BLOCK = 2**21
@@ -194,7 +193,7 @@ class Evaluation:
 
     def value(self) -> float:
         if isinstance(self.metric, MetricSpec):
-            return value_at(self.of, self.rows.weight, len(self.rows))
+            return float(self.of(self.rows.weight if isinstance(self.of, MeansOf) else self.rows.repetitions))
         return self._of_users_metric(self.rows.weight)
 
     def _of_users_metric(self, weight: FloatArray | None) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, ParamSpec
@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from skuq._compat import warn_user
-from skuq._numeric import is_sparse, standard_deviation, weighted, weighted_sum
+from skuq._numeric import standard_deviation, weighted, weighted_sum
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics._kernels import BinIndex
@@ -38,7 +38,7 @@ def first_column(means: FloatArray) -> FloatArray:
     return np.asarray(means[..., 0])
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Means:
     """Computation of a metric that is a function of means over the rows.
 
@@ -66,7 +66,7 @@ class Means:
     combine: Callable[..., FloatArray] = first_column
     spread: Literal["range", "std", "total"] | None = None
     calibrated: Callable[[FloatArray, float], float] | None = None
-    cells: FloatArray | None = field(default=None, compare=False)
+    cells: FloatArray | None = None
 
     def __call__(self, y: Any, forecast: Any) -> MeansOf:
         values = self.rows(y, forecast)
@@ -102,7 +102,7 @@ def column_sums(parts: tuple[Any, ...], weights: FloatArray | None) -> FloatArra
 def _sums(part: Any, weights: FloatArray | None) -> FloatArray:
     if isinstance(part, Binned):
         return part.sums(weights)
-    if is_sparse(part):
+    if not isinstance(part, np.ndarray):
         return np.asarray(part.sum(axis=0) if weights is None else weights @ part)
     if weights is None or weights.ndim == 1:
         return np.array([weighted_sum(part, weights)])
@@ -113,7 +113,7 @@ def _sums(part: Any, weights: FloatArray | None) -> FloatArray:
     return np.asarray(total[:, np.newaxis])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Spread:
     """Statistic of the targets with positive weight besides means, as a function of the weights."""
 
@@ -184,13 +184,9 @@ def one_by_one(of_weight: Callable[[FloatArray], Any]) -> WeightFunction:
 
 
 def value_of(computation: Computation, y: Any, forecast: Any, weight: FloatArray | None) -> float:
-    return value_at(computation(y, forecast), weight, len(forecast))
-
-
-def value_at(of: WeightFunction, weight: FloatArray | None, n: int) -> float:
-    """Return the metric of n rows. Means of rows do not need the array of weights of 1."""
-    if weight is None and not isinstance(of, MeansOf):
-        weight = np.ones(n)
+    of = computation(y, forecast)
+    if weight is None and not isinstance(of, MeansOf):  # Means of rows do not need an array of ones.
+        weight = np.ones(len(forecast))
     return float(of(weight))
 
 

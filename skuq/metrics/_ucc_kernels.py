@@ -13,8 +13,6 @@ import numpy as np
 from skuq._numeric import ROUNDING, last_of_ties, weighted_mean
 from skuq._typing import FloatArray, IntArray
 
-SIDES = ("nearest", "active")
-
 BLOCK = 2**13
 """Number of rows per block. For blocks of this size, BLAS computes a dot product in one thread."""
 
@@ -173,8 +171,11 @@ def _turns(
 
 def hinge_sum(t: FloatArray, places: FloatArray, slopes: FloatArray) -> FloatArray:
     """Return the weighted sum of the hinge functions (t - place)_+."""
-    order = np.argsort(places)
-    ordered, slope = places[order], slopes[order]
+    if slopes.size and (slopes == slopes[0]).all():  # Without weights, the order of the rows is not needed.
+        ordered, slope = np.sort(places), slopes.copy()
+    else:
+        order = np.argsort(places)
+        ordered, slope = places[order], slopes[order]
     index = np.searchsorted(ordered, t, side="right")
     ordered *= slope
     offset = np.concatenate([[0.0], np.cumsum(ordered, out=ordered)])

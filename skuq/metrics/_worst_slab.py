@@ -110,12 +110,11 @@ def draw_directions(
 
 
 def check_search(
-    *,
-    coverage: Any = DEFAULT_COVERAGE,
-    min_share: float = 0.1,
-    n_trials: int = 1000,
-    search_size: float = 0.25,
-    random_state: int | np.random.RandomState | None = None,
+    coverage: Any,
+    min_share: float,
+    n_trials: int,
+    search_size: float,
+    random_state: int | np.random.RandomState | None,
 ) -> tuple[float, float, int, np.random.RandomState]:
     check_single_coverage(coverage)
     share, size = _check_share(min_share, "min_share"), _check_share(search_size, "search_size")
@@ -245,13 +244,7 @@ def worst_slab_coverage(
     >>> round(worst_slab_coverage(y, useless, X, random_state=0), 2)
     0.91
     """
-    share, size, k, rng = check_search(
-        coverage=coverage,
-        min_share=min_share,
-        n_trials=n_trials,
-        search_size=search_size,
-        random_state=random_state,
-    )
+    share, size, k, rng = check_search(coverage, min_share, n_trials, search_size, random_state)
     inside, features, given = check_covered(y_true, y_pred, X, sample_weight, coverage, allow_nan=False)
     n = inside.size
     if n < 2:
