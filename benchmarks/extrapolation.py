@@ -83,8 +83,8 @@ def methods() -> list[Method]:
     known = {method.name: method for method in METHODS}
     own = [
         wrapped("skuq, ridge", scaled(lambda seed: RidgeCV()), RidgeCV),
-        *(known[name] for name in OF_OTHER_TABLES),
         Method("skuq, conformal, density ratio", "sklearn", by_density_ratio),
+        *(known[name] for name in OF_OTHER_TABLES),
         Method("skuq, Gaussian process", "gpytorch", by_distribution(scaled(sparse_gaussian_process))),
         Method("skuq, Laplace network", "torch", by_distribution(scaled(laplace))),
     ]

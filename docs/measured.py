@@ -1,11 +1,12 @@
 """Measured tables and numbers in pages, read from benchmarks/results when the documentation is built.
 
 The directive ``.. measured:: few_rows-linear`` shows a table, with an optional list of columns. The role
-:measured:`few_rows-linear; forest; 20` shows the cell of a row and a column. A row is given by one of its
-cells, or by several cells with commas between them. `make tables` writes the files.
+:measured:`few_rows-linear; forest; 20` shows the cell of a row and a column. A row is given by its first
+cell, or by its first cells with commas between them. `make tables` writes the files.
 """
 
 import csv
+import itertools
 from pathlib import Path
 from typing import ClassVar
 
@@ -27,8 +28,7 @@ def rows_of(name):
 def cell(text):
     """Return the text of one cell: table; row; column."""
     name, row, column = (part.strip() for part in text.split(";"))
-    parts = [part.strip() for part in row.split(",")]
-    found = [each for each in rows_of(name) if all(part in each.values() for part in parts)]
+    found = [each for each in rows_of(name) if row in itertools.accumulate(each.values(), "{}, {}".format)]
     if len(found) != 1 or column not in found[0]:
         raise LookupError(f"{text!r}: {len(found)} rows; columns {list(rows_of(name)[0])}.")
     return found[0][column]

@@ -178,7 +178,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     def _is_calibrated(self) -> bool:
         return True
 
-    def _is_out_of_bag(self) -> bool:
+    def _tests_own_rows(self) -> bool:
+        """Return whether `fit_transform` fits no more models than `fit`."""
         return False
 
     def _point(self, X: Any) -> FloatArray | None:

@@ -20,7 +20,8 @@ from skuq._validation import as_float_array, check_finite, check_positive
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._expectation import Atoms, Lattice, cdf_steps
+from skuq.distributions._expectation import cdf_steps
+from skuq.distributions._family import Atoms, Lattice
 from skuq.distributions._members import read_weights
 from skuq.distributions._row_container import check_univariate
 from skuq.distributions._value_quadrature import LANDMARK_TAIL, quantile_landmarks

@@ -12,7 +12,7 @@ from numpy.polynomial import Polynomial
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
-from skuq.distributions._expectation import INTEGERS, Lattice
+from skuq.distributions._family import INTEGERS, Lattice
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, most_demanding
 from skuq.distributions._row_container import RowContainer, check_univariate
 

@@ -324,9 +324,10 @@ _CELLS = 2**15
 _GAUSS = 0.5 + np.array([-0.5, 0.5]) / math.sqrt(3.0)
 """Nodes of the Gauss rule of a cell."""
 
-_NARROW, _UNEVEN = 4, 1 / 8
+_NARROW, _UNEVEN, _WIDE = 4, 1 / 8, 1.0
 """Over at most this number of cells, the mean of k is the value in the middle. If the ratio of the widths of
-both halves of a panel is at most the second value, an outcome is a linear function of s in each half."""
+both halves of a panel is at most the second value, an outcome is a linear function of s in each half. A panel
+is wide if s changes by more than the third value in a half."""
 
 
 @dataclass(frozen=True)
@@ -355,11 +356,16 @@ class LevelIntegrals:
         sums = np.column_stack([np.zeros(2), np.cumsum(cells, axis=1)])[:, np.searchsorted(edges, grid)]
         return cls(pieces, k, start, (stop - start) / _CELLS, sums)
 
+    def _k_at(self, s: FloatArray) -> FloatArray:
+        mapped = self.pieces(s)
+        return self.k(ndtr(mapped), ndtr(-mapped))
+
     def over(self, s: FloatArray, *outcomes: FloatArray) -> list[FloatArray]:
         """Return the integral of k over each outcome, shape (n,). All arrays have the shape (n, 2 m + 1).
 
         A panel has two halves, and an outcome is treated as a quadratic function of s in the panel. If the
-        halves have very different widths, the outcome is treated as a linear function in each half.
+        halves have very different widths, the outcome is treated as a linear function in each half. In a wide
+        panel, such as at an end of the support, k is treated as a quadratic function of the outcome.
         """
         place = np.clip((s - self.start) / self.step, 0, _CELLS)
         cell = np.minimum(place.astype(np.intp), _CELLS - 1)
@@ -371,8 +377,7 @@ class LevelIntegrals:
         narrow = width <= _NARROW * self.step
         safe = np.where(narrow, 1.0, width)
         density = zeroth / safe
-        mapped = self.pieces(self.start + self.step * twice_middle[narrow] / 2)
-        density[narrow] = self.k(ndtr(mapped), ndtr(-mapped))
+        density[narrow] = self._k_at(self.start + self.step * twice_middle[narrow] / 2)
         left, right = width[:, ::2], width[:, 1::2]
         least = np.maximum(_UNEVEN * np.maximum(left, right), _NARROW * self.step)
         # Scores beyond the ends are clipped, so they do not change with the outcome.
@@ -382,6 +387,10 @@ class LevelIntegrals:
         bend = np.where(even, moment[:, ::2] + moment[:, 1::2], 0.0) / (safe[:, ::2] + safe[:, 1::2])
         density[:, ::2] -= bend / safe[:, ::2]
         density[:, 1::2] += bend / safe[:, 1::2]
+        wide = np.maximum(left, right) > _WIDE
+        start, middle, stop = (self._k_at(part[wide]) for part in (s[:, :-1:2], s[:, 1::2], s[:, 2::2]))
+        density[:, ::2][wide] = (5 * start + 8 * middle - stop) / 12
+        density[:, 1::2][wide] = (5 * stop + 8 * middle - start) / 12
         return [np.einsum("ij,ij->i", density, np.diff(outcome)) for outcome in outcomes]
 
 

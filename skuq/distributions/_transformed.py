@@ -13,17 +13,16 @@ from numpy.polynomial import Polynomial
 from skuq._typing import FloatArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._expectation import Atoms, Lattice, moments
+from skuq.distributions._expectation import moments
+from skuq.distributions._family import Atoms, Lattice
 from skuq.distributions._level_quadrature import (
     LevelKind,
     UnreachableLevel,
-    Winsorized,
     level_crps,
     level_mean_distance,
     level_moments,
 )
 from skuq.distributions._row_container import check_univariate
-from skuq.distributions._value_quadrature import derivative
 
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
 
@@ -235,7 +234,7 @@ class Transformed(Distribution):
         endless = ~np.isfinite(mean)
         if not endless.any():
             return mean, std
-        held = level_moments(Winsorized(self, WINSOR_LEVEL))
+        held = level_moments(_Winsorized(self))
         return np.where(endless, held[0], mean), np.where(endless, held[1], std)
 
     def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
@@ -243,14 +242,14 @@ class Transformed(Distribution):
         endless = ~np.isfinite(score)
         if not endless.any():
             return score
-        return np.where(endless, level_crps(Winsorized(self, WINSOR_LEVEL), y, weight), score)
+        return np.where(endless, level_crps(_Winsorized(self), y, weight), score)
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
         distance = super()._mean_distance(y)
         endless = ~np.isfinite(distance)
         if not endless.any():
             return distance
-        return np.where(endless, level_mean_distance(Winsorized(self, WINSOR_LEVEL), y), distance)
+        return np.where(endless, level_mean_distance(_Winsorized(self), y), distance)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         finite = self._finite_part()
@@ -290,6 +289,30 @@ class Transformed(Distribution):
         return 1 - breaks[::-1] if self._decreasing else breaks
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class _Winsorized(Distribution):
+    """Distributions of Y limited to its quantiles at `WINSOR_LEVEL` and at 1 - `WINSOR_LEVEL`."""
+
+    base: Distribution
+
+    _PER_ROW = ("base",)
+
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        return self.base._cdf(y)
+
+    def _sf(self, y: FloatArray) -> FloatArray:
+        return self.base._sf(y)
+
+    def _ppf(self, p: FloatArray) -> FloatArray:
+        return self.base._ppf(np.clip(p, WINSOR_LEVEL, 1 - WINSOR_LEVEL))
+
+    def _isf(self, q: FloatArray) -> FloatArray:
+        return self.base._isf(np.clip(q, WINSOR_LEVEL, 1 - WINSOR_LEVEL))
+
+    def _level_breaks(self) -> FloatArray:
+        return np.concatenate([self.base._level_breaks(), [WINSOR_LEVEL, 1 - WINSOR_LEVEL]])
+
+
 def _apply(function: ElementWise, values: FloatArray, name: str) -> FloatArray:
     with np.errstate(all="ignore"):
         mapped = np.asarray(function(np.array(values)), dtype=float)
@@ -319,3 +342,27 @@ def _known_derivative(function: ElementWise) -> ElementWise | None:
         return DERIVATIVES.get(function)
     except TypeError:  # An unhashable callable is not a numpy function.
         return None
+
+
+_STENCIL = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
+"""Coefficients of central differences of order eight."""
+
+_SHORTER = (1.0, 1e-2, 1e-4, 1e-6)
+"""These factors shorten the step near an end of the domain."""
+
+
+def derivative(function: Callable[[FloatArray], FloatArray], x: FloatArray, step: FloatArray) -> FloatArray:
+    """Return the derivative by central differences. The steps are shorter near an end of the domain."""
+    slope = np.full(x.shape, np.nan)
+    with np.errstate(all="ignore"):
+        for factor in _SHORTER:
+            if not np.isnan(slope).any():
+                return slope
+            exact = (x + factor * step) - x  # This is the step after rounding.
+            total = np.zeros_like(x)
+            for k, coefficient in enumerate(_STENCIL, start=1):
+                total += coefficient * (function(x + k * exact) - function(x - k * exact))
+            slope = np.where(np.isfinite(slope), slope, total / exact)
+        for side in (exact, -exact):
+            slope = np.where(np.isfinite(slope), slope, (function(x + side) - function(x)) / side)
+    return slope

@@ -215,8 +215,8 @@ class Diagnostics:
     """Errors of one model in bins of the predicted uncertainty, and its coverage at two other levels."""
 
     bins: pd.DataFrame | None = None
-    kind: str = "distribution"
-    """"distribution", "ensemble" (with point masses), "quantiles" or "few quantiles"."""
+    kind: str = "unknown"
+    """"distribution", "ensemble" (with point masses), "quantiles", "few quantiles" or "unknown"."""
     inner: float = np.nan
     """Share of observed values in the central interval with the nominal coverage `INNER`."""
     outer: float = np.nan

@@ -161,13 +161,17 @@ def test_a_short_budget_samples_the_rows_of_the_search_but_not_those_of_the_fina
         assert last == 2500
 
 
-def test_no_fold_of_sampled_rows_is_empty_or_without_weight(fake_time):
+def test_given_folds_keep_all_of_their_rows_and_samples_have_weight(fake_time):
     many = RNG.normal(size=(4200, 1))
     target = many[:, 0] + RNG.normal(size=4200)
     space = {"linear": {"estimator": BayesianRidge(), "methods": ["native"]}}
     groups, weight = np.maximum(np.arange(4200) - 4195, 0), np.zeros(4200)  # four groups of one row
     weight[::700] = 1.0
-    for cv, given in ((LeaveOneGroupOut(), {"groups": groups}), (KFold(3), {"sample_weight": weight})):
+    for cv, given in (
+        (LeaveOneGroupOut(), {"groups": groups}),
+        (KFold(3), {"sample_weight": weight}),
+        (3, {"sample_weight": weight}),
+    ):
         for seed in range(3):
             model = search(space, n_trials=1, time_budget=8.0, cv=cv, random_state=seed)
             assert model.fit(many, target, **given).leaderboard_["state"].tolist() == ["complete"]
@@ -238,7 +242,7 @@ def test_a_package_that_cannot_be_imported_is_a_failed_candidate(monkeypatch):
         raise ImportError("no such package")
 
     space = {
-        "package": {"estimator": Deferred("package", make, {}), "methods": ["conformal"]},
+        "package": {"estimator": Deferred(make, {}), "methods": ["conformal"]},
         "here": {"estimator": Ridge(), "methods": ["conformal"]},
     }
     monkeypatch.setattr(
