@@ -19,7 +19,7 @@ from skuq.distributions._binned import Binned
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._expectation import cdf_steps
 from skuq.distributions._family import Atoms, Lattice
-from skuq.distributions._level_map import LevelMap, pieces_crps, pieces_moments
+from skuq.distributions._level_map import LevelMap, TailFunction, pieces_crps, pieces_moments
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, level_crps, level_mean_distance
 from skuq.distributions._normal import Normal
 from skuq.distributions._row_container import check_univariate
@@ -352,10 +352,16 @@ class _MappedRule(ValueRule):
     ) -> Iterator[tuple[FloatArray, FloatArray]]:
         below, above = terms
         z = (self.x - center) / unit
-        low, high = ([end(z, 0.0) ** power for power in powers] for end in (np.minimum, np.maximum))
-        integrals = self._map._integrals
-        lower = integrals(("below", name), lambda cdf, sf: below(cdf), self._scores, *low)
-        upper = integrals(("above", name), lambda cdf, sf: above(sf), self._scores, *high)
+        # Panels in which z has one sign in all rows have an integral on one side only.
+        stop = 2 * math.ceil(np.count_nonzero(z.min(axis=0) < 0) / 2) + 1
+        start = 2 * (max(np.count_nonzero(z.max(axis=0) <= 0) - 1, 0) // 2)
+
+        def integrals(side: str, k: TailFunction, end: np.ufunc, columns: slice) -> list[FloatArray]:
+            outcomes = [end(z[:, columns], 0.0) ** power for power in powers]
+            return self._map._integrals((side, name), k, self._scores[:, columns], *outcomes)
+
+        lower = integrals("below", lambda cdf, sf: below(cdf), np.minimum, slice(stop))
+        upper = integrals("above", lambda cdf, sf: above(sf), np.maximum, slice(start, None))
         return zip(lower, upper, strict=True)
 
 
