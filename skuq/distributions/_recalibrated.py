@@ -16,6 +16,7 @@ from skuq._typing import FloatArray, IntArray
 from skuq.distributions._affine import affine
 from skuq.distributions._base import NO_MEAN, Distribution
 from skuq.distributions._binned import Binned
+from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._expectation import cdf_steps
 from skuq.distributions._family import Atoms, Lattice
@@ -69,10 +70,11 @@ class Recalibrated(Distribution):
 
     Returns
     -------
-    dist : Recalibrated, Empirical or Binned
+    dist : Recalibrated, Empirical, Binned or Concatenated
         If ``base`` is an `Empirical`, the result is an `Empirical` with new weights. If ``base`` is a
         `Binned` with more than 512 bins, the result is a `Binned` with new weights, whose cdf is R(F(y)) at
-        the edges of the bins. Otherwise, the result is a `Recalibrated`.
+        the edges of the bins. If ``base`` has rows of several families, each family is recalibrated alone.
+        Otherwise, the result is a `Recalibrated`.
 
     Notes
     -----
@@ -123,6 +125,8 @@ class Recalibrated(Distribution):
             return Empirical(base.members, np.diff(edges, axis=1))
         if isinstance(base, Binned) and base._has_many_bins:
             return base._with_levels(level_map.pieces)
+        if isinstance(base, Concatenated):
+            return Concatenated([Recalibrated(part, level_map) for part in base.parts], base.order)
         return super().__new__(cls)
 
     def __init__(self, base: Distribution, level_map: LevelMap) -> None:
