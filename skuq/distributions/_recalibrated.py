@@ -70,8 +70,8 @@ class Recalibrated(Distribution):
 
     Returns
     -------
-    dist : Recalibrated, Empirical, Binned or Concatenated
-        If ``base`` is an `Empirical`, the result is an `Empirical` with new weights. If ``base`` is a
+    dist : Recalibrated, Empirical, SharedEmpirical, Binned or Concatenated
+        If ``base`` is an `Empirical` or a `SharedEmpirical`, the result has new weights. If ``base`` is a
         `Binned` with more than 512 bins, the result is a `Binned` with new weights, whose cdf is R(F(y)) at
         the edges of the bins. If ``base`` has rows of several families, each family is recalibrated alone.
         Otherwise, the result is a `Recalibrated`.
@@ -123,6 +123,9 @@ class Recalibrated(Distribution):
         if isinstance(base, Empirical):
             edges = level_map(np.column_stack([np.zeros(len(base)), base._cumulative()]))
             return Empirical(base.members, np.diff(edges, axis=1))
+        if isinstance(base, SharedEmpirical):
+            levels = level_map(np.append(0.0, base._ranks.cumulative / base._ranks.total))
+            return SharedEmpirical(base.loc, base.scale, base.members, np.diff(levels))
         if isinstance(base, Binned) and base._has_many_bins:
             return base._with_levels(level_map.pieces)
         if isinstance(base, Concatenated):
@@ -294,13 +297,6 @@ class Recalibrated(Distribution):
         density = np.exp(self.level_map.log_density(pieces.knots) + self.base._logpdf(kinks))
         jumps = density * (1 - pieces.slopes[:-1] / pieces.slopes[1:])
         return tabulated_shape(self, lambda: self._one_row_table, pieces.values, kinks, jumps)
-
-    def _leaves(self) -> list[tuple[Any, Distribution]]:
-        base = self.base
-        if not isinstance(base, SharedEmpirical):
-            return super()._leaves()
-        edges = self.level_map(np.append(0.0, base._ranks.cumulative / base._ranks.total))
-        return [(1.0, SharedEmpirical(base.loc, base.scale, base.members, np.diff(edges)))]
 
     def _listed_atoms(self) -> Atoms | None:
         return cdf_steps(self, self.base._listed_atoms())
