@@ -23,7 +23,6 @@ from skuq.distributions._family import Atoms, Lattice
 from skuq.distributions._level_map import LevelMap, TailFunction, pieces_crps, pieces_moments
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, level_crps, level_mean_distance
 from skuq.distributions._normal import Normal
-from skuq.distributions._row_container import check_univariate
 from skuq.distributions._shapes import Shape, tabulated_shape
 from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
@@ -119,7 +118,6 @@ class Recalibrated(Distribution):
     _PER_ROW = ("base",)
 
     def __new__(cls, base: Distribution, level_map: LevelMap) -> Distribution:  # type: ignore[misc]
-        _check_parts(base, level_map)
         if isinstance(base, Empirical):
             edges = level_map(np.column_stack([np.zeros(len(base)), base._cumulative()]))
             return Empirical(base.members, np.diff(edges, axis=1))
@@ -133,7 +131,6 @@ class Recalibrated(Distribution):
         return super().__new__(cls)
 
     def __init__(self, base: Distribution, level_map: LevelMap) -> None:
-        _check_parts(base, level_map)
         if isinstance(base, Recalibrated):
             level_map = level_map.after(base.level_map)
             base = base.base
@@ -368,11 +365,3 @@ class _MappedRule(ValueRule):
 def _less_rounding(score: FloatArray) -> FloatArray:
     size = np.where(np.isinf(score), 0.0, np.abs(score))  # The ends of the support are exact.
     return np.asarray(score - _ROUNDING * np.maximum(size, 1.0))
-
-
-def _check_parts(base: Distribution, level_map: LevelMap) -> None:
-    check_univariate(base, "base")
-    if not isinstance(base, Distribution):
-        raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
-    if not isinstance(level_map, LevelMap):
-        raise TypeError(f"`level_map` must be a LevelMap, got {type(level_map).__name__}.")
