@@ -385,8 +385,8 @@ class Search:
     def run(self) -> None:
         self._read_stored()
         for trial in self._first():
-            # After the first complete one, a base model may take a share of the time that is left, so that the
-            # next ones have a chance.
+            # The first complete base model may take all of the time. Others take a share, so that the next
+            # ones have a chance.
             share = FIRST_SHARE if self.best else 1.0
             self._fit([trial], clock() + share * (self.search_end - clock()), prune=False)
         batch = self._ask_batch()
