@@ -71,7 +71,7 @@ def network(method: str, candidate: Candidate, seed: int, *, final: bool) -> Any
     settings = {
         "hidden_layer_sizes": candidate.hidden,
         "learning_rate": candidate.learning_rate,
-        "lr_schedule": "constant",
+        "net_params": {"lr_schedule": "constant"},
         "batch_size": 32,
         "max_epochs": 50,
         "calibration": None,

@@ -202,8 +202,8 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     def _is_calibrated(self) -> bool:
         return build(self._resolve(), self)._is_calibrated()
 
-    def _is_out_of_bag(self) -> bool:
-        return build(self._resolve(), self)._is_out_of_bag()
+    def _tests_own_rows(self) -> bool:
+        return build(self._resolve(), self)._tests_own_rows()
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
