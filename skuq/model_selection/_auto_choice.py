@@ -151,7 +151,7 @@ def best_of(found: Sequence[Finalist], search: Search) -> Finalist:
     A single model is preferred to a pool that is not better, and among recalibrations of the same forecasts
     that are equally good, the one with the coverage closest to nominal is selected.
     """
-    best = min(found, key=search.value)
+    best = min(found, key=lambda one: search.value(one.summary))
     close = [
         one
         for one in found
@@ -235,7 +235,7 @@ def leaderboard(search: Search, found: Sequence[Finalist], winner: Finalist) -> 
 
     def key(scored: Trial | Finalist) -> tuple[bool, int, float]:
         state = "complete" if isinstance(scored, Finalist) else scored.state
-        return scored is not winner, STATES.index(state), search.value(scored)
+        return scored is not winner, STATES.index(state), search.value(scored.summary)
 
     entries: list[Trial | Finalist] = [*found, *trials]
     return pd.DataFrame([_row(one) for one in sorted(entries, key=key)], columns=_COLUMNS)

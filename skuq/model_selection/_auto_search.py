@@ -8,12 +8,12 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import config_context
@@ -35,9 +35,6 @@ from skuq.distributions import Distribution, concat
 from skuq.exceptions import SupportWarning
 from skuq.model_selection._auto_space import Candidate, Space
 from skuq.regressors._mixture_pool import mean_and_error
-
-if TYPE_CHECKING:
-    from skuq.model_selection._auto_choice import Finalist
 
 
 def clock() -> float:
@@ -177,7 +174,7 @@ class Workers:
             self._executor = ProcessPoolExecutor(
                 self.n_jobs, initializer=_begin_worker, initargs=(self.fitter,)
             )
-            self._executor.submit(int).result()
+            wait([self._executor.submit(int)])
             self._restart_seconds = START_FACTOR * (clock() - start)
         future: Future[Fit] = self._executor.submit(_fit_in_worker, *task)
         while not (future.running() or future.done()):
@@ -297,12 +294,8 @@ def repeat_later(optuna: Any, study: Any, trial: Any) -> None:
 
 def content_of(space: Space, data: TrainingData, folds: Any, constraints: Sequence[object]) -> str:
     """Return a hash of data, folds, space and constraints. Scores with equal hashes can be compared."""
-    bases = [
-        (name, base.estimator, base.methods, sorted(base.params.items()), base.encoding)
-        for name, base in space.bases.items()
-    ]
     # the default repr contains an address, which would change the hash
-    written = re.sub(r" at 0x[0-9a-f]+", "", repr((bases, [str(one) for one in constraints])))
+    written = re.sub(r" at 0x[0-9a-f]+", "", repr((space.bases, [str(one) for one in constraints])))
     return str(content_hash((data.X, data.y, data.metadata, folds, written)))
 
 
@@ -350,7 +343,8 @@ BATCH = 4
 SUGGESTIONS, DRAWS = 5, 100
 """After these numbers of suggestions and of random draws without a new candidate, the search ends."""
 FIRST_SHARE = 0.75
-"""Share of the time that is left for the first fit of a base model. The first one may take all of it."""
+"""Share of the time that is left for the first trial of a base model. With half of it, networks were too slow
+for a budget of 60 seconds on a busy computer."""
 MEMBERS = 6
 """Maximum number of members of a pool."""
 FINAL_SHARE, SAMPLE_FINAL_SHARE = 0.1, 0.25
@@ -390,12 +384,11 @@ class Search:
 
     def run(self) -> None:
         self._read_stored()
-        first = self._first()
-        while batch := list(islice(first, self.workers.n_jobs)):
-            # After the first complete base model, a base model may take a share of the time that is left, so
-            # that the next ones have a chance.
+        for trial in self._first():
+            # The first complete base model may take all of the time. Others take a share, so that the next
+            # ones have a chance.
             share = FIRST_SHARE if self.best else 1.0
-            self._fit(batch, clock() + share * (self.search_end - clock()), prune=False)
+            self._fit([trial], clock() + share * (self.search_end - clock()), prune=False)
         batch = self._ask_batch()
         while batch:
             self._fit(batch, self.search_end, prune=True)
@@ -412,7 +405,7 @@ class Search:
     def _first(self) -> Iterator[Trial]:
         """Yield the best stored trial of each base model, and then the trials that wait in the study."""
         best: dict[str, Trial] = {}
-        for trial in sorted(self.stored, key=self.value):
+        for trial in sorted(self.stored, key=lambda trial: self.value(trial.summary)):
             if trial.reason == "complete":
                 best.setdefault(trial.candidate.base, trial)
         for trial in best.values():
@@ -466,15 +459,23 @@ class Search:
         return trial
 
     def _fit(self, batch: list[Trial], end: float, *, prune: bool) -> None:
-        """Fit the trials to one fold after another. With ``prune``, the worse ones stop after each fold."""
-        for fold in range(len(self.fitter.folds)):
-            running = [trial for trial in batch if trial.state == "running"]
+        """Fit trials to all folds.
+
+        With ``prune``, they are fitted to one fold after another, and the worse ones stop after each fold.
+        """
+        folds = list(range(len(self.fitter.folds)))
+        for step in [[fold] for fold in folds] if prune else [folds]:
             tasks = [
-                (one.candidate, OWN_FOLDS if self.fitter.tests_own_rows(one.candidate) else fold)
-                for one in running
+                (trial, fold)
+                for trial in batch
+                if trial.state == "running"
+                for fold in ([OWN_FOLDS] if self.fitter.tests_own_rows(trial.candidate) else step)
             ]
-            for (_, at), trial, fit in zip(tasks, running, self.workers.run(tasks, end), strict=True):
-                self._take(trial, at, fit)
+            fits = self.workers.run([(trial.candidate, fold) for trial, fold in tasks], end)
+            for (trial, fold), fit in zip(tasks, fits, strict=True):
+                self._take(trial, fold, fit)
+                if trial.state == "failed" and not prune:
+                    break
                 if prune and trial.state == "running" and self.best and trial.handle.should_prune():
                     trial.state, trial.reason = "pruned", f"stopped after {fold + 1} folds"
         for trial in batch:
@@ -501,7 +502,7 @@ class Search:
             return
         if trial.handle is not None:
             for step in range(0 if fold == OWN_FOLDS else fold, n_done):
-                trial.handle.report(self.value(trial), step)
+                trial.handle.report(self.value(trial.summary), step)
         if n_done == len(tests):
             trial.state = "complete"
 
@@ -509,7 +510,9 @@ class Search:
         """Record a finished trial. Only the best trial of each base model keeps its models and forecasts."""
         best = self.best.get(trial.candidate.base)
         worse: Trial | None = trial
-        if trial.state == "complete" and (best is None or self.value(trial) < self.value(best)):
+        if trial.state == "complete" and (
+            best is None or self.value(trial.summary) < self.value(best.summary)
+        ):
             self.best[trial.candidate.base], worse = trial, best
         if worse is not None:
             worse.models, worse.forecasts = [], []
@@ -521,7 +524,7 @@ class Search:
             states = self.optuna.trial.TrialState
             told = {"complete": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}
             if trial.state in told:  # the others are repeated
-                value = self.value(trial) if trial.state == "complete" else None
+                value = self.value(trial.summary) if trial.state == "complete" else None
                 self.study.tell(trial.handle, value, told[trial.state])
         self.on_trial(self, trial)
 
@@ -533,18 +536,18 @@ class Search:
             if trial.state == "out of time" and trial.handle is not None:
                 repeat_later(self.optuna, self.study, trial.handle)
 
-    def value(self, scored: Trial | Finalist) -> float:
+    def value(self, summary: Summary | None) -> float:
         """Return the CRPS plus a penalty for violations, which orders all candidates."""
-        if scored.summary is None:
+        if summary is None:
             return np.inf
-        return scored.summary.crps + PENALTY * self._unit * self.violation(scored.summary)
+        return summary.crps + PENALTY * self._unit * self.violation(summary)
 
     @cached_property
     def _unit(self) -> float:
         return standard_deviation(self.fitter.data.y) or 1.0
 
     def leaders(self) -> list[Trial]:
-        return sorted(self.best.values(), key=self.value)[:MEMBERS]
+        return sorted(self.best.values(), key=lambda trial: self.value(trial.summary))[:MEMBERS]
 
     @property
     def deadline(self) -> float:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -26,6 +25,8 @@ from skuq.regressors._default_estimators import (
     HIST_BOOSTING,
     LIGHTGBM,
     has_networks,
+    make_deep_ensemble,
+    make_lightgbm,
 )
 from skuq.regressors._methods import build, methods_for
 
@@ -44,16 +45,15 @@ _RESERVED = {POOL, "splitter", *MixtureRegressor([]).get_params(deep=False)}
 class Deferred:
     """Base model of the default space. Its package is imported on first use."""
 
-    module: str
-    name: str
+    make: Callable[..., Any]
     params: dict[str, Any]
     tests_own_rows: bool = True
 
-    def make(self) -> Any:
-        return getattr(import_module(self.module), self.name)(**self.params)
+    def build(self) -> Any:
+        return self.make(**self.params)
 
     def __repr__(self) -> str:
-        return f"{self.name} of the default space"
+        return f"{self.make.__name__} of the default space"
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Space:
     def build(self, candidate: Candidate, cv: Any, seed: int) -> UncertaintyRegressor:
         """Return the unfitted regressor. If ``cv`` is a splitter, the method also uses it."""
         estimator = self.bases[candidate.base].estimator
-        estimator = estimator.make() if isinstance(estimator, Deferred) else clone(estimator)
+        estimator = estimator.build() if isinstance(estimator, Deferred) else clone(estimator)
         estimator.set_params(**{key: clone(value, safe=False) for key, value in candidate.params.items()})
         method: Any = candidate.method
         return UncertaintyRegressor(estimator, method, effort="low", cv=cv, random_state=seed)
@@ -283,11 +283,23 @@ def _read_domain(place: str, value: Any) -> Values | Range:
     return Range(int(low) if integer else low, int(high) if integer else high, _NUMBERS[family], integer)
 
 
+def _make_catboost(**params: Any) -> Any:
+    from catboost import CatBoostRegressor
+
+    return CatBoostRegressor(**params)
+
+
+def _make_ngboost(**params: Any) -> Any:
+    from ngboost import NGBRegressor
+
+    return NGBRegressor(**params)
+
+
 def default_space() -> dict[str, dict[str, Any]]:
     space = deferred_space()
     for entry in space["estimators"].values():
         if isinstance(entry["estimator"], Deferred):
-            entry["estimator"] = entry["estimator"].make()
+            entry["estimator"] = entry["estimator"].build()
     return space
 
 
@@ -327,7 +339,7 @@ def deferred_space() -> dict[str, dict[str, Any]]:
         "forest": {"estimator": RandomForestRegressor(), **forest},
         "extra_trees": {"estimator": ExtraTreesRegressor(bootstrap=True), **forest},
         "lightgbm": {
-            "estimator": Deferred("lightgbm", "LGBMRegressor", lightgbm),
+            "estimator": Deferred(make_lightgbm, lightgbm),
             "methods": ["residual"],
             "params": {
                 "learning_rate": loguniform(0.02, 0.3),
@@ -354,7 +366,7 @@ def deferred_space() -> dict[str, dict[str, Any]]:
             "encoding": "categories",
         },
         "catboost": {
-            "estimator": Deferred("catboost", "CatBoostRegressor", catboost),
+            "estimator": Deferred(_make_catboost, catboost),
             "methods": ["residual"],
             "params": {
                 "learning_rate": loguniform(0.03, 0.3),
@@ -365,8 +377,7 @@ def deferred_space() -> dict[str, dict[str, Any]]:
             "encoding": "codes",
         },
         "deep_ensemble": {
-            # by name, because the room is above this one, and its import takes seconds
-            "estimator": Deferred("skuq.neural", "DeepEnsembleRegressor", networks),
+            "estimator": Deferred(make_deep_ensemble, networks),
             "methods": ["native"],
             "params": {
                 "hidden_layer_sizes": [(64, 64), (128, 128), (32, 32), (64, 64, 64)],
@@ -378,7 +389,7 @@ def deferred_space() -> dict[str, dict[str, Any]]:
             },
         },
         "ngboost": {
-            "estimator": Deferred("ngboost", "NGBRegressor", ngboost, tests_own_rows=False),
+            "estimator": Deferred(_make_ngboost, ngboost, tests_own_rows=False),
             "methods": ["native"],
             "params": {"learning_rate": loguniform(0.02, 0.2), "minibatch_frac": [0.5, 1.0]},
             "encoding": "numbers",

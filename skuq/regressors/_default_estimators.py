@@ -109,9 +109,7 @@ def default_estimators(
         seeds = check_random_state(random_state).randint(MAX_SEED, size=4).tolist()
     trees: Any = HistGradientBoostingRegressor(early_stopping=False, **HIST_BOOSTING)
     if find_spec("lightgbm"):
-        from lightgbm import LGBMRegressor
-
-        trees = LGBMRegressor(**LIGHTGBM)
+        trees = make_lightgbm()
     boosting = UncertaintyRegressor(trees, random_state=seeds[0])
     forest = UncertaintyRegressor(RandomForestRegressor(), random_state=seeds[1])
     estimators = [("boosting", _encoded("categories", boosting)), ("forest", _encoded("codes", forest))]
@@ -120,6 +118,12 @@ def default_estimators(
         plain = make_deep_ensemble(random_state=seeds[3], **_PLAIN_ENSEMBLE)
         estimators.append(("plain_ensemble", plain))
     return estimators
+
+
+def make_lightgbm(**params: Any) -> Any:
+    from lightgbm import LGBMRegressor
+
+    return LGBMRegressor(**{**LIGHTGBM, **params})
 
 
 def has_networks() -> bool:

@@ -206,8 +206,8 @@ def test_processes_are_ended_at_the_deadline(n_jobs):
     before, begin = children(), time.monotonic()
     space = {"fast": Ridge(), "sleeping": Sleeping(), "other": Ridge(2.0)}
     with pytest.warns(FitFailedWarning, match="there was no time for 'sleeping'"):
-        model = search(space, n_trials=None, time_budget=25, n_jobs=n_jobs).fit(X, Y)
-    assert time.monotonic() - begin < 1.05 * 25 + 2
+        model = search(space, n_trials=None, time_budget=40, n_jobs=n_jobs).fit(X, Y)
+    assert time.monotonic() - begin < 1.05 * 40 + 2
     board = model.leaderboard_.set_index("base")
     assert board.loc["sleeping", "state"] == "out of time"
     assert board.loc[["fast", "other"], "state"].tolist() == ["complete"] * 2
@@ -238,18 +238,21 @@ def test_results_of_processes_are_those_of_one_process():
 
 
 def test_a_package_that_cannot_be_imported_is_a_failed_candidate(monkeypatch):
+    def make():
+        raise ImportError("no such package")
+
     space = {
-        "package": {"estimator": Deferred("no_such_package", "Model", {}), "methods": ["conformal"]},
+        "package": {"estimator": Deferred(make, {}), "methods": ["conformal"]},
         "here": {"estimator": Ridge(), "methods": ["conformal"]},
     }
     monkeypatch.setattr(
         "skuq.model_selection._auto_uncertainty.deferred_space", lambda: {"estimators": space}
     )
     model = AutoUncertaintyRegressor(None, time_budget=None, n_trials=5, random_state=0)
-    with pytest.warns(FitFailedWarning, match=r"1 of 2 candidates failed\. .* 'no_such_package'"):
+    with pytest.warns(FitFailedWarning, match=r"1 of 2 candidates failed\. .* no such package"):
         board = model.fit(X, Y).leaderboard_
     assert board["state"].tolist()[-1] == "failed"
-    assert board["reason"].tolist()[-1] == "ModuleNotFoundError: No module named 'no_such_package'"
+    assert board["reason"].tolist()[-1] == "ImportError: no such package"
 
 
 def test_optuna_is_required(monkeypatch):
