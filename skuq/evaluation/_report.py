@@ -182,18 +182,18 @@ class Entry:
     draws: FloatArray = field(default_factory=lambda: np.empty(0))
     null: FloatArray = field(default_factory=lambda: np.empty(0))
 
-    def interval(self, confidence: float, rng: np.random.RandomState) -> tuple[float, float]:
-        if not self.draws.size:
-            return np.nan, np.nan
-        acceleration = self.evaluation.acceleration(rng)
-        return interval_of_draws(self.draws, self.value, acceleration, confidence, "bca")
-
-    def calibrated(self, n: float, confidence: float) -> tuple[float, float, float]:
-        formula = self.spec.calibrated
-        if not self.null.size or not np.isfinite(self.null).all():
-            return np.nan if formula is None else formula(n, **self.evaluation.options), np.nan, np.nan
-        low, high = np.quantile(self.null, [(1 - confidence) / 2, (1 + confidence) / 2])
-        return float(self.null.mean()), float(low), float(high)
+    def numbers(self, n: float, confidence: float, rng: np.random.RandomState) -> dict[str, float]:
+        low, high = np.nan, np.nan
+        if self.draws.size:
+            acceleration = self.evaluation.acceleration(rng)
+            low, high = interval_of_draws(self.draws, self.value, acceleration, confidence, "bca")
+        numbers = {"value": self.value, "low": low, "high": high}
+        formula, ends = self.spec.calibrated, (np.nan, np.nan)
+        mean = np.nan if formula is None else formula(n, **self.evaluation.options)
+        if self.null.size and np.isfinite(self.null).all():
+            mean = float(self.null.mean())
+            ends = np.quantile(self.null, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
+        return {**numbers, "calibrated": mean, "calibrated_low": ends[0], "calibrated_high": ends[1]}
 
 
 def uncertainty_report(
@@ -356,7 +356,12 @@ def uncertainty_report(
                     entry.null = values
                 if parts is not None:
                     _simulate_parts(entries, parts, n_draws, rng)
-            tables[name] = pd.DataFrame([_table_row(entry, rows.total, level, rng) for entry in entries])
+            table = []
+            for entry in entries:
+                numbers = entry.numbers(rows.total, level, rng)
+                used = entry.evaluation.options
+                table.append(record(entry.spec, used, numbers, rows.total, level, entry.error))
+            tables[name] = pd.DataFrame(table)
             summarize = headline_of_classes if of_classes else headline
             headlines[name] = summarize(rows, forecast, nominal)
     warn_of_small_report(unsorted.total)
@@ -543,17 +548,3 @@ def takes(spec: MetricSpec, forecast: Any) -> bool:
     if spec.of_classes:
         return bool(spec.needs == "set" or forecast.dtype != np.bool_)
     return isinstance(forecast, Distribution) or spec.needs == "interval"
-
-
-def _table_row(entry: Entry, n: float, confidence: float, rng: np.random.RandomState) -> dict[str, Any]:
-    low, high = entry.interval(confidence, rng)
-    calibrated, calibrated_low, calibrated_high = entry.calibrated(n, confidence)
-    numbers = {
-        "value": entry.value,
-        "low": low,
-        "high": high,
-        "calibrated": calibrated,
-        "calibrated_low": calibrated_low,
-        "calibrated_high": calibrated_high,
-    }
-    return record(entry.spec, entry.evaluation.options, numbers, n, confidence, entry.error)
