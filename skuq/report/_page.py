@@ -237,7 +237,7 @@ def _coverage_of_parts(by: str, tables: Mapping[str, pd.DataFrame]) -> Figure:
     return draw(f"Coverage by {by}", plot)
 
 
-PLOTS = (
+PLOTS: tuple[Plot, ...] = (
     Plot("Calibration curve", CalibrationCurveDisplay, read_calibration, "calibration"),
     Plot("PIT histogram", PITHistogramDisplay, read_pit, "calibration"),
     Plot("Reliability diagram", ReliabilityDisplay, read_reliability, "reliability"),

@@ -226,11 +226,14 @@ def test_only_quantiles_that_are_given_are_judged(monkeypatch):
     assert summary.startswith("No fault found: the 50 % intervals contain ")
 
 
-def test_figures_of_few_quantiles_are_not_read():
-    y, dist = forecast(1000, 0, 1)
+@pytest.mark.parametrize("number", [0, 1])
+def test_figures_of_few_quantiles_are_not_read(number, monkeypatch):
+    other = ("figures_of_accumulators", "figures_of")[number]
+    monkeypatch.setattr(f"skuq.report._html_report.{other}", lambda *args: [])
+    y, dist = forecast(600, 0, 1)
     levels = LEVELS["quartiles"]
-    for page in pages_of(y, Quantiles(levels, dist.quantile(levels))):
-        captions = {each.title: each.caption for each in page.figures}
-        assert "Intervals of individual rows" not in captions
-        for title in ("Calibration curve", "PIT histogram", "Reliability diagram"):
-            assert captions[title].startswith("Only the quantiles of 25 %, 50 % and 75 % are given.")
+    page = pages_of(y, Quantiles(levels, dist.quantile(levels)))[number]
+    captions = {each.title: each.caption for each in page.figures}
+    assert "Intervals of individual rows" not in captions
+    for title in ("Calibration curve", "PIT histogram", "Reliability diagram"):
+        assert captions[title].startswith("Only the quantiles of 25 %, 50 % and 75 % are given.")
