@@ -143,10 +143,6 @@ class Affine(Distribution):
     def _integrates_values(self) -> bool:
         return self.base._integrates_values
 
-    @property
-    def _has_smooth_quantiles(self) -> bool:
-        return self.base._has_smooth_quantiles
-
     def _landmarks(self) -> FloatArray:
         return self.shift[:, np.newaxis] + self.factor[:, np.newaxis] * self.base._landmarks()
 

@@ -230,9 +230,6 @@ class Concatenated(Distribution):
             out[np.ix_(rows, np.arange(part.shape[1]))] = part
         return out
 
-    def _standard_form(self) -> None:
-        return None
-
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
         moved = [
             part._affine(shift[rows], factor[rows])

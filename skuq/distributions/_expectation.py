@@ -444,7 +444,7 @@ class _LeafRule:
             return SumPanels(self._dist, self._lattice, ~self._is_sum)
         if self._clipped is not None:
             return ValuePanels(self._clipped[0])
-        if self._dist.has_density and not self._dist._has_smooth_quantiles:
+        if self._dist.has_density and self._dist._integrates_values:
             return ValuePanels(self._dist)
         return LevelPanels(self._dist)
 

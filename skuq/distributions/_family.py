@@ -130,11 +130,6 @@ class Family(ABC):
         """Return whether integrals are computed over values of y, because quantiles require a search."""
         return False
 
-    @property
-    def _has_smooth_quantiles(self) -> bool:
-        """Return whether quantiles need no search and are smooth functions between the level breaks."""
-        return not self._integrates_values
-
     @abstractmethod
     def _landmarks(self) -> FloatArray:
         """Return points of each row, shape (n, k). Between two of these points, the cdf is smooth."""

@@ -27,7 +27,6 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import as_float_array, check_finite, check_increasing, check_number, check_probabilities
 from skuq.distributions._value_quadrature import squared_normal_cdf
 
 Result = TypeVar("Result")
@@ -98,18 +97,11 @@ class LevelMap:
     pieces: Pieces
 
     def __init__(self, levels: ArrayLike, values: ArrayLike) -> None:
-        u = np.atleast_1d(check_probabilities(levels, "levels"))
-        r = np.atleast_1d(check_probabilities(values, "values"))
-        if u.ndim != 1 or u.shape != r.shape:
-            raise ValueError(
-                f"`levels` and `values` must be 1-D arrays of equal length, got {u.shape} and {r.shape}."
-            )
+        u, r = np.atleast_1d(levels), np.atleast_1d(values)
         if u.size == 0 or u[0] > 0 or r[0] > 0:
             u, r = np.concatenate([[0.0], u]), np.concatenate([[0.0], r])
         if u[-1] < 1 or r[-1] < 1:
             u, r = np.concatenate([u, [1.0]]), np.concatenate([r, [1.0]])
-        check_increasing(u, "levels")
-        check_increasing(r, "values")
         self._set(ndtri(u[1:-1]), ndtri(r[1:-1]), 1.0, 1.0)
 
     @classmethod
@@ -144,31 +136,22 @@ class LevelMap:
         >>> Recalibrated(Normal([0.0], [1.0]), level_map).interval(0.6).round(3)
         array([[-42.081,  42.081]])
         """
-        x, g = (
-            check_increasing(check_finite(np.atleast_1d(as_float_array(knots, name)), name), name)
-            for knots, name in ((scores, "scores"), (values, "values"))
-        )
-        if x.ndim != 1 or x.shape != g.shape:
-            raise ValueError(
-                f"`scores` and `values` must be 1-D arrays of equal length, got {x.shape} and {g.shape}."
-            )
-        lower = check_number(lower_slope, "lower_slope", positive=True)
-        upper = check_number(upper_slope, "upper_slope", positive=True)
         level_map = cls.__new__(cls)
-        level_map._set(np.array(x), np.array(g), lower, upper)
+        level_map._set(np.array(scores), np.array(values), lower_slope, upper_slope)
         return level_map
 
     def _set(self, scores: FloatArray, values: FloatArray, lower_slope: float, upper_slope: float) -> None:
         if scores.size == 0:  # The map is the identity.
             scores, values = np.zeros(1), np.zeros(1)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             inner = np.diff(values) / np.diff(scores)
-        if not (np.isfinite(inner).all() and inner.min(initial=1.0) > 0):
+        slopes = np.concatenate([[lower_slope], inner, [upper_slope]])
+        if not (np.isfinite(np.concatenate([scores, values, slopes])).all() and slopes.min() > 0):
             raise ValueError(
-                "`values` must increase with `scores`, with positive and finite slopes between the knots, "
-                f"got slopes from {inner.min():g} to {inner.max():g}."
+                "`scores` and `values` must be finite and increase together, with positive and finite "
+                f"slopes, got slopes from {slopes.min():g} to {slopes.max():g}."
             )
-        pieces = Pieces(scores, values, np.concatenate([[lower_slope], inner, [upper_slope]]))
+        pieces = Pieces(scores, values, slopes)
         for array in (pieces.knots, pieces.values, pieces.slopes):
             array.setflags(write=False)
         object.__setattr__(self, "pieces", pieces)

@@ -16,13 +16,13 @@ from skuq._typing import FloatArray, IntArray
 from skuq.distributions._affine import affine
 from skuq.distributions._base import NO_MEAN, Distribution
 from skuq.distributions._binned import Binned
+from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._expectation import cdf_steps
 from skuq.distributions._family import Atoms, Lattice
-from skuq.distributions._level_map import LevelMap, pieces_crps, pieces_moments
+from skuq.distributions._level_map import LevelMap, TailFunction, pieces_crps, pieces_moments
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, level_crps, level_mean_distance
 from skuq.distributions._normal import Normal
-from skuq.distributions._row_container import check_univariate
 from skuq.distributions._shapes import Shape, tabulated_shape
 from skuq.distributions._shared_empirical import SharedEmpirical
 from skuq.distributions._student_t import StudentT
@@ -69,10 +69,11 @@ class Recalibrated(Distribution):
 
     Returns
     -------
-    dist : Recalibrated, Empirical or Binned
-        If ``base`` is an `Empirical`, the result is an `Empirical` with new weights. If ``base`` is a
+    dist : Recalibrated, Empirical, SharedEmpirical, Binned or Concatenated
+        If ``base`` is an `Empirical` or a `SharedEmpirical`, the result has new weights. If ``base`` is a
         `Binned` with more than 512 bins, the result is a `Binned` with new weights, whose cdf is R(F(y)) at
-        the edges of the bins. Otherwise, the result is a `Recalibrated`.
+        the edges of the bins. If ``base`` has rows of several families, each family is recalibrated alone.
+        Otherwise, the result is a `Recalibrated`.
 
     Notes
     -----
@@ -117,16 +118,19 @@ class Recalibrated(Distribution):
     _PER_ROW = ("base",)
 
     def __new__(cls, base: Distribution, level_map: LevelMap) -> Distribution:  # type: ignore[misc]
-        _check_parts(base, level_map)
         if isinstance(base, Empirical):
             edges = level_map(np.column_stack([np.zeros(len(base)), base._cumulative()]))
             return Empirical(base.members, np.diff(edges, axis=1))
+        if isinstance(base, SharedEmpirical):
+            levels = level_map(np.append(0.0, base._ranks.cumulative / base._ranks.total))
+            return SharedEmpirical(base.loc, base.scale, base.members, np.diff(levels))
         if isinstance(base, Binned) and base._has_many_bins:
             return base._with_levels(level_map.pieces)
+        if isinstance(base, Concatenated):
+            return Concatenated([Recalibrated(part, level_map) for part in base.parts], base.order)
         return super().__new__(cls)
 
     def __init__(self, base: Distribution, level_map: LevelMap) -> None:
-        _check_parts(base, level_map)
         if isinstance(base, Recalibrated):
             level_map = level_map.after(base.level_map)
             base = base.base
@@ -291,13 +295,6 @@ class Recalibrated(Distribution):
         jumps = density * (1 - pieces.slopes[:-1] / pieces.slopes[1:])
         return tabulated_shape(self, lambda: self._one_row_table, pieces.values, kinks, jumps)
 
-    def _leaves(self) -> list[tuple[Any, Distribution]]:
-        base = self.base
-        if not isinstance(base, SharedEmpirical):
-            return super()._leaves()
-        edges = self.level_map(np.append(0.0, base._ranks.cumulative / base._ranks.total))
-        return [(1.0, SharedEmpirical(base.loc, base.scale, base.members, np.diff(edges)))]
-
     def _listed_atoms(self) -> Atoms | None:
         return cdf_steps(self, self.base._listed_atoms())
 
@@ -352,21 +349,19 @@ class _MappedRule(ValueRule):
     ) -> Iterator[tuple[FloatArray, FloatArray]]:
         below, above = terms
         z = (self.x - center) / unit
-        low, high = ([end(z, 0.0) ** power for power in powers] for end in (np.minimum, np.maximum))
-        integrals = self._map._integrals
-        lower = integrals(("below", name), lambda cdf, sf: below(cdf), self._scores, *low)
-        upper = integrals(("above", name), lambda cdf, sf: above(sf), self._scores, *high)
+        # Panels in which z has one sign in all rows have an integral on one side only.
+        stop = 2 * math.ceil(np.count_nonzero(z.min(axis=0) < 0) / 2) + 1
+        start = 2 * (max(np.count_nonzero(z.max(axis=0) <= 0) - 1, 0) // 2)
+
+        def integrals(side: str, k: TailFunction, end: np.ufunc, columns: slice) -> list[FloatArray]:
+            outcomes = [end(z[:, columns], 0.0) ** power for power in powers]
+            return self._map._integrals((side, name), k, self._scores[:, columns], *outcomes)
+
+        lower = integrals("below", lambda cdf, sf: below(cdf), np.minimum, slice(stop))
+        upper = integrals("above", lambda cdf, sf: above(sf), np.maximum, slice(start, None))
         return zip(lower, upper, strict=True)
 
 
 def _less_rounding(score: FloatArray) -> FloatArray:
     size = np.where(np.isinf(score), 0.0, np.abs(score))  # The ends of the support are exact.
     return np.asarray(score - _ROUNDING * np.maximum(size, 1.0))
-
-
-def _check_parts(base: Distribution, level_map: LevelMap) -> None:
-    check_univariate(base, "base")
-    if not isinstance(base, Distribution):
-        raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
-    if not isinstance(level_map, LevelMap):
-        raise TypeError(f"`level_map` must be a LevelMap, got {type(level_map).__name__}.")

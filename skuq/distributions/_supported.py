@@ -380,7 +380,7 @@ class Supported(Distribution):
         return INTEGERS if self.integer and _is_smooth(self.base) else None
 
     def _clipped_density(self) -> tuple[Any, FloatArray, FloatArray] | None:
-        rough = self.base.has_density and not self.base._has_smooth_quantiles
+        rough = self.base.has_density and self.base._integrates_values
         return (self.base, self.lower, self.upper) if rough and not self.integer else None
 
     def _landmarks(self) -> FloatArray:

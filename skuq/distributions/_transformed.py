@@ -12,6 +12,7 @@ from numpy.polynomial import Polynomial
 
 from skuq._typing import FloatArray
 from skuq.distributions._base import Distribution
+from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._expectation import moments
 from skuq.distributions._family import Atoms, Lattice
@@ -68,9 +69,10 @@ class Transformed(Distribution):
 
     Returns
     -------
-    dist : Transformed or Empirical
-        If ``base`` is an `Empirical`, the result is an `Empirical` of the transformed members. Otherwise, it
-        is a `Transformed`.
+    dist : Transformed, Empirical or Concatenated
+        If ``base`` is an `Empirical`, the result is an `Empirical` of the transformed members. If ``base``
+        has rows of several families, each family is transformed alone. Otherwise, the result is a
+        `Transformed`.
 
     Notes
     -----
@@ -112,6 +114,9 @@ class Transformed(Distribution):
         if isinstance(base, Empirical):
             members = _apply(func, base.members.ravel(), "func").reshape(base.members.shape)
             return Empirical(members, base.weights)
+        if isinstance(base, Concatenated):
+            parts = [Transformed(part, func, inverse_func, inverse_derivative) for part in base.parts]
+            return Concatenated(parts, base.order)
         return super().__new__(cls)
 
     def __init__(

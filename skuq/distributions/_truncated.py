@@ -193,10 +193,6 @@ class Truncated(Distribution):
     def _integrates_values(self) -> bool:
         return True
 
-    @property
-    def _has_smooth_quantiles(self) -> bool:
-        return not (self.base._integrates_values or self.base._level_breaks().size)
-
     def _landmarks(self) -> FloatArray:
         points = landmarks_between(self.base, self.lower, self.upper)
         points = np.clip(points, self.lower[:, np.newaxis], self.upper[:, np.newaxis])

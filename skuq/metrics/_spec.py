@@ -19,7 +19,8 @@ from scipy import sparse
 
 from skuq._compat import warn_user
 from skuq._numeric import standard_deviation, weighted, weighted_sum
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import FloatArray, IntArray
+from skuq._validation import repeated_rows
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics._kernels import BinIndex
 
@@ -473,7 +474,16 @@ def _with_small_sample_warning(compute: Callable[P, float]) -> Callable[P, float
         value = compute(*args, **kwargs)
         y_true: Any = args[0] if args else kwargs["y_true"]
         weight: Any = kwargs.get("sample_weight")
-        _warn_if_small(function.__name__, y_true, weight)
+        weight = None if weight is None else np.asarray(weight, dtype=np.float64)
+        rows = repeated_rows(weight, np.shape(y_true)[0])
+        if rows < SMALL_SAMPLE:
+            warn_user(
+                f"`{function.__name__}` was computed from {rows:g} rows. With fewer than {SMALL_SAMPLE} "
+                "rows, calibration metrics vary as much by chance as by miscalibration (Wibbeke et al. 2025, "
+                "section 4.5). Compare models by `crps_loss`, or compare the value with the value of a "
+                "calibrated forecast with the same number of rows.",
+                SmallSampleWarning,
+            )
         return value
 
     return function
@@ -485,20 +495,5 @@ def warn_of_small_report(rows: float) -> None:
             f"the report has {rows:g} rows. With fewer than {SMALL_REPORT} rows, its confidence intervals "
             "are too narrow, and its values are imprecise. Use more rows, for example the out-of-fold "
             "predictions of all rows.",
-            SmallSampleWarning,
-        )
-
-
-def _warn_if_small(name: str, y_true: ArrayLike, sample_weight: ArrayLike | None) -> None:
-    rows = float(np.shape(y_true)[0])
-    if sample_weight is not None:
-        weight = np.asarray(sample_weight, dtype=float)
-        rows = max(float(np.count_nonzero(weight)), float(weight.sum()))
-    if rows < SMALL_SAMPLE:
-        warn_user(
-            f"`{name}` was computed from {rows:g} rows. With fewer than {SMALL_SAMPLE} rows, calibration "
-            "metrics vary as much by chance as by miscalibration (Wibbeke et al. 2025, section 4.5). "
-            "Compare models by `crps_loss`, or compare the value with the value of a calibrated "
-            "forecast with the same number of rows.",
             SmallSampleWarning,
         )

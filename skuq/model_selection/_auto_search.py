@@ -294,12 +294,8 @@ def repeat_later(optuna: Any, study: Any, trial: Any) -> None:
 
 def content_of(space: Space, data: TrainingData, folds: Any, constraints: Sequence[object]) -> str:
     """Return a hash of data, folds, space and constraints. Scores with equal hashes can be compared."""
-    bases = [
-        (name, base.estimator, base.methods, sorted(base.params.items()), base.encoding)
-        for name, base in space.bases.items()
-    ]
     # the default repr contains an address, which would change the hash
-    written = re.sub(r" at 0x[0-9a-f]+", "", repr((bases, [str(one) for one in constraints])))
+    written = re.sub(r" at 0x[0-9a-f]+", "", repr((space.bases, [str(one) for one in constraints])))
     return str(content_hash((data.X, data.y, data.metadata, folds, written)))
 
 
@@ -346,6 +342,9 @@ BATCH = 4
 ``n_jobs``."""
 SUGGESTIONS, DRAWS = 5, 100
 """After these numbers of suggestions and of random draws without a new candidate, the search ends."""
+FIRST_SHARE = 0.75
+"""Share of the time that is left for the first trial of a base model. With half of it, networks were too slow
+for a budget of 60 seconds on a busy computer."""
 MEMBERS = 6
 """Maximum number of members of a pool."""
 FINAL_SHARE, SAMPLE_FINAL_SHARE = 0.1, 0.25
@@ -386,10 +385,10 @@ class Search:
     def run(self) -> None:
         self._read_stored()
         for trial in self._first():
-            # After the first complete one, a base model may take half of the time that is left, so that the
-            # next ones have a chance.
-            left = self.search_end - clock()
-            self._fit([trial], clock() + (left / 2 if self.best else left), prune=False)
+            # The first complete base model may take all of the time. Others take a share, so that the next
+            # ones have a chance.
+            share = FIRST_SHARE if self.best else 1.0
+            self._fit([trial], clock() + share * (self.search_end - clock()), prune=False)
         batch = self._ask_batch()
         while batch:
             self._fit(batch, self.search_end, prune=True)

@@ -1,5 +1,7 @@
 """Beta calibration maps, and distributions of errors whose scale and shape are estimated."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -297,6 +299,20 @@ def test_recalibrated_pools_of_any_members(member, rtol):
         assert_allclose(dist.crps(0.7), by_sums(dist, 0.7), rtol=rtol)
     nested = Recalibrated(Mixture([dist, Normal(0.0, 1.0)]), IDENTITY)
     assert_allclose(nested.crps(0.7), by_sums(nested, 0.7), rtol=10 * rtol)
+
+
+def test_rows_of_several_families_have_the_scores_of_each_family():
+    parts = [Empirical([[0.0, 1.0, 3.0]]), Normal([0.0, 2.0], 1.0)]
+    rows, y = concat(parts)[[1, 0, 2]], np.array([0.3, 0.7, 1.0])
+    for build in (
+        lambda dist: Recalibrated(dist, LevelMap([0.2, 0.7], [0.1, 0.8])),
+        lambda dist: Transformed(dist, np.sinh, np.arcsinh),
+    ):
+        alone = np.concatenate(
+            [build(part).crps(at) for part, at in zip(parts, (y[[1]], y[[0, 2]]), strict=True)]
+        )
+        assert_array_equal(build(rows).crps(y), alone[[1, 0, 2]])
+        assert_array_equal(pickle.loads(pickle.dumps(build(rows))).std(), build(rows).std())
 
 
 def test_moments_of_recalibrated_pools():
