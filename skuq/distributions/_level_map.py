@@ -315,7 +315,7 @@ is wide if s changes by more than the third value in a half."""
 
 @dataclass(frozen=True)
 class LevelIntegrals:
-    """Integrals of k(R, 1 - R) and of s k from ``start`` to even normal scores s in steps of ``step``.
+    """Integrals of k(R, 1 - R) and of s k up to even normal scores s, from ``start`` in steps of ``step``.
 
     R may have many knots, so that a quadrature over y would need many nodes. The integrals contain the knots.
     """
@@ -336,7 +336,10 @@ class LevelIntegrals:
         mapped = pieces(s)
         values = width / 2 * k(ndtr(mapped), ndtr(-mapped))
         cells = np.stack([values.sum(axis=0), (s * values).sum(axis=0)])
-        sums = np.column_stack([np.zeros(2), np.cumsum(cells, axis=1)])[:, np.searchsorted(edges, grid)]
+        # The sums begin at the end at which k is small, so that their differences are not rounding errors.
+        direction = 1 if cells[0, 0] < cells[0, -1] else -1
+        sums = np.column_stack([np.zeros(2), direction * np.cumsum(cells[:, ::direction], axis=1)])
+        sums = sums[:, ::direction][:, np.searchsorted(edges, grid)]
         return cls(pieces, k, start, (stop - start) / _CELLS, sums)
 
     def _k_at(self, s: FloatArray) -> FloatArray:
@@ -360,7 +363,7 @@ class LevelIntegrals:
         narrow = width <= _NARROW * self.step
         safe = np.where(narrow, 1.0, width)
         density = zeroth / safe
-        density[narrow] = self._k_at(self.start + self.step * twice_middle[narrow] / 2)
+        density[narrow] = self._k_at((s[:, 1:] + s[:, :-1])[narrow] / 2)
         left, right = width[:, ::2], width[:, 1::2]
         least = np.maximum(_UNEVEN * np.maximum(left, right), _NARROW * self.step)
         # Scores beyond the ends are clipped, so they do not change with the outcome.

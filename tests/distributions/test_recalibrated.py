@@ -316,9 +316,18 @@ def test_rows_of_several_families_have_the_scores_of_each_family():
 
 
 def test_moments_of_recalibrated_pools():
-    for df, rtol in ((3.0, 3e-4), (6.0, 1e-5)):
+    for df, rtol in ((3.0, 5e-5), (6.0, 1e-6)):
         pool = Mixture([StudentT([0.0, 3.0], 1.0, df), Normal([0.0, 1.0], [1.0, 0.5])])
         assert_allclose(Recalibrated(pool, IDENTITY).std(), pool.std(), rtol=rtol)
+
+
+def test_levels_that_round_to_0_or_1_have_no_share_in_the_moments():
+    pool = Mixture([Normal(0.0, 1.0), StudentT(0.0, 2.0, 1.5)], [0.9, 0.1])
+    narrowing = LevelMap.from_scores([-1.0, 1.0], [-6.0, 6.0])
+    near = Recalibrated(pool, narrowing)
+    x = np.linspace(0.0, 50.0, 200_001)
+    tails = near[np.zeros(x.size, dtype=int)].sf(x)
+    assert_allclose(near.var(), 4 * np.trapezoid(x * tails, x), rtol=1e-4)
 
 
 def test_integrals_of_nearly_equal_weights_are_kept_apart():
