@@ -20,6 +20,7 @@ from skuq.distributions import (
     SharedEmpirical,
     StudentT,
     Transformed,
+    Truncated,
     affine,
     concat,
 )
@@ -313,6 +314,19 @@ def test_rows_of_several_families_have_the_scores_of_each_family():
         )
         assert_array_equal(build(rows).crps(y), alone[[1, 0, 2]])
         assert_array_equal(pickle.loads(pickle.dumps(build(rows))).std(), build(rows).std())
+
+
+def test_a_recalibrated_support_with_bounds_or_atoms():
+    # The scores of a truncated normal distribution are infinite at the bounds. An outer quantile of the
+    # clipped distribution is 1e8 times as large as the distance of its atom from y.
+    steep = LevelMap.from_scores([-8.0, 8.0], [-2.5, 2.5])
+    for base, y in (
+        (Truncated(Normal(0.0, 1.0), 3.0, 4.0), 3.1),
+        (Mixture([Truncated(Normal(m, 1.0), 1.0) for m in (0.0, 1.0)], [0.9, 0.1]), 1.3),
+        (StudentT(1.0, 2.0, 5.0).clip(0.0), 1.3),
+    ):
+        dist = Recalibrated(base, steep)
+        assert_allclose(dist.crps(y), by_sums(dist, y), rtol=4e-5)
 
 
 def test_moments_of_recalibrated_pools():
