@@ -363,7 +363,7 @@ class LevelIntegrals:
         narrow = width <= _NARROW * self.step
         safe = np.where(narrow, 1.0, width)
         density = zeroth / safe
-        density[narrow] = self._k_at((s[:, 1:] + s[:, :-1])[narrow] / 2)
+        density[narrow] = self._k_at((s[:, 1:][narrow] + s[:, :-1][narrow]) / 2)
         left, right = width[:, ::2], width[:, 1::2]
         least = np.maximum(_UNEVEN * np.maximum(left, right), _NARROW * self.step)
         # Scores beyond the ends are clipped, so they do not change with the outcome.

@@ -52,6 +52,11 @@ _REACH = 6.0
 _TIE = 1e-10
 """Width of the panel of a jump, relative to the largest value of the row."""
 
+_NO_INTEGRAL = (
+    "the distribution must have finite quantiles at the levels 1e-13 and 1 - 1e-13 for its moments and its "
+    "CRPS, got an infinite quantile. The tails are too heavy: use quantiles, or clip the distribution."
+)
+
 _SCORE_LIMIT = 38.0
 """Infinite scores are replaced by this finite score."""
 
@@ -337,6 +342,8 @@ class _MappedRule(ValueRule):
             # From a bound of the support to the next landmark, infinitely many scores need several panels.
             landmarks = np.column_stack([landmarks, quantile_landmarks(base, np.empty(0))])
         edges = np.sort(np.column_stack([landmarks, *points]), axis=1)
+        if not np.isfinite(edges).all():
+            raise ValueError(_NO_INTEGRAL)
         if is_heavy:
             edges = np.sort(np.column_stack([edges, doubled(edges)]), axis=1)
         parts = 2 * math.ceil(least / (2 * edges.shape[1]))
@@ -349,6 +356,7 @@ class _MappedRule(ValueRule):
             least = np.ma.median(np.ma.masked_equal(size, 0.0), axis=1, keepdims=True).filled(0.0)
             before = np.repeat(edges - _TIE * np.maximum(size, least), 2, axis=1)
             x = np.insert(x, np.repeat(np.arange(0, x.shape[1], parts), 2), before, axis=1)
+            x = np.maximum.accumulate(x, axis=1)  # Two edges may be nearer than the width of the panel.
         scores = ndtri(base._tail_table(x))
         scores[:, x.shape[1] // 2 :] *= -1
         self.edges, self.x, self._scores, self._map = edges, x, scores, level_map

@@ -327,6 +327,18 @@ def test_a_recalibrated_support_with_bounds_or_atoms():
     ):
         dist = Recalibrated(base, steep)
         assert_allclose(dist.crps(y), by_sums(dist, y), rtol=4e-5)
+    for at in (0.0, 2.0, -3e9):
+        point = Recalibrated(Mixture([Normal(at, 0.0), StudentT(at, 0.0, 5.0)]), steep)
+        moments = [point.mean()[0] - at, point.std()[0], point.crps(at)[0], point.crps(at + 1.0)[0] - 1.0]
+        assert_allclose(moments, 0.0, atol=1e-9 * max(abs(at), 1.0))
+
+
+def test_a_recalibrated_pool_with_infinite_landmarks_has_no_moments():
+    pool = Mixture([Transformed(StudentT(0.0, 1.0, 3.0), np.exp, np.log), Normal(0.0, 1.0)])
+    dist = Recalibrated(pool, IDENTITY)
+    for method in (dist.mean, lambda: dist.crps(0.5)):
+        with pytest.raises(ValueError, match="got an infinite quantile"):
+            method()
 
 
 def test_moments_of_recalibrated_pools():
