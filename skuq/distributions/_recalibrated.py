@@ -346,7 +346,9 @@ class _MappedRule(ValueRule):
             raise ValueError(_NO_INTEGRAL)
         if is_heavy:
             edges = np.sort(np.column_stack([edges, doubled(edges)]), axis=1)
-        parts = 2 * math.ceil(least / (2 * edges.shape[1]))
+        # Many panels of a row have no width if another row has farther tails.
+        used = np.count_nonzero(np.diff(edges)) / len(edges)
+        parts = 2 * math.ceil(least / (2 * max(used, edges.shape[1] / 4)))
         inner = panel_nodes(edges, 2 * np.arange(parts) / parts - 1, np.ones(parts))[0]
         x = np.column_stack([inner, edges[:, -1]])
         if not base.has_density:

@@ -12,6 +12,7 @@ from scipy import special, stats
 
 from skuq.distributions import (
     Empirical,
+    Hurdle,
     Mixture,
     Normal,
     NormalMixture,
@@ -331,6 +332,12 @@ def test_a_recalibrated_support_with_bounds_or_atoms():
         point = Recalibrated(Mixture([Normal(at, 0.0), StudentT(at, 0.0, 5.0)]), steep)
         moments = [point.mean()[0] - at, point.std()[0], point.crps(at)[0], point.crps(at + 1.0)[0] - 1.0]
         assert_allclose(moments, 0.0, atol=1e-9 * max(abs(at), 1.0))
+
+
+def test_tails_of_other_rows_do_not_change_the_crps():
+    loc = np.append(1e12, np.zeros(9))
+    dist = Recalibrated(Hurdle(np.full(10, 0.2), StudentT(loc + 0.4, 0.1, 3.0)), LevelMap([0.05], [0.3]))
+    assert_allclose(dist.crps(0.5)[1], dist[1].crps(0.5)[0], rtol=2e-5)
 
 
 def test_a_recalibrated_pool_with_infinite_landmarks_has_no_moments():
