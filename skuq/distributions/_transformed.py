@@ -30,6 +30,11 @@ ElementWise: TypeAlias = Callable[[FloatArray], Any]
 WINSOR_LEVEL = 1e-6
 """If the mean is infinite, moments and CRPS are computed after winsorizing at this level."""
 
+_ONE_DIRECTION = (
+    "`func` must be increasing in all rows or decreasing in all rows, but it decreases in {where} and "
+    "increases in other rows."
+)
+
 DERIVATIVES: dict[Any, ElementWise] = {
     np.log: lambda y: 1 / y,
     np.log1p: lambda y: 1 / (1 + y),
@@ -115,7 +120,11 @@ class Transformed(Distribution):
             members = _apply(func, base.members.ravel(), "func").reshape(base.members.shape)
             return Empirical(members, base.weights)
         if isinstance(base, Concatenated):
-            parts = [Transformed(part, func, inverse_func, inverse_derivative) for part in base.parts]
+            parts: list[Distribution] = [
+                Transformed(part, func, inverse_func, inverse_derivative) for part in base.parts
+            ]
+            if len({part._decreasing for part in parts if isinstance(part, Transformed)}) > 1:
+                raise ValueError(_ONE_DIRECTION.format(where="some rows"))
             return Concatenated(parts, base.order)
         return super().__new__(cls)
 
@@ -139,10 +148,7 @@ class Transformed(Distribution):
         rises, falls = bool((low < high).any()), bool((low > high).any())
         if rises and falls:
             row = int(np.argmax(low > high))
-            raise ValueError(
-                "`func` must be increasing in all rows or decreasing in all rows, but it decreases in row "
-                f"{row} and increases in other rows."
-            )
+            raise ValueError(_ONE_DIRECTION.format(where=f"row {row}"))
         self._set(
             base=base,
             func=func,

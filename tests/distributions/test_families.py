@@ -193,8 +193,10 @@ def test_transformed_refuses_what_is_no_monotone_elementwise_map():
     base = Normal([0.0, 1.0], [1.0, 1.0])
     with pytest.raises(ValueError, match="`func` must be defined at all values"):
         Transformed(Normal([0.0], [1.0]), np.sqrt, np.square).ppf(0.1)
-    with pytest.raises(ValueError, match="increasing in all rows or decreasing in all rows"):
-        Transformed(Normal([-3.0, 3.0], [1.0, 1.0]), np.square, np.sqrt)
+    families = concat([Normal([-3.0], [1.0]), StudentT([3.0], 1.0, 5.0)])
+    for both in (Normal([-3.0, 3.0], [1.0, 1.0]), families):
+        with pytest.raises(ValueError, match="increasing in all rows or decreasing in all rows"):
+            Transformed(both, np.square, np.sqrt)
     with pytest.raises(ValueError, match="elementwise"):
         Transformed(base, lambda x: x[:1], lambda x: x)
 
