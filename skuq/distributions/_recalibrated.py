@@ -50,7 +50,7 @@ _REACH = 6.0
 """If the map moves the outermost landmarks to smaller scores, the probability beyond them counts."""
 
 _TIE = 1e-10
-"""Width of the panel of a jump, relative to the largest value of the row."""
+"""Width of the panel of a jump, relative to the value at the jump or to the median of the row."""
 
 _NO_INTEGRAL = (
     "the distribution must have finite quantiles at the levels 1e-13 and 1 - 1e-13 for its moments and its "
@@ -355,8 +355,11 @@ class _MappedRule(ValueRule):
             # A narrow panel, which ends at the edge, holds the jump. A cdf may count nearly equal values as
             # equal, so the panel has a width.
             size = np.abs(edges)
-            least = np.ma.median(np.ma.masked_equal(size, 0.0), axis=1, keepdims=True).filled(0.0)
-            before = np.repeat(edges - _TIE * np.maximum(size, least), 2, axis=1)
+            zeros = np.count_nonzero(size == 0, axis=1, keepdims=True)
+            median = np.take_along_axis(
+                np.sort(size), (zeros + size.shape[1] - 1) // 2, axis=1
+            )  # of non-zeros
+            before = np.repeat(edges - _TIE * np.maximum(size, median), 2, axis=1)
             x = np.insert(x, np.repeat(np.arange(0, x.shape[1], parts), 2), before, axis=1)
             x = np.maximum.accumulate(x, axis=1)  # Two edges may be nearer than the width of the panel.
         scores = ndtri(base._tail_table(x))
@@ -370,7 +373,7 @@ class _MappedRule(ValueRule):
         z = (self.x - center) / unit
         # Panels in which z has one sign in all rows have an integral on one side only.
         stop = 2 * math.ceil(np.count_nonzero(z.min(axis=0) < 0) / 2) + 1
-        start = 2 * (max(np.count_nonzero(z.max(axis=0) <= 0) - 1, 0) // 2)
+        start = 2 * max((int(np.count_nonzero(z.max(axis=0) <= 0)) - 1) // 2, 0)
 
         def integrals(side: str, k: TailFunction, end: np.ufunc, columns: slice) -> list[FloatArray]:
             outcomes = [end(z[:, columns], 0.0) ** power for power in powers]
