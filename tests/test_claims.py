@@ -125,16 +125,13 @@ def test_21_data_sets_on_the_landing_page(real_data):
 
 def test_plot_of_the_first_pages(monkeypatch):
     monkeypatch.syspath_prepend(DOCS)
-    _, economy, both = importlib.import_module("landing_picture").forecasts()
-    trees, calibrated = (f"{100 * prediction_interval_coverage(economy, dist):.0f}" for dist in both.values())
-    for page in ("index.rst", "../README.md"):
-        text = words(page)
-        assert f"covers {trees} % of the observations" in text
-        assert f"{calibrated} %" in text
-    assert (
-        f"covers {trees} % of the cars, and ``UncertaintyRegressor(forest)`` covers {calibrated} %"
-        in words("index.rst")
-    )
+    _, economy, dists = importlib.import_module("landing_picture").forecasts()
+    shares = [f"{100 * prediction_interval_coverage(economy, dist):.0f} %" for dist in dists.values()]
+    names = "for linear regression, {} for boosting and {} for a neural network"
+    contain = "contain {} of {} " + names
+    assert contain.format(shares[0], "the observations", *shares[1:]) in words("../README.md")
+    for what in ("the observations", "these cars"):
+        assert contain.format(shares[0], what, *shares[1:]) in words("index.rst")
 
 
 def test_few_rows():

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
-from skuq.displays._drawing import PERFECT, Style, check_matplotlib, has_label
+from skuq.displays._drawing import PERFECT, Axes, Style, check_matplotlib, has_label
 from skuq.distributions import Normal
 from skuq.metrics import adversarial_group_calibration_curve
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _ERRORS = {"mace": "Mean absolute", "rmsce": "Root mean squared"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.stats import binom, kstwo
@@ -18,12 +18,9 @@ from skuq._validation import (
     check_single_coverage,
 )
 from skuq.displays._display import CurveDisplay, as_folds, as_list, event_of_folds, one_or_list
-from skuq.displays._drawing import GRAY, Style, check_matplotlib, percent
+from skuq.displays._drawing import GRAY, Axes, Style, check_matplotlib, percent
 from skuq.metrics import regression_calibration_curve
 from skuq.monitoring import MetricAccumulator
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Kind = Literal["quantile", "interval"]
 Band = Literal["simultaneous", "pointwise"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -12,13 +12,10 @@ from scipy.stats import beta
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_single_coverage
 from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
-from skuq.displays._drawing import Style, check_matplotlib, percent
+from skuq.displays._drawing import Axes, Style, check_matplotlib, percent
 from skuq.evaluation import probability_reliability_curve
 from skuq.metrics import class_reliability_table
 from skuq.monitoring import ClassMetricAccumulator
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -20,6 +20,7 @@ from skuq.displays._drawing import (
     MARKERS,
     PERFECT,
     REFERENCE,
+    Axes,
     Style,
     check_matplotlib,
     draw_endless_line,
@@ -37,7 +38,6 @@ from skuq.prediction import predict_dist
 from skuq.prediction._predict_set import class_proba
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.collections import FillBetweenPolyCollection, LineCollection, PathCollection
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import AxLine, Line2D

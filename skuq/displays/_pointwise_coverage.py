@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -12,11 +12,8 @@ from scipy.stats import binom
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_number, check_option
 from skuq.displays._display import HistogramMixin, label_of
-from skuq.displays._drawing import Style, check_column, check_matplotlib, percent
+from skuq.displays._drawing import Axes, Style, check_column, check_matplotlib, percent
 from skuq.displays._sharpness import round_number
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _LEAST_BIN_WIDTH = 0.002
 _SHARE_IN_BAND = 0.95

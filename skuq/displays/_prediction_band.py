@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from skuq.displays._display import Display, Fold
 from skuq.displays._drawing import (
     ATOM_ALPHA,
     BLUE,
+    Axes,
     Style,
     atom_label,
     check_column,
@@ -33,9 +34,6 @@ from skuq.displays._drawing import (
 )
 from skuq.displays._interval import finite_bounds
 from skuq.distributions import as_distribution
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _ATOM_WIDTH = 10.0
 """Thickness of an atom of probability 1, in points."""

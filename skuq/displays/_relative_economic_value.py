@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
-from skuq.displays._drawing import Style, check_matplotlib
+from skuq.displays._drawing import Axes, Style, check_matplotlib
 from skuq.evaluation import relative_economic_value
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _REFERENCE = "Knowledge of the frequency only"
 _LEAST = -0.25

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -12,12 +12,9 @@ from scipy.stats import chi2
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_repetitions, check_single_coverage
 from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
-from skuq.displays._drawing import Style, check_matplotlib, percent, with_unit
+from skuq.displays._drawing import Axes, Style, check_matplotlib, percent, with_unit
 from skuq.metrics import reliability_table
 from skuq.monitoring import MetricAccumulator
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 INTERVAL_COVERAGE = 0.9
 """Default coverage of the confidence intervals of the errors."""

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option, check_sample_weight, check_target
 from skuq.displays._display import Display
-from skuq.displays._drawing import BLUE, CURVE, RED, Style, check_matplotlib, merge_style
+from skuq.displays._drawing import BLUE, CURVE, RED, Axes, Style, check_matplotlib, merge_style
 from skuq.distributions import as_distribution
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Kind = Literal["hanging", "standing", "suspended"]
 KINDS = ("hanging", "standing", "suspended")
 
 _MOST_BARS = 60
 """By default, at most this number of counts have their own bar. The last bar contains all larger counts."""
+
+_MOST_HANGING = 30.0
+"""By default, bars are suspended if the square root of a frequency is larger, because the warning limits of
+hanging bars would look like a single line."""
 
 _BAND = 1.0
 """Distance between the expected square root and the warning limits. The std of the square root of a count is
@@ -103,7 +104,7 @@ class RootogramDisplay(Display):
         ax: Axes | None = None,
         *,
         name: str | None = None,
-        kind: Kind = "hanging",
+        kind: Kind | None = None,
         band: bool = True,
         bar_kwargs: Style = None,
         line_kwargs: Style = None,
@@ -117,9 +118,11 @@ class RootogramDisplay(Display):
             Axes to draw on. None makes a new figure.
         name : str, default=None
             Title. None uses the attribute `name`.
-        kind : {"hanging", "standing", "suspended"}, default="hanging"
+        kind : {"hanging", "standing", "suspended"} or None, default=None
             Position of the bars. "hanging" bars hang from the line of the expected frequencies. "standing"
             bars begin at 0. "suspended" bars show the difference between expected and observed frequencies.
+            None means "suspended" if a count has more than 900 rows, because the warning limits of hanging
+            bars would look like a single line, and "hanging" otherwise.
         band : bool, default=True
             Whether to draw the warning limits of hanging and suspended bars.
         bar_kwargs : dict, default=None
@@ -135,9 +138,11 @@ class RootogramDisplay(Display):
             The display itself.
         """
         self._use_axes(ax, (6.4, 4.0))
-        check_option(kind, "kind", KINDS)
+        check_option(kind, "kind", (*KINDS, None))
         check_option(band, "band", (True, False))
         seen, expected = np.sqrt(self.observed), np.sqrt(self.expected)
+        if kind is None:
+            kind = "suspended" if max(seen.max(), expected.max()) > _MOST_HANGING else "hanging"
         bottom = expected - seen if kind == "hanging" else np.zeros_like(seen)
         height = expected - seen if kind == "suspended" else seen
         default = {"color": BLUE, "alpha": 0.45, "width": 0.9}

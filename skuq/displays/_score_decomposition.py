@@ -13,6 +13,7 @@ from skuq.displays._display import AxesMixin
 from skuq.displays._drawing import (
     GRAY,
     REFERENCE,
+    Axes,
     Style,
     check_matplotlib,
     draw_endless_line,
@@ -23,7 +24,6 @@ from skuq.evaluation import score_decomposition
 from skuq.evaluation._decomposition import ScoreDecomposition
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.lines import AxLine, Line2D
     from matplotlib.text import Text
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option, check_sample_weight
 from skuq.displays._display import Display, HistogramMixin, label_of
-from skuq.displays._drawing import Style, check_matplotlib, merge_style, rows_that_count, with_unit
+from skuq.displays._drawing import Axes, Style, check_matplotlib, merge_style, rows_that_count, with_unit
 from skuq.distributions import as_distribution
 from skuq.metrics import sharpness
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _MAX_BINS = 500
 _NAMES = {"std": "sharpness", "rms": "RMS sharpness"}

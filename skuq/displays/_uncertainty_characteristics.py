@@ -13,6 +13,7 @@ from skuq._validation import check_option
 from skuq.displays._display import CurveDisplay, Fold, as_folds, as_list, one_or_list
 from skuq.displays._drawing import (
     REFERENCE,
+    Axes,
     Style,
     check_matplotlib,
     choose_rows,
@@ -27,7 +28,6 @@ from skuq.metrics._ucc_curve import OperatingPoint, UncertaintyCharacteristicsCu
 from skuq.monitoring import MetricAccumulator
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.collections import PathCollection
 
 XAxis = Literal["bandwidth", "excess"]

@@ -162,11 +162,11 @@ class Workers:
         is_worker = multiprocessing.parent_process() is not None
         self.in_process = is_worker or (self.n_jobs == 1 and not has_deadline)
         self._executor: Any = None
-        self._restart_seconds = START_SECONDS
+        self.restart_seconds = START_SECONDS
 
     @property
     def start_seconds(self) -> float:
-        return 0.0 if self.in_process or self._executor is not None else self._restart_seconds
+        return 0.0 if self.in_process or self._executor is not None else self.restart_seconds
 
     def _submit(self, task: tuple[Candidate, int]) -> Future[Fit]:
         if self._executor is None:
@@ -175,7 +175,7 @@ class Workers:
                 self.n_jobs, initializer=_begin_worker, initargs=(self.fitter,)
             )
             wait([self._executor.submit(int)])
-            self._restart_seconds = START_FACTOR * (clock() - start)
+            self.restart_seconds = START_FACTOR * (clock() - start)
         future: Future[Fit] = self._executor.submit(_fit_in_worker, *task)
         while not (future.running() or future.done()):
             time.sleep(0.001)  # `stop` fails if loky has not yet seen the task
@@ -342,9 +342,9 @@ BATCH = 4
 ``n_jobs``."""
 SUGGESTIONS, DRAWS = 5, 100
 """After these numbers of suggestions and of random draws without a new candidate, the search ends."""
-FIRST_SHARE = 0.75
-"""Share of the time that is left for the first trial of a base model. With half of it, networks were too slow
-for a budget of 60 seconds on a busy computer."""
+LAST_SHARE = 0.25
+"""Share of the time that the first trial of a base model leaves to the next ones. With a half, networks were
+too slow for a budget of 60 seconds on a busy computer."""
 MEMBERS = 6
 """Maximum number of members of a pool."""
 FINAL_SHARE, SAMPLE_FINAL_SHARE = 0.1, 0.25
@@ -385,10 +385,11 @@ class Search:
     def run(self) -> None:
         self._read_stored()
         for trial in self._first():
-            # The first complete base model may take all of the time. Others take a share, so that the next
-            # ones have a chance.
-            share = FIRST_SHARE if self.best else 1.0
-            self._fit([trial], clock() + share * (self.search_end - clock()), prune=False)
+            # After the first complete one, a base model leaves a share of the time to the next ones, if the
+            # processes could start again in this time.
+            rest = LAST_SHARE * (self.search_end - clock())
+            has_next = self.best and rest > self.workers.restart_seconds
+            self._fit([trial], self.search_end - (rest if has_next else 0.0), prune=False)
         batch = self._ask_batch()
         while batch:
             self._fit(batch, self.search_end, prune=True)

@@ -154,9 +154,10 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     -----
     The search first tries each base model as it is, in the order of the space, which starts with models that
     are fitted fast. After the first complete one, a base model may take three quarters of the time that is
-    left. With more than 200 rows per second of the time budget, and more than 2000 rows, candidates are
-    compared on a random sample of this size, which prefers rows with positive weight. All rows are used if
-    `cv` is not an int, by `fit_transform`, and by searches with a storage.
+    left, or all of it if the processes could not start again in the rest. With more than 200 rows per second
+    of the time budget, and more than 2000 rows, candidates are compared on a random sample of this size,
+    which prefers rows with positive weight. All rows are used if `cv` is not an int, by `fit_transform`, and
+    by searches with a storage.
     Optuna's tree-structured Parzen estimator [1]_ then suggests candidates in batches of four. Candidates are
     fitted with ``effort="low"``. A candidate that needs one fit per fold is fitted to one fold after another,
     and only the best third continues after each fold. No candidate is fitted twice, so that a search in a
