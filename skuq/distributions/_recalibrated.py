@@ -356,7 +356,7 @@ class _MappedRule(ValueRule):
         z = (self.x - center) / unit
         # Panels in which z has one sign in all rows have an integral on one side only.
         stop = 2 * math.ceil(np.count_nonzero(z.min(axis=0) < 0) / 2) + 1
-        start = 2 * (max(np.count_nonzero(z.max(axis=0) <= 0) - 1, 0) // 2)
+        start = 2 * (max(int(np.count_nonzero(z.max(axis=0) <= 0)) - 1, 0) // 2)
 
         def integrals(side: str, k: TailFunction, end: np.ufunc, columns: slice) -> list[FloatArray]:
             outcomes = [end(z[:, columns], 0.0) ** power for power in powers]
