@@ -119,6 +119,7 @@ class Recalibrated(Distribution):
     level_map: LevelMap
 
     _PER_ROW = ("base",)
+    _rows_at_once = 256  # The arrays for the map fit into the cache.
 
     def __new__(cls, base: Distribution, level_map: LevelMap) -> Distribution:  # type: ignore[misc]
         if isinstance(base, Empirical):
