@@ -125,6 +125,8 @@ def tail_table(dist: Any, x: FloatArray) -> FloatArray:
 
 
 def _table(dist: Any, method: str, x: FloatArray) -> FloatArray:
+    if x.size == 0:  # A row of point masses has one landmark and no panel.
+        return x
     if x.size > _FEW:
         return np.stack([getattr(dist, method)(column) for column in np.ascontiguousarray(x.T)]).T
     rows = np.repeat(np.arange(len(x)), x.shape[1])
