@@ -47,7 +47,7 @@ check coverage docs test test-%: export OPENBLAS_NUM_THREADS := 1
 # All tests but those that take minutes or need a GPU.
 ALL := -m 'not slow and not gpu'
 
-.PHONY: help demo test check lint format docs coverage bench bench-tables bench-compare \
+.PHONY: help demo test check lint format docs coverage bench tables bench-tables bench-compare \
 	test-docs test-laws test-all test-automl test-foundation test-minimum test-newest release-check pin-actions clean
 .DEFAULT_GOAL := help
 
@@ -66,6 +66,7 @@ help:
 	@echo "make format        format the code (ruff)"
 	@echo "make docs          build the documentation in docs/_build/html"
 	@echo "make bench         compare the speed of skuq and related packages, and print one table"
+	@echo "make tables        measure the tables of the documentation again; see tables.py for ARGS=--stale and --quick"
 	@echo "make bench-tables  compare networks with RealMLP and TabM on real data, in two hours"
 	@echo "make coverage      run all tests and measure the covered branches"
 	@echo "make bench-compare compare the speed with another commit; example: make bench-compare BASE=main"
@@ -118,6 +119,10 @@ bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/neural.py
 	$(BIN)/python benchmarks/sparse_gp.py
 	$(BIN)/python benchmarks/simulation.py
+
+tables: export OMP_NUM_THREADS := 1
+tables: $(VENV)/.installed-test
+	$(BIN)/python -m benchmarks.tables $(ARGS)
 
 bench-tables: export OMP_NUM_THREADS := 1
 bench-tables: $(TABLES)/.installed

@@ -1,18 +1,16 @@
 """Coverage and CRPS of `UncertaintyRegressor` around many regressors, with its default settings.
 
-`python benchmarks/any_regressor.py` runs one split of each development set with at most 1000 training rows.
-``--full`` runs 10 splits. The development sets were used to choose the method. The sets of ``--sets
-confirmation`` were not used for any choice. Each result is appended to the csv file of ``--results``. Results
-in the file are not computed again, so you can stop the script and continue later. ``--method`` is the name of
-the results in the table. To compare two versions of skuq, run this script with the package of each version on
-the path, with a different name. The methods "split" and "MAPIE CV+" are conformal intervals around the same
-regressor. ``--doors`` compares bootstrap and models with a distribution of their own with
-`ResidualRegressor` around the same model. The data are read from the folder in ``SKUQ_DATA``.
+`python benchmarks/any_regressor.py` shows the tables of the documentation, with at most 1000 training rows.
+The development sets were used to choose the method, and the confirmation sets were not used for any choice.
+Results of the earlier default are in ``any_regressor_reference.csv``. The methods "split" and "MAPIE CV+" are
+conformal intervals around the same regressor. The table of doors compares bootstrap and models with a
+distribution of their own with `ResidualRegressor` around the same model. Each result is appended to the csv
+file of ``--results``. Results in the file are not computed again, so you can stop the script and continue
+later. The data are read from the folder in ``SKUQ_DATA``.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable
@@ -23,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from measuring import arguments, show
 from real_data import split
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import (
@@ -89,7 +88,9 @@ DOORS = {
     "heteroscedastic bootstrap": ("linear", "tree", "boosting", "forest"),
 }
 """Methods, and the regressors whose forecasts by the method are compared with `ResidualRegressor`."""
-ROWS_OF_DOORS = 600
+ROWS, ROWS_OF_DOORS = 1000, 600
+OLD, REFERENCE = "d1a5c90c", Path(__file__).with_name("any_regressor_reference.csv")
+"""Commit of the earlier default, and its results."""
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 MOST_TEST_ROWS = 1000
 
@@ -200,6 +201,18 @@ METHODS = {
 }
 
 
+PAGE = (
+    ("skuq", tuple(BASES), "development", 2, ROWS),
+    ("skuq", tuple(BASES), "confirmation", 1, ROWS),
+    ("center model", ("linear", "kNN", "SVR", "tree", "boosting", "forest"), "development", 1, ROWS),
+    ("split", ("linear", "kNN", "tree", "boosting"), "development", 1, ROWS),
+    ("MAPIE CV+", ("linear", "kNN", "tree", "boosting"), "development", 1, ROWS),
+    ("skuq", tuple(dict.fromkeys(sum(DOORS.values(), ()))), "doors", 1, ROWS_OF_DOORS),
+    *((method, bases, "doors", 1, ROWS_OF_DOORS) for method, bases in DOORS.items()),
+)
+"""Results of the page: method, regressors, sets, number of splits, largest number of training rows."""
+
+
 def evaluate(method: str, base: str, name: str, seed: int, most: int) -> dict[str, Any]:
     """Return the result of one base on one split of a data set."""
     X, y, X_test, y_test = split(name, seed, most)
@@ -230,80 +243,97 @@ def evaluate(method: str, base: str, name: str, seed: int, most: int) -> dict[st
     }
 
 
+def cells(results: pd.DataFrame) -> pd.DataFrame:
+    """Return the coverage of each base, set and level, and whether it is too far from the level."""
+    names = [f"coverage {level}" for level in LEVELS]
+    groups = results.groupby(["base", "set"], sort=False)
+    coverage = groups[names].mean().set_axis(LEVELS, axis=1).rename_axis("level", axis=1).stack()
+    found = coverage.to_frame("coverage").join(groups["n_test"].sum().rename("n"), on=["base", "set"])
+    level = found.index.get_level_values("level").to_numpy()
+    allowed = 2 * np.sqrt(level * (1 - level) / found["n"]) + 0.03
+    return found.assign(outside=(found["coverage"] - level).abs() > allowed)
+
+
+def table_of_cells(results: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per set and level with cells outside: the bases and their coverages."""
+    found = cells(results).query("outside").reset_index().sort_values("coverage", ascending=False)
+    found["text"] = found["base"] + " " + found["coverage"].map("{:.3f}".format)
+    order = pd.MultiIndex.from_product([SETS["all"], LEVELS])
+    rows = found.groupby(["set", "level"])["text"].agg(", ".join)
+    rows = rows.reindex(order[order.isin(rows.index)])
+    names = [name.partition("/")[2] for name, _ in rows.index]
+    nominal = [f"{100 * level:.0f} %" for _, level in rows.index]
+    return pd.DataFrame({"data": names, "nominal": nominal, "coverage": rows.to_numpy()})
+
+
 def table(results: pd.DataFrame, method: str, reference: str | None) -> pd.DataFrame:
-    """Return one row per base: mean coverages, and ratios of the CRPS to the reference (geometric means)."""
-    key = ["set", "base", "seed"]
+    """Return one row per regressor, and one for all: mean coverages, and ratios to the reference.
+
+    *CRPS* and *width* (of 90 % intervals) are geometric means over the sets. *worst* is the largest ratio of
+    the CRPS on one set. *outside* is the number of sets and levels whose coverage is too far from the level.
+    """
+    key = ["base", "set", "seed"]
     own = results[results["method"] == method].set_index(key)
     lines = own.groupby("base", sort=False)[[f"coverage {level}" for level in LEVELS]].mean()
-    for column in ("crps", "width 0.9", "seconds"):
-        if reference is None:
-            continue
-        other = results[results["method"] == reference].set_index(key)[column]
-        ratio = np.log(own[column] / other.reindex(own.index)).dropna()
-        by_set = ratio.groupby(["base", "set"], sort=False).mean()
-        lines[column] = np.exp(by_set.groupby("base", sort=False).mean())
-        if column == "crps":
-            lines["worst set"] = np.exp(by_set.groupby("base", sort=False).max())
-    outside = []
-    for level in LEVELS:
-        cells = own.groupby(["base", "set"], sort=False)[[f"coverage {level}", "n_test"]].agg(["mean", "sum"])
-        n = cells[("n_test", "sum")]
-        allowed = 2 * np.sqrt(level * (1 - level) / n) + 0.03
-        outside.append((cells[(f"coverage {level}", "mean")] - level).abs() > allowed)
-    lines["cells outside"] = sum(outside).groupby("base", sort=False).sum()
-    lines.loc["all"] = [
-        np.exp(np.log(lines[name]).mean())
-        if name in ("crps", "width 0.9", "seconds")
-        else lines[name].sum()
-        if name == "cells outside"
-        else lines[name].max()
-        if name == "worst set"
-        else lines[name].mean()
-        for name in lines
-    ]
-    return lines
+    lines.columns = [f"{100 * level:.0f} %" for level in LEVELS]
+    whole = lines.mean()
+    if reference is not None:
+        scores = ["crps", "width 0.9"]
+        other = results[results["method"] == reference].set_index(key)[scores]
+        logs = np.log(own[scores] / other.reindex(own.index)).groupby(["base", "set"], sort=False).mean()
+        means = logs.groupby("base", sort=False).agg({"crps": ["mean", "max"], "width 0.9": "mean"})
+        means.columns = ["CRPS", "worst", "width"]
+        lines = lines.join(np.exp(means))
+        every = means.mean().mask(means.columns == "worst", means["worst"].max())
+        whole = pd.concat([whole, np.exp(every)])
+    lines["outside"] = cells(own)["outside"].groupby(level="base", sort=False).sum()
+    whole["outside"] = lines["outside"].sum()
+    return pd.concat([lines, whole.to_frame("all").T]).rename_axis("regressor")
+
+
+def completed(path: Path, quick: bool) -> pd.DataFrame:
+    """Return the results in a file, after the missing results of the page were computed and appended."""
+    key = ["method", "set", "base", "seed", "rows"]
+    done = set(pd.read_csv(path)[key].itertuples(index=False, name=None)) if path.is_file() else set()
+    for method, bases, sets, n_splits, most in PAGE:
+        parts = ([0], SETS[sets][:1], bases[:2]) if quick else (range(n_splits), SETS[sets], bases)
+        for seed, name, base in product(*parts):
+            if (method, name, base, seed, most) not in done:
+                line = pd.DataFrame([evaluate(method, base, name, seed, most)])
+                line.to_csv(path, mode="a", header=not path.is_file(), index=False)
+                done.add((method, name, base, seed, most))
+    return pd.read_csv(path)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--full", action="store_true", help="run 10 splits")
-    parser.add_argument("--splits", type=int, default=1)
-    parser.add_argument(
-        "--sets", default="development", help=f"one of {', '.join(SETS)}, or names with commas"
-    )
-    parser.add_argument("--bases", default=",".join(BASES), help="names with commas")
-    parser.add_argument("--rows", type=int, default=1000, help="largest number of training rows")
-    parser.add_argument(
-        "--method", default="skuq", help="'split', 'MAPIE CV+', or a name for this version of skuq"
-    )
-    parser.add_argument("--reference", help="method of the same file with which the CRPS is compared")
+    parser = arguments(__doc__)
+    parser.add_argument("--quick", action="store_true", help="one set and two regressors for each table")
     parser.add_argument("--results", type=Path, default=Path("any_regressor.csv"))
-    parser.add_argument("--only-table", action="store_true")
-    parser.add_argument("--doors", action="store_true", help=f"{ROWS_OF_DOORS} rows of the sets of doors")
     chosen = parser.parse_args()
-    methods = {chosen.method: tuple(chosen.bases.split(","))}
-    if chosen.doors:
-        chosen.sets, chosen.rows, chosen.reference = "doors", ROWS_OF_DOORS, "skuq"
-        methods = {"skuq": tuple(dict.fromkeys(sum(DOORS.values(), ()))), **DOORS}
-    names = SETS.get(chosen.sets) or [
-        f for f in SETS["all"] if any(part in f for part in chosen.sets.split(","))
-    ]
-    key = ["method", "set", "base", "seed", "rows"]
-    done = set()
-    if chosen.results.is_file():
-        done = set(pd.read_csv(chosen.results)[key].itertuples(index=False, name=None))
-    for seed, name in product(range(10 if chosen.full else chosen.splits), names):
-        for method, base in ((method, base) for method, bases in methods.items() for base in bases):
-            if not chosen.only_table and (method, name, base, seed, chosen.rows) not in done:
-                line = pd.DataFrame([evaluate(method, base, name, seed, chosen.rows)])
-                line.to_csv(chosen.results, mode="a", header=not chosen.results.is_file(), index=False)
-    results = pd.read_csv(chosen.results)
-    results = results[results["set"].isin(names) & (results["rows"] == chosen.rows)]
-    for method, bases in methods.items():
-        of_method = table(results[results["base"].isin(bases)], method, chosen.reference)
-        print(method, of_method.to_string(float_format="{:.3f}".format), sep="\n")
+    results = pd.concat([pd.read_csv(REFERENCE), completed(chosen.results, chosen.quick)])
+    of_page, of_doors = results[results["rows"] == ROWS], results[results["rows"] == ROWS_OF_DOORS]
+    first = of_page[of_page["seed"] == 0]
+    development, confirmation = (
+        of_page[of_page["set"].isin(SETS[sets])] for sets in ("development", "confirmation")
+    )
+    decimals = {"outside": 0, **dict.fromkeys(("CRPS", "worst", "width"), 2)}
+    coverages = [f"{100 * level:.0f} %" for level in LEVELS]
+    short, with_width = [*coverages, "outside"], [*coverages, "CRPS", "width"]
+    tables = {
+        "development": table(development, "skuq", OLD),
+        "earlier": table(development, OLD, None)[short],
+        "confirmation": table(confirmation, "skuq", OLD),
+        "center": table(first, "center model", "skuq")[with_width],
+        "split": table(first, "split", "skuq")[[*coverages, "width"]],
+        "MAPIE": table(first, "MAPIE CV+", "skuq")[[*coverages, "width"]],
+    }
+    for name, found in tables.items():
+        bold = {"center": "all", "split": "all", "MAPIE": "all"}.get(name)
+        show(f"any_regressor-{name}", found.drop(index=bold) if bold else found, decimals)
+    doors = {method: table(of_doors, method, "skuq").drop(index="all") for method in DOORS}
+    frame = pd.concat(doors, names=["method"])[[*with_width[:-1], "worst", "width"]]
+    show("any_regressor-doors", frame, decimals)
+    show("any_regressor-cells", table_of_cells(of_page[of_page["method"] == "skuq"]))
 
 
 if __name__ == "__main__":

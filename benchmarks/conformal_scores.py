@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from measuring import arguments
+from measuring import arguments, show
 from real_data import load
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
@@ -90,8 +90,22 @@ def evaluate(name: str, forecast: str, seed: int) -> list[dict[str, Any]]:
     return results
 
 
+def table(results: pd.DataFrame) -> pd.DataFrame:
+    """Return the interval score with the worst slab in parentheses; the lowest score of a block is bold."""
+    means = results.groupby(["block", "score"], sort=False)[["interval score", "worst slab"]].mean()
+    scores, slabs = (means[column].unstack("score", sort=False).round(3) for column in means)
+    texts = {}
+    for score in scores:
+        lowest = scores[score] == scores[list(SCORES)].min(axis=1)
+        texts[score] = [
+            f"**{value:.3f}** ({slab:.2f})" if bold and score in SCORES else f"{value:.3f} ({slab:.2f})"
+            for value, slab, bold in zip(scores[score], slabs[score], lowest, strict=True)
+        ]
+    return pd.DataFrame(texts, index=scores.index.rename("data, forecast"))
+
+
 def main() -> None:
-    """Print one table, with one row per block and the three measures per score."""
+    """Show one table, with one row per block and one column per score."""
     parser = arguments(__doc__)
     parser.add_argument("--blocks", nargs="*", help="names such as concrete; all by default")
     wanted = parser.parse_args().blocks
@@ -103,8 +117,7 @@ def main() -> None:
         for seed in range(n_splits)
         for result in evaluate(name, forecast, seed)
     ]
-    table = pd.DataFrame(results).groupby(["block", "score"], sort=False).mean()
-    print(table.round(3).unstack("score").to_string())
+    show("conformal_scores", table(pd.DataFrame(results)))
 
 
 if __name__ == "__main__":

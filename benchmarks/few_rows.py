@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from measuring import arguments
+from measuring import arguments, show
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
@@ -109,8 +109,8 @@ def main() -> None:
     chosen = parser.parse_args()
     names = [name for name in METHODS if chosen.methods in name]
     for process in PROCESSES:
-        print(f"{process}, {chosen.sets} training sets\n")
-        print(table(process, names, chosen.sets).to_string(float_format="{:.2f}".format), "\n", flush=True)
+        means = table(process, names, chosen.sets).rename_axis("method")
+        show(f"few_rows-{process}", means, decimals=2)
 
 
 if __name__ == "__main__":

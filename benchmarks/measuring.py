@@ -9,16 +9,43 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Clock = Callable[[], float]
+shown: dict[str, pd.DataFrame] | None = None
+"""Tables that a benchmark has shown, by name, if `make tables` runs it."""
 
 
 def arguments(doc: str | None) -> argparse.ArgumentParser:
     """Return a parser of command lines whose help is the docstring of a script."""
     return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def show(name: str, table: pd.DataFrame, decimals: dict[str, int] | int = 3) -> None:
+    """Print a table, with a named index as the first columns; `make tables` stores it under this name.
+
+    Numbers get the given decimals, by column or 3. Missing values are empty cells.
+    """
+    table = table.reset_index() if any(table.index.names) else table.copy()
+
+    def cell(value: Any, column: str) -> str:
+        if isinstance(value, str):
+            return value
+        if value is None or np.isnan(value):
+            return ""
+        n = decimals if isinstance(decimals, int) else decimals.get(column, 3)
+        return f"{value:d}" if isinstance(value, int | np.integer) else f"{value:.{n}f}"
+
+    table.columns = table.columns.map(str)
+    texts = table.apply(lambda column: column.map(lambda value: cell(value, column.name)))
+    print(f"{name}\n\n{texts.to_string(index=False)}\n", flush=True)
+    if shown is not None:
+        shown[name] = texts
 
 
 def seconds(function: Callable[[], object], clock: Clock = time.perf_counter) -> float:

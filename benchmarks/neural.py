@@ -103,7 +103,7 @@ def shipped(n_members: int) -> None:
         calibration=None,
         max_epochs=EPOCHS,
         learning_rate=LR,
-        lr_schedule="constant",
+        net_params={"lr_schedule": "constant"},
         batch_size=BATCH,
         device="cpu",
         random_state=0,
@@ -156,8 +156,7 @@ def chung_2021(epochs: int) -> None:
         held_out_size=1 / 3,
         calibration=None,
         learning_rate=LR,
-        lr_schedule="constant",
-        clip_norm=None,
+        net_params={"lr_schedule": "constant", "clip_norm": None},
         device="cpu",
     )
     pairs = product(LOSSES, range(5))

@@ -1,10 +1,10 @@
 """Compare skuq with published results, on the rows and splits of the publications.
 
 `python benchmarks/published.py` runs 5 of the published splits of EasyUQ's nine data sets, and six data sets
-of Izbicki and Rodrigues (2026). ``--full`` runs all 20 splits of EasyUQ. Each result is appended to
-``published.csv``. Results in the file are not computed again, so you can stop the script and continue later.
-Delete results of an earlier version of skuq first. ``--summary`` only prints the tables; the documentation
-contains the same tables. Without the folder in ``SKUQ_DATA``, the data are downloaded.
+of Izbicki and Rodrigues (2026). ``--full`` runs all 20 splits of EasyUQ. Each result is appended to a file.
+Results in the file are not computed again, so you can stop the script and continue later. Delete results of
+an earlier version of skuq first. ``--summary`` only prints the tables. `make tables` writes the tables of the
+documentation. Without the folder in ``SKUQ_DATA``, the data are downloaded.
 
 ``published_reference.csv`` contains the published results. These are the CRPS of each split from the
 repository of EasyUQ (evwalz/easyuq, commits 52c6b34 and f495aab), and the scores of one split, before
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from measuring import arguments
+from measuring import arguments, show
 from real_data import outside_of_the_band
 from sklearn.metrics import root_mean_squared_error
 from sklearn.model_selection import train_test_split
@@ -347,8 +347,9 @@ def cell(value: Any, column: str) -> str:
 
 
 def texts(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells of a table as strings."""
-    return pd.DataFrame({name: [cell(value, name) for value in table[name]] for name in table})
+    """Return the cells as strings, without scores whose ratio is in another column: a page is too narrow."""
+    kept = [name for name in table if f"to {name}" not in table]
+    return pd.DataFrame({name: [cell(value, name) for value in table[name]] for name in kept})
 
 
 def main(given: list[str] | None = None) -> None:
@@ -378,7 +379,7 @@ def main(given: list[str] | None = None) -> None:
         print(f"{number} of {len(todo)}: {key}, CRPS {result['crps']:#.3g}", flush=True)
     results = read(chosen.output)
     for name, make in TABLES.items():
-        print(f"\n{name}\n\n{texts(make(results)).to_string(index=False)}")
+        show(f"published-{name}", texts(make(results)))
 
 
 if __name__ == "__main__":

@@ -154,32 +154,42 @@ def quantile_forest(seed: int) -> Any:
     return RandomForestQuantileRegressor(random_state=seed)
 
 
-def skpro_residual(seed: int) -> Any:
+def skpro_residual(seed: int, make: Callable[[int], Any] = boosting) -> Any:
     from skpro.regression.residual import ResidualDouble
 
-    return ResidualDouble(boosting(seed), cv=KFold(5, shuffle=True, random_state=seed), min_scale=1e-6)
+    return ResidualDouble(make(seed), cv=KFold(5, shuffle=True, random_state=seed), min_scale=1e-6)
 
 
-def mapie(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> Forecast:
+def mapie(
+    X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int, make: Callable[[int], Any] = boosting
+) -> Forecast:
     from mapie.regression import CrossConformalRegressor
 
-    model = CrossConformalRegressor(boosting(seed), confidence_level=COVERAGE, random_state=seed)
+    model = CrossConformalRegressor(make(seed), confidence_level=COVERAGE, random_state=seed)
     _, interval = model.fit_conformalize(X, y).predict_interval(X_test)
     return Forecast(None, interval[:, :, 0])
 
 
-def crepes(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> Forecast:
-    """Return conformal predictive distributions, with scales from the residuals of nearest neighbors."""
+def crepes(
+    X: np.ndarray,
+    y: np.ndarray,
+    X_test: np.ndarray,
+    seed: int,
+    make: Callable[[int], Any] = boosting,
+    normalized: bool = True,
+) -> Forecast:
+    """Return conformal predictive distributions; residuals of nearest neighbors give the scales."""
     from crepes import WrapRegressor
     from crepes.extras import DifficultyEstimator
 
     order = np.random.RandomState(seed).permutation(len(y))
     proper, calibration = order[len(y) // 4 :], order[: len(y) // 4]
-    model = WrapRegressor(boosting(seed))  # the methods of this class return None
+    model = WrapRegressor(make(seed))  # the methods of this class return None
     model.fit(X[proper], y[proper])
-    residuals = y[calibration] - model.predict(X[calibration])
-    difficulty = DifficultyEstimator()
-    difficulty.fit(X[calibration], residuals=residuals, scaler=True)
+    difficulty = DifficultyEstimator() if normalized else None
+    if normalized:
+        residuals = y[calibration] - model.predict(X[calibration])
+        difficulty.fit(X[calibration], residuals=residuals, scaler=True)
     model.calibrate(X[calibration], y[calibration], de=difficulty, cps=True, seed=seed)
     tails = {"lower_percentiles": 50 * (1 - COVERAGE), "higher_percentiles": 50 * (1 + COVERAGE)}
     interval = model.predict_cps(X_test, **tails, seed=seed)
@@ -284,6 +294,7 @@ def evaluate(method: Method, name: str, seed: int, most: int) -> dict[str, Any]:
         "n_test": len(y_test),
         "crps": None if dist is None else float(crps_loss(y_test, dist)),
         "interval_score": float(interval_score_loss(y_test, interval, coverage=COVERAGE)),
+        "width": float(np.mean(upper - lower)),
         "covered": int(covered.sum()),
         "thirds": [float(covered[rows].mean()) for rows in thirds],
         "fits": sum(shares) if method.base is not None else None,

@@ -15,13 +15,13 @@ import cheat_sheet
 import conformal_pictures
 import llms
 import mathml
+import measured
 import metric_tables
 import no_break
 import peer_tables
 import pool_pictures
 import prose
 import public_names
-import published_tables
 import recalibration_pictures
 import site_options
 
@@ -143,6 +143,7 @@ copybutton_prompt_is_regexp = True
 def setup(app):
     """Connect the tables and plots to the build."""
     app.add_config_value("site", "", "env")
+    measured.setup(app)
     app.add_transform(no_break.NoBreakTransform)
     app.add_transform(prose.LanguageTransform)
     app.connect("missing-reference", public_names.link_result)
@@ -152,7 +153,6 @@ def setup(app):
     app.connect("builder-inited", cheat_sheet.write_cheat_sheet)
     app.connect("builder-inited", metric_tables.write_tables)
     app.connect("builder-inited", peer_tables.write_tables)
-    app.connect("builder-inited", published_tables.write_tables)
     app.connect("builder-inited", recalibration_pictures.write_pictures)
     app.connect("builder-inited", conformal_pictures.write_pictures)
     app.connect("builder-inited", pool_pictures.write_pictures)

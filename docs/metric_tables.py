@@ -31,7 +31,7 @@ FAMILIES = (
             "_worst_slab",
         ),
     ),
-    ("Intervals", "prediction-intervals", ("_intervals", "_ucc_coordinates", "_interval_width")),
+    ("Intervals", "prediction-intervals", ("_intervals", "_interval_width")),
     ("Sharpness", "sharpness", ("_sharpness",)),
     ("Classes", "classes", ("_class_scores", "_prediction_sets", "_expected_calibration")),
     ("Uncertainty characteristics curve", "uncertainty-characteristics", ("_ucc_scores",)),

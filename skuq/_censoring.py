@@ -70,9 +70,9 @@ def read_event(event: Any, n: int) -> BoolArray | None:
     return None if mask.all() else mask
 
 
-def require_events(event: BoolArray | None, weight: FloatArray | None = None) -> None:
+def require_events(event: BoolArray | None, weight: FloatArray | float = 1.0) -> None:
     """Raise an error if no row of positive weight has an observed target."""
-    if event is not None and not (event if weight is None else event & (weight > 0)).any():
+    if event is not None and not (event & (weight > 0)).any():
         raise ValueError(
             f"`event` must be True in at least one row, but all {event.size} targets are censored. Check "
             "that True means observed, or collect data for a longer time."
@@ -183,14 +183,13 @@ class StepSurvival:
 
 
 def product_limit(
-    y: FloatArray, event: BoolArray | None, weight: FloatArray | None, *, of_censoring: bool = False
+    y: FloatArray, event: BoolArray | None, weight: FloatArray, *, of_censoring: bool = False
 ) -> StepSurvival:
     """Estimate the survival function of the targets, or of the censoring times."""
     times, place = np.unique(y, return_inverse=True)
-    ones = np.ones(y.size) if weight is None else weight
     observed = np.ones(y.size, dtype=bool) if event is None else event
     died, left = (
-        np.bincount(place.ravel(), ones * mask, minlength=times.size) for mask in (observed, ~observed)
+        np.bincount(place.ravel(), weight * mask, minlength=times.size) for mask in (observed, ~observed)
     )
     later = np.concatenate([np.cumsum((died + left)[:0:-1])[::-1], [0.0]])
     # At equal times, events count as earlier, so they are not at risk of being censored.
@@ -211,14 +210,13 @@ def step_masses(times: FloatArray, survival: FloatArray) -> tuple[FloatArray, Fl
     return np.append(times, later), -np.diff(survival, prepend=none + 1, append=none, axis=-1)
 
 
-def event_weights(y: FloatArray, event: BoolArray | None, weight: FloatArray | None) -> FloatArray:
+def event_weights(y: FloatArray, event: BoolArray | None, weight: FloatArray) -> FloatArray:
     """Return the weights of the rows divided by the probability of being uncensored, and 0 for censored rows.
 
     The results are the jumps of the product-limit estimate, multiplied by the sum of all weights.
     """
     censoring = product_limit(y, event, weight, of_censoring=True)
-    count = np.ones(y.size) if weight is None else weight
-    counted = count if event is None else count * event
+    counted = weight if event is None else weight * event
     return inverse_weights(counted, censoring.before(y))
 
 
@@ -230,7 +228,7 @@ def inverse_weights(weight: FloatArray, probability: FloatArray) -> FloatArray:
 _EM_STEPS, _EM_TOLERANCE = 2000, 1e-7
 
 
-MassFunction = Callable[[FloatArray | None], FloatArray]
+MassFunction = Callable[[FloatArray], FloatArray]
 """Function of the weights of the rows. The sum of the returned masses is the sum of the weights."""
 
 
@@ -243,9 +241,8 @@ def interval_masses(bounds: Bounds) -> tuple[Bounds, MassFunction]:
     low, high, first, last = _innermost_intervals(bounds)
     finite = np.flatnonzero(np.isfinite(high))
 
-    def masses(weight: FloatArray | None) -> FloatArray:
-        ones = np.ones(first.size) if weight is None else weight
-        return _self_consistent(first, last, ones, low.size)[finite]
+    def masses(weight: FloatArray) -> FloatArray:
+        return _self_consistent(first, last, weight, low.size)[finite]
 
     return Bounds(low, high).take(finite), masses
 

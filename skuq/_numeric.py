@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -217,11 +217,13 @@ class WeightedRanks:
     If all weights are 1, ``weights`` is None, and ranks replace the cumulative weights.
     """
 
-    def __init__(self, values: FloatArray, weights: FloatArray | None = None) -> None:
+    def __init__(
+        self, values: FloatArray, weights: FloatArray | None = None, kind: Literal["stable"] | None = None
+    ) -> None:
         self.values: FloatArray
         self.weights: FloatArray | None
         if weights is None or (weights == 1).all():
-            self.values, self.weights = np.sort(values), None
+            self.values, self.weights = np.sort(values, kind=kind), None
             self.cumulative = np.arange(1.0, values.size + 1)
         else:
             # Values of weight 0 are dropped, so that the smallest value has a positive weight.
@@ -233,6 +235,11 @@ class WeightedRanks:
 
     def __len__(self) -> int:
         return int(self.values.size)
+
+    def followed_by(self, values: FloatArray, weights: FloatArray) -> WeightedRanks:
+        """Return the ranks with further values. A stable sort of nearly sorted values takes linear time."""
+        own = np.ones(len(self)) if self.weights is None else self.weights
+        return WeightedRanks(np.append(self.values, values), np.append(own, weights), kind="stable")
 
     @cached_property
     def _cumulative_from_top(self) -> FloatArray:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
+import json
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -21,6 +23,7 @@ import skuq.multivariate
 import skuq.recalibration
 import skuq.regressors
 import skuq.survival
+from benchmarks import tables
 from skuq.distributions import Normal
 from skuq.metrics import crps_loss
 from skuq.metrics._spec import all_specs
@@ -142,33 +145,11 @@ def test_coverage_and_crps_of_any_regressor_are_compared(script, monkeypatch):
     assert (results["crps"].isna() == (results["method"] == "split")).all()
     table = any_regressor.table(results, "skuq", "center model")
     assert table.index.tolist() == ["linear", "words", "all"]
-    assert table["coverage 0.9"].between(0.7, 1).all()
-    assert table["crps"].between(0.5, 1.5).all()
-
-
-def test_the_page_of_any_regressor_has_the_table_of_the_results(script):
-    any_regressor = script("any_regressor")
-    results = pd.read_csv(FOLDER / "any_regressor.csv")
-    page = (FOLDER.parent / "docs/replications/any-regressor.rst").read_text(encoding="utf-8")
-    for sets in ("development", "confirmation"):
-        of_sets = results[results["set"].isin(any_regressor.SETS[sets])]
-        table = any_regressor.table(of_sets, "skuq", "d1a5c90c")
-        for base, row in table.iterrows():
-            coverage = " | ".join(f"{row[f'coverage {level}']:.3f}" for level in any_regressor.LEVELS)
-            ratios = f"{row['crps']:.2f} | {row['worst set']:.2f} | {row['width 0.9']:.2f}"
-            assert f"    {base} | {coverage} | {ratios} | {row['cells outside']:.0f}\n" in page
-    own = results[results["method"] == "skuq"]
-    named = {tuple(line.split(" | ")[:2]): line for line in page.splitlines() if " % | " in line}
-    n_outside = 0
-    for (name, base), cell in own.groupby(["set", "base"]):
-        for level in any_regressor.LEVELS:
-            coverage = cell[f"coverage {level}"].mean()
-            allowed = 2 * np.sqrt(level * (1 - level) / cell["n_test"].sum()) + 0.03
-            if abs(coverage - level) > allowed:
-                line = named[f"    {name.split('/')[1]}", f"{100 * level:.0f} %"]
-                assert f" {base} {coverage:.3f}" in line
-                n_outside += 1
-    assert n_outside == sum(line.count(".") for line in named.values()) == 36 + 11
+    assert table["90 %"].between(0.7, 1).all()
+    assert table["CRPS"].between(0.5, 1.5).all()
+    assert (
+        table["outside"]["all"] == any_regressor.cells(results[results["method"] == "skuq"])["outside"].sum()
+    )
 
 
 def test_the_table_of_few_rows_has_a_row_for_each_method(script, monkeypatch):
@@ -273,3 +254,75 @@ def test_results_in_a_file_are_not_computed_again(script, tmp_path):
     measuring.missing(results, tasks, evaluate, path)
     assert computed == tasks
     assert results == measuring.stored(path)
+
+
+# ---------------------------------------------------------------------------------------- tables of the pages
+
+
+def test_every_table_has_a_file_and_a_page():
+    docs, known = FOLDER.parent / "docs", set()
+    for name, benchmark in tables.BENCHMARKS.items():
+        assert (FOLDER / f"{name}.py").is_file(), name
+        pages = [docs / f"{page}.rst" for page in benchmark.get("pages", ())]
+        text = "".join(page.read_text(encoding="utf-8") for page in pages)
+        for table in benchmark.get("tables", ()) if pages else ():
+            assert f"measured:: {table}\n" in text, table
+            assert len(tables.read(table)) > 0
+            assert len(tables.read(table, quick=True)) > 0
+            known.add(table)
+        for page in benchmark.get("typed", ()):
+            assert (FOLDER.parent / page).is_file(), page
+    assert {path.stem for path in (FOLDER / "results").glob("*.csv")} == known
+
+
+def test_a_page_shows_the_cells_of_its_table(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(FOLDER.parent / "docs")
+    text = ".. measured:: few_rows-skewed\n\nforest: :measured:`few_rows-skewed; forest; 20`\n"
+    (tmp_path / "index.rst").write_text(text)
+    folders = (tmp_path, None, tmp_path / "out", tmp_path / "doctrees", "text")
+    make = pytest.importorskip("sphinx.application").Sphinx
+    make(*folders, confoverrides={"extensions": ["measured"]}, status=None, warningiserror=True).build()
+    words = (tmp_path / "out/index.txt").read_text().split()
+    frame = tables.read("few_rows-skewed").set_index("method")
+    cells = [cell for row in frame.to_numpy() for cell in row]
+    assert [word for word in words if "." in word] == [*cells, frame.loc["forest", "20"]]
+    measured = importlib.import_module("measured")
+    with pytest.raises(LookupError, match="0 rows"):
+        measured.cell("few_rows-skewed; oak; 20")
+
+
+def test_quick_tables_agree_with_the_repository(capfd):
+    assert tables.main(["--quick", "--only", "few_rows"]) == 0
+    assert "1 benchmarks, about 0.00 hours" in capfd.readouterr().out
+
+
+def test_a_table_that_differs_is_reported():
+    old = pd.DataFrame({"method": ["a", "b"], "crps": ["1.20", "1.30"], "seconds": ["1", "2"]})
+    tables.compare(old, old.assign(crps=["1.21", "1.30"], seconds=["5", "9"]), "made")
+    with pytest.raises(SystemExit, match=r"made, row 2, 'crps': 1\.32 instead of 1\.30"):
+        tables.compare(old, old.assign(crps=["1.20", "1.32"]), "made")
+    with pytest.raises(SystemExit, match="other rows"):
+        tables.compare(old, old[:1], "made")
+
+
+def test_prose_does_not_make_a_table_stale(tmp_path):
+    code = "def double(x):\n    {}\n    return {} * x\n"
+    hashes = []
+    for prose, factor in (('"""Return twice x."""', 2), ("# twice", 2), ("# thrice", 3)):
+        (tmp_path / "file.py").write_text(code.format(prose, factor))
+        hashes.append(tables.code_hash(tmp_path / "file.py"))
+    assert hashes[0] == hashes[1] != hashes[2]
+    assert tables.code_hash(tmp_path / "none.py") == ""
+
+
+def test_a_table_of_other_code_is_stale(monkeypatch, tmp_path):
+    monkeypatch.setattr(tables, "RESULTS", {False: tmp_path})
+    monkeypatch.setattr(tables, "BENCHMARKS", {"made": {"tables": ["made"]}})
+    file = "skuq/__init__.py"
+    for value, changed in ((tables.code_hash(tables.ROOT / file), False), ("0", True)):
+        stamp = {"commit": "abc", "files": {file: value}}
+        (tmp_path / "made.csv").write_text(f"# {json.dumps(stamp)}\na,b\n1,2\n")
+        assert tables.stale("made") == [f"made: made: measured at abc; since then changed: {file}"] * changed
+    assert tables.read("made").to_dict("list") == {"a": ["1"], "b": ["2"]}
+    (tmp_path / "made.csv").unlink()
+    assert tables.stale("made") == ["made: made: no file, or no hashes"]

@@ -11,11 +11,13 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.tree import DecisionTreeRegressor
 
+from benchmarks.tables import read
 from skuq.conformal import ConformalRecalibrator, ConformalRegressor, CrossConformalRegressor
 from skuq.distributions import Normal
 from skuq.exceptions import SmallSampleWarning
@@ -133,11 +135,10 @@ def test_plot_of_the_first_pages(monkeypatch):
 
 
 def test_few_rows():
-    text = (DOCS / "explanation/few-rows.rst").read_text(encoding="utf-8")
-    rows = [part.split("\n      - ") for part in text.split("\n    * - ")[1:]]
-    cells = [row for row in rows if row[0].startswith(("forest", "residual"))]
+    tables = (read(f"few_rows-{process}").set_index("method") for process in ("linear", "skewed"))
+    cells = pd.concat(table[table.index.str.match("forest|residual")] for table in tables)
     assert len(cells) >= 10
-    coverage = [float(cell.split()[0]) for row in cells for cell in row[2:]]  # from 12 rows on
+    coverage = cells.loc[:, "12":].astype(float).to_numpy().ravel()
     assert claims(
         UncertaintyRegressor,
         'With 12 or more rows, the coverage of 90 % intervals of "forest" and "residual" is '

@@ -186,6 +186,32 @@ def test_the_second_line_of_moments_and_of_bounds():
     assert check_refused(partial(metrics.crps_loss, Y), np.column_stack([STD, -STD]), None) == []
 
 
+class ColumnFrame:
+    """A frame whose iteration gives its columns, as in polars."""
+
+    def __init__(self, values):
+        self.values, self.shape, self.columns = values, values.shape, list(map(str, range(values.shape[1])))
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype=dtype)
+
+    def __iter__(self):
+        return iter(self.values.T)
+
+    def __len__(self):
+        return len(self.values)
+
+
+def test_the_lines_for_a_frame_that_iterates_over_columns():
+    for table, first in ((SAMPLES, "Empirical"), (BOUNDS, "Quantiles"), (MOMENTS, "Normal")):
+        expected = check_refused(partial(metrics.crps_loss, Y), table, first)
+        for frame in (ColumnFrame(table), ColumnFrame(table.T)):
+            found = check_refused(partial(metrics.crps_loss, Y), frame, first)
+            assert [metrics.crps_loss(Y, one) for one in found] == [
+                metrics.crps_loss(Y, one) for one in expected
+            ]
+
+
 def test_as_many_targets_as_the_tuple_has_entries():
     """The entries of a tuple are columns, also if their number is the number of targets."""
     for forecast in ((MEAN[:2], STD[:2]), (10.0, 1.0)):

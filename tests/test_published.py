@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -39,18 +39,17 @@ METHODS = {"TabICL-Quantiles": "TabICLv2", "best-GLM": "best GLM"}
 
 
 @pytest.fixture(scope="module")
-def modules() -> Iterator[SimpleNamespace]:
-    """Return the benchmark and the module that writes its tables for the documentation."""
+def published() -> Iterator[ModuleType]:
+    """Return the benchmark."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "docs")
         patch.syspath_prepend(ROOT / "benchmarks")
-        names = ("published", "published_tables")
-        yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
+        yield importlib.import_module("published")
 
 
 @pytest.fixture(scope="module")
-def published(modules) -> ModuleType:
-    return modules.published
+def tables(published) -> ModuleType:
+    """Return the module that reads and writes tables."""
+    return importlib.import_module("benchmarks.tables")
 
 
 @pytest.fixture
@@ -227,22 +226,12 @@ def test_members_and_prices(published, results):
     np.testing.assert_allclose(table["predict, ms"], 3.0)
 
 
-@pytest.mark.parametrize("stored", [True, False])
-def test_the_page_includes_the_tables_of_the_results(modules, results, monkeypatch, tmp_path, stored):
-    path = tmp_path / "results.csv"
-    if stored:
-        results.to_csv(path, index=False)
-    monkeypatch.setattr(modules.published, "RESULTS", path)
-    modules.published_tables.write_tables(SimpleNamespace(srcdir=tmp_path))
+def test_the_tables_of_the_page_come_from_the_rows(published, tables):
     page = (ROOT / "docs" / "replications" / "published.rst").read_text(encoding="utf-8")
-    found = modules.published.read(path)
-    for name, make in modules.published.TABLES.items():
-        assert f".. include:: /reference/generated/published-{name}.inc" in page
-        written = (tmp_path / "reference" / "generated" / f"published-{name}.inc").read_text(encoding="utf-8")
-        cells = modules.published_tables.shown(modules.published.texts(make(found)))
-        for row in cells.itertuples(index=False):
-            assert " | ".join(row[1:]) in written
-    assert (modules.published_tables.NO_RESULTS in written) is not stored
+    for name, make in published.TABLES.items():
+        assert f".. measured:: published-{name}\n" in page
+        expected = published.texts(make(published.read(published.RESULTS)))
+        pd.testing.assert_frame_equal(tables.read(f"published-{name}"), expected)
 
 
 def test_findings_of_the_page(published):

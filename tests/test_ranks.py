@@ -42,3 +42,19 @@ def test_a_rank_that_is_whole_but_for_rounding_is_that_rank(n):
         target = (n + 1) * (percent / 100)
         exact = -(-(n + 1) * percent // 100)
         assert ranks.quantile(target) == (exact if exact <= n else np.inf)
+
+
+def test_further_values_give_the_ranks_of_all_values():
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 9, 40).astype(float)
+    for most in (None, 1, 4):  # None means that all weights are 1
+        weights = np.ones(40)
+        if most is not None:
+            weights[10:] = rng.integers(0, most + 1, 30)
+        ranks = WeightedRanks(values[:10], weights[:10])
+        for part in (slice(10, 11), slice(11, 25), slice(25, 40)):
+            ranks = ranks.followed_by(values[part], weights[part])
+        expected, targets = WeightedRanks(values, weights), np.arange(ranks.total + 2)
+        np.testing.assert_array_equal(ranks.values, expected.values)
+        np.testing.assert_array_equal(ranks.quantile(targets), expected.quantile(targets))
+        assert ranks.total == expected.total

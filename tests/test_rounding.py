@@ -78,7 +78,7 @@ class Rows:
         """Return one distribution of each kind of family, and of each family with atoms."""
         normal = Normal(self.loc, self.scale)
         empirical = Empirical(self.values)
-        steps = StepTable.from_cdfs([-1.0, 0.2, 1.5], [[0.3, 0.9, 1.0], [0.2, 0.5, 1.0]])
+        steps = StepTable.from_cdfs(np.array([-1.0, 0.2, 1.5]), [[0.3, 0.9, 1.0], [0.2, 0.5, 1.0]])
         return {
             "Normal": normal,
             "StudentT": StudentT(self.loc, self.scale, 4.0),

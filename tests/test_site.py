@@ -25,6 +25,7 @@ SITE = ROOT / "docs" / "_build" / "html"
 SOURCES = (
     "skuq/**/*.py",
     "CHANGELOG.md",
+    "benchmarks/results/*.csv",
     "docs/_templates/*/*",
     "docs/*.py",
     "docs/*.rst",

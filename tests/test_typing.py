@@ -41,7 +41,7 @@ WITH_SELF = {
 OTHER_PACKAGES = {
     "X", "X_test", "callbacks", "censoring_estimator", "classifier", "cv", "estimator", "estimators",
     "fit_params", "frozen", "held_out_size", "kernel", "kwargs", "module", "net_params", "noise_estimator",
-    "recalibrator", "regressor", "scale_estimator", "scorer", "scoring", "y",
+    "recalibrator", "regressor", "scorer", "scoring", "y",
     "y_pred", "y_pred_a", "y_pred_b",
 }  # fmt: skip
 MAX_ANY = 441

@@ -37,9 +37,9 @@ y = np.sin(X[:, 0] / 2) + X[:, 0] * np.cos(0.8 * X[:, 0]) + noise * rng.standard
 # %%
 # With ``keep_best=False`` and ``calibration=None``, the network is trained on all 100 rows.
 copies = CopyWeights()
-options = {"max_epochs": 400, "batch_size": 50, "learning_rate": 0.01, "lr_schedule": "constant"}
-options |= {"keep_best": False, "calibration": None, "random_state": 0}
-model = PNNRegressor(net_params={"callbacks": [copies]}, **options).fit(X[:100], y[:100])
+options = {"max_epochs": 400, "batch_size": 50, "learning_rate": 0.01, "random_state": 0}
+options |= {"net_params": {"callbacks": [copies], "lr_schedule": "constant"}}
+model = PNNRegressor(keep_best=False, calibration=None, **options).fit(X[:100], y[:100])
 
 scores = metrics.crps_loss, metrics.mean_absolute_calibration_error, metrics.sharpness
 curves = {name: [] for name in ("CRPS", "calibration error", "mean standard deviation")}

@@ -142,10 +142,9 @@ def standardized(networks: list[Network], epochs: int) -> list[Normal]:
             calibration=None,
             held_out_size=held_out,
             learning_rate=1e-3,
-            lr_schedule="constant",
             batch_size=TRAIN,
             max_epochs=epochs,
-            clip_norm=None,
+            net_params={"lr_schedule": "constant", "clip_norm": None},
             random_state=seed + SEEDS * start,
         )
         for loss, seed, start in networks

@@ -165,7 +165,7 @@ def networks(system: str, setting: Setting, run: int) -> list[Any]:
         "hidden_layer_sizes": (128,) if is_lenet else (200, 200),
         "standardize": False,
         "keep_best": False,
-        "lr_schedule": "constant",
+        "net_params": {"lr_schedule": "constant"},
         "batch_size": setting.batch_size,
         "max_epochs": setting.epochs,
         "random_state": run,

@@ -35,6 +35,7 @@ from sklearn.metrics import root_mean_squared_error
 from sklearn.model_selection import KFold, ShuffleSplit
 
 from skuq import predict_dist
+from skuq.distributions import Normal
 from skuq.metrics import mean_interval_width, prediction_interval_coverage
 from skuq.neural import DeepEnsembleRegressor, MCDropoutRegressor, VariationalRegressor, fit_many
 from skuq.regressors import LeastSquaresRegressor, SparseGaussianProcessRegressor
@@ -70,7 +71,7 @@ def network(method: str, candidate: Candidate, seed: int, *, final: bool) -> Any
     settings = {
         "hidden_layer_sizes": candidate.hidden,
         "learning_rate": candidate.learning_rate,
-        "lr_schedule": "constant",
+        "net_params": {"lr_schedule": "constant"},
         "batch_size": 32,
         "max_epochs": 50,
         "calibration": None,
@@ -166,6 +167,8 @@ def measure(
     results = {}
     for model, (fold, (train, test)) in zip(fitted, folds.items(), strict=True):
         dist = predict_dist(model, X[test])
+        if method == "sparse GP":  # the posterior of the paper is normal
+            dist = Normal(dist.mean(), dist.std())
         interval, unit = dist.interval(COVERAGE), y[train].std()
         results[str(fold)] = {
             "coverage": prediction_interval_coverage(y[test], interval),

@@ -93,7 +93,7 @@ def dropout(size: Size = FULL, epochs: int = 1) -> ConcreteDropoutRegressor:
         keep_best=False,
         calibration=None,
         learning_rate=1e-3,
-        lr_schedule="constant",
+        net_params={"lr_schedule": "constant"},
         max_epochs=epochs * size.n_epochs,
     )
 

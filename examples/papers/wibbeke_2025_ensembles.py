@@ -83,10 +83,9 @@ def train(split: Split, epochs: int, seed: int = 0) -> dict[str, Distribution]:
             loss=loss,
             calibration=None,
             learning_rate=1e-3,
-            lr_schedule="constant",
             batch_size=BATCH,
             max_epochs=epochs,
-            clip_norm=None,
+            net_params={"lr_schedule": "constant", "clip_norm": None},
             random_state=seed,
         )
         for loss in VERSIONS.values()

@@ -154,7 +154,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         self._fit(data, progress)
         if data.y.ndim == 1:  # the models of several targets are not compared
             warn_of_mismatch(
-                find_mismatch(self, folds, data.X, data.y, _quartiles),
+                find_mismatch(self, folds, data.X, data.y, predict_quartiles),
                 "`fit_transform` returns distributions from the models of the folds, but new rows are "
                 "predicted by the model that is fitted to all rows",
             )
@@ -178,7 +178,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     def _is_calibrated(self) -> bool:
         return True
 
-    def _is_out_of_bag(self) -> bool:
+    def _tests_own_rows(self) -> bool:
+        """Return whether `fit_transform` fits no more models than `fit`."""
         return False
 
     def _point(self, X: Any) -> FloatArray | None:
@@ -432,7 +433,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     def _check_new(self, X: Any) -> Any:
         """Check X, and return it with the column names of `fit`: wrapped models do not repeat the warning."""
         check_new(self, X)
-        return _with_names(self, X)
+        names = getattr(self, "feature_names_in_", None)
+        return pd.DataFrame(X, columns=names) if names is not None and isinstance(X, np.ndarray) else X
 
     # ------------------------------------------------------------------------- scikit-learn
 
@@ -480,18 +482,8 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         return tags
 
 
-def _with_names(regressor: BaseUncertaintyRegressor, X: Any) -> Any:
-    """Return X with the column names of `fit`, also if X is an array."""
-    names = getattr(regressor, "feature_names_in_", None)
-    return pd.DataFrame(X, columns=names) if names is not None and isinstance(X, np.ndarray) else X
-
-
 def _points_of(dist: Distribution) -> FloatArray:
     try:
         return dist.mean()
     except ValueError:  # for example a Student t distribution with one degree of freedom
         return dist.median()
-
-
-def _quartiles(regressor: BaseUncertaintyRegressor, X: Any) -> FloatArray:
-    return predict_quartiles(regressor, _with_names(regressor, X))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pandas as pd
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from skuq._compat import is_pairwise
@@ -114,6 +115,23 @@ def held_out_splits(
         return [(rows[:-n_last], rows[-n_last:])]
     check_unused(owner, ("held_out_size",), "with `cv`", "The splits of `cv` have their own sizes.")
     return splits_of(resolve_cv(cv), data)
+
+
+def single_split(owner: Any, data: TrainingData, seed: int, *, for_several: str) -> Split | None:
+    """Return training and calibration rows, or None if all rows are calibration rows."""
+
+    def draw(n_held_out: int) -> Split:
+        splitter = ShuffleSplit(1, test_size=n_held_out, random_state=seed)
+        train, test = next(splitter.split(np.empty(len(data))))
+        return np.sort(train), test  # the order of the training rows changes some models
+
+    splits = held_out_splits(owner, owner.cv, data, draw)
+    if splits is not None and len(splits) != 1:
+        raise ValueError(
+            f"`cv` must give one split into training and calibration rows, got {len(splits)}. For example, "
+            f"pass GroupShuffleSplit(1), or 'last' for rows in chronological order. {for_several}"
+        )
+    return None if splits is None else splits[0]
 
 
 def splits_of(splitter: Any, data: TrainingData) -> list[Split]:

@@ -241,8 +241,8 @@ def read_basis(basis: Basis, X: Any, n: int) -> pd.DataFrame:
 def _columns(X: Any, names: list[Any]) -> pd.DataFrame:
     if not isinstance(X, pd.DataFrame):
         raise TypeError(
-            f"`X` must be a DataFrame if `basis` names columns ({names!r}), got {type(X).__name__}. In a "
-            "Pipeline, call `set_output(transform='pandas')` to keep the names, or pass a callable X -> "
+            f"`X` must be a pandas DataFrame if `basis` names columns ({names!r}), got {type(X).__name__}. "
+            "In a Pipeline, call `set_output(transform='pandas')` to keep the names, or pass a callable X -> "
             "array."
         )
     unknown = [name for name in names if name not in X.columns]

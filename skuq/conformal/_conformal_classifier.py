@@ -11,13 +11,20 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import Tags, get_tags, indexable
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import check_is_fitted
 
 from skuq._compat import count_rows, is_classifying, is_regressing, versioned
 from skuq._fitting.cross_fit import Split, stratified_split
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
-from skuq._fitting.training_data import TrainingData, check_clonable, check_labels, router_for, split_metadata
+from skuq._fitting.training_data import (
+    TrainingData,
+    check_clonable,
+    check_labels,
+    check_rows,
+    router_for,
+    split_metadata,
+)
 from skuq._typing import ArrayLike, BoolArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -26,8 +33,6 @@ from skuq._validation import (
     check_new,
     check_option,
     check_random_state,
-    check_same_rows,
-    check_sample_weight,
     check_unused,
     check_X,
     effective_rows,
@@ -314,16 +319,10 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
         _check_wrapped(self.estimator)
         check_X(X)
         labels = check_labels(y, self)
-        validate_data(self, X, skip_check_array=True)
-        (X,) = indexable(X)
         _check_group_by(self.group_by, X)
-        check_same_rows(X, labels)
-        n = len(labels)
-        if n < 2:
-            raise ValueError(f"{type(self).__name__} needs at least 2 samples, got {n} sample.")
         check_groups_need_cv(self.cv, fit_params)
-        weight = check_sample_weight(sample_weight, n)
-        effective_rows(weight, n)  # raises for relative weights
+        X, weight, _ = check_rows(self, X, labels, sample_weight, fit_params)
+        effective_rows(weight, len(labels))  # raises for relative weights
         params, weight_params, groups = split_metadata(self, "fit", weight, fit_params)
         return TrainingData(X, labels, weight, params, weight_params, groups)
 

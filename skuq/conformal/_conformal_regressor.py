@@ -6,9 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.model_selection import ShuffleSplit
 
-from skuq._fitting.cross_fit import Split
 from skuq._fitting.fit_wrapped import in_target_units
 from skuq._fitting.seeds import Progress, seeded_clone
 from skuq._fitting.training_data import TrainingData, check_y
@@ -25,7 +23,7 @@ from skuq._validation import (
     effective_rows,
 )
 from skuq.conformal._adaptive import SequenceConformal
-from skuq.conformal._base import BaseConformalRegressor, check_groups_need_cv, fit_held_out, held_out_splits
+from skuq.conformal._base import BaseConformalRegressor, check_groups_need_cv, fit_held_out, single_split
 from skuq.conformal._intervals import ObservedRows, SplitConformal
 from skuq.conformal._scores import SCORES
 from skuq.conformal._split import GroupsAndShift
@@ -205,10 +203,10 @@ class ConformalRegressor(BaseConformalRegressor):
     has its own score quantile and half of the miscoverage.
 
     Cost: one fit, O(n log n) time to calibrate, and O((n + m) log n) time to predict m rows. Each call of
-    `partial_fit` sorts the scores again in O(n log n) time, and updates each coverage that was requested
-    before. A coverage that is requested later needs one update per earlier call in the ``window``. With
-    ``basis``, each coverage needs one quantile regression, and O(n d^2) time per predicted row.
-    `predict_dist` then computes the bounds of 11 coverages.
+    `partial_fit` needs O(n) time, or O(n log n) time with ``group_by`` or if rows leave the ``window``, and
+    updates each coverage that was requested before. A coverage that is requested later needs one update per
+    earlier call in the ``window``. With ``basis``, each coverage needs one quantile regression, and O(n d^2)
+    time per predicted row. `predict_dist` then computes the bounds of 11 coverages.
 
     References
     ----------
@@ -302,7 +300,11 @@ class ConformalRegressor(BaseConformalRegressor):
             check_unused(self, ("density_ratio",), "with method 'pit'", remedy)
         score.check_estimator(self.estimator)
         effective_rows(data.sample_weight, len(data))  # raises for relative weights
-        split = self._split(data, split_seed)
+        several = (
+            "For several folds, use CrossConformalRegressor, or RecalibratedRegressor(estimator, "
+            "ConformalRecalibrator())."
+        )
+        split = single_split(self, data, split_seed, for_several=several)
         estimator = self.estimator
         if split is not None:
             estimator = seeded_clone(estimator, model_seed, self.random_state)
@@ -335,26 +337,6 @@ class ConformalRegressor(BaseConformalRegressor):
             check_unused(self, ("gamma",), "with adapt='dtaci'", remedy)
         window = None if self.window is None else check_integer(self.window, "window")
         return None if adapt == "dtaci" else step, window
-
-    def _split(self, data: TrainingData, seed: int) -> Split | None:
-        """Return training and calibration rows, or None if all rows are calibration rows."""
-
-        def draw(n_held_out: int) -> Split:
-            splitter = ShuffleSplit(1, test_size=n_held_out, random_state=seed)
-            train, test = next(splitter.split(np.empty(len(data))))
-            return np.sort(train), test  # the order of the training rows changes some models
-
-        splits = held_out_splits(self, self.cv, data, draw)
-        if splits is None:
-            return None
-        if len(splits) != 1:
-            raise ValueError(
-                f"`cv` must give one split into training and calibration rows, got {len(splits)}. For "
-                f"example, pass GroupShuffleSplit(1), or 'last' for rows in chronological order. For several "
-                f"folds, use CrossConformalRegressor, or RecalibratedRegressor(estimator, "
-                f"ConformalRecalibrator())."
-            )
-        return splits[0]
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         if self.cv is not None:

@@ -36,15 +36,16 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 
 class FoldScores:
-    """Sorted scores of each fold, with optional positive weights. Weights of equal scores are added."""
+    """Sorted scores of each fold, with positive weights. Weights of equal scores are added."""
 
-    def __init__(self, scores: Sequence[FloatArray], weights: Sequence[FloatArray] | None = None) -> None:
-        self.pooled = WeightedRanks(
-            np.concatenate(scores), None if weights is None else np.concatenate(weights)
-        )
-        parts = [_distinct(fold, None if weights is None else weights[f]) for f, fold in enumerate(scores)]
+    def __init__(self, scores: Sequence[FloatArray], weights: Sequence[FloatArray]) -> None:
+        self.pooled = WeightedRanks(np.concatenate(scores), np.concatenate(weights))
+        parts = []
+        for fold, weight in zip(scores, weights, strict=True):
+            values, inverse = np.unique(fold, return_inverse=True)
+            parts.append((values, np.bincount(inverse, weight, values.size).astype(np.float64)))
         self.scores = [values for values, _ in parts]
-        self.counted = weights is None and sum(map(len, self.scores)) == len(self.pooled)
+        self.counted = self.pooled.weights is None and sum(map(len, self.scores)) == len(self.pooled)
         self._cumulative = [np.append(0.0, np.cumsum(share)) for _, share in parts]
         self.flat = np.concatenate([np.append(values, np.full(_WINDOW, np.inf)) for values in self.scores])
         self.flat_weights = np.concatenate([np.append(share, np.zeros(_WINDOW)) for _, share in parts])
@@ -62,14 +63,6 @@ class FoldScores:
             return np.asarray(count.sum(axis=0), dtype=np.float64)
         parts = [weights.take(n_below) for weights, n_below in zip(self._cumulative, count, strict=True)]
         return np.asarray(sum(parts))
-
-
-def _distinct(scores: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    if weights is None:
-        values, counts = np.unique(scores, return_counts=True)
-        return values, counts.astype(np.float64)
-    values, inverse = np.unique(scores, return_inverse=True)
-    return values, np.asarray(np.bincount(inverse, weights, values.size), dtype=np.float64)
 
 
 def smallest_fold_sums(centers: FloatArray, scores: FoldScores, targets: FloatArray) -> FloatArray:
@@ -158,12 +151,12 @@ def _sort(
 
 
 class SortedScores:
-    """Sorted scores with optional positive weights.
+    """Sorted scores with positive weights.
 
     The number ``order[j]`` is the row of the j-th smallest score.
     """
 
-    def __init__(self, scores: FloatArray, weights: FloatArray | None = None) -> None:
+    def __init__(self, scores: FloatArray, weights: FloatArray) -> None:
         self.order: IntArray = np.argsort(scores, kind="stable")
         self.ranks = WeightedRanks(scores, weights)
 
@@ -355,17 +348,15 @@ def fold_bounds(folds: CrossFit, data: TrainingData, *, symmetric: bool) -> tupl
     rows, predicted = folds.tested()
     fold = np.repeat(np.arange(len(folds.test_rows)), [len(part) for part in folds.test_rows])
     residual = data.y[rows] - predicted
-    n_tests = np.bincount(rows, minlength=len(data))[rows]
-    weight = _weight_of(rows, None if (n_tests == 1).all() else 1.0 / n_tests, data)
-    if weight is not None:
-        counted = weight > 0
-        fold, residual, weight = fold[counted], residual[counted], weight[counted]
-    n_calibration = float(len(residual) if weight is None else weight.sum())
+    weight = check_tested_weight(data.repetitions_of(rows))
+    counted = weight > 0
+    fold, residual, weight = fold[counted], residual[counted], weight[counted]
+    n_calibration = float(weight.sum())
     n_folds = len(folds.test_rows)
     if len(residual) < _FEW_IN_A_FOLD * n_folds:
         return _pair_bounds(ModelOfFold(fold), residual, weight, symmetric), n_calibration
     ends = np.cumsum(np.bincount(fold, minlength=n_folds))[:-1]
-    weights = None if weight is None else np.split(weight, ends)
+    weights = np.split(weight, ends)
     above = np.abs(residual) if symmetric else residual
     high = FoldScores(np.split(above, ends), weights)
     low = high if symmetric else FoldScores(np.split(-residual, ends), weights)
@@ -379,30 +370,22 @@ def bagged_bounds(
     predicted = np.full((len(folds.estimators), len(data)), np.nan)
     for member, (rows, prediction) in enumerate(zip(folds.test_rows, folds.predictions, strict=True)):
         predicted[member, rows] = prediction
-    weight = _weight_of(np.arange(len(data)), None, data)
-    counted = np.arange(len(data)) if weight is None else np.flatnonzero(weight)
-    predicted, weight = predicted[:, counted], None if weight is None else weight[counted]
+    counted = np.flatnonzero(check_tested_weight(data.repetitions))
+    predicted, weight = predicted[:, counted], data.repetitions[counted]
     left_out = ~np.isnan(predicted)
     _check_left_out(left_out, counted)
     mean = aggregate == "mean"
     center = np.nanmean(predicted, axis=0) if mean else np.nanmedian(predicted, axis=0)
     centering = LeftOutMean(left_out) if mean else LeftOutMedian(left_out)
     bounds = _pair_bounds(centering, data.y[counted] - center, weight, symmetric)
-    return bounds, float(len(counted) if weight is None else weight.sum())
+    return bounds, float(weight.sum())
 
 
 def _pair_bounds(
-    centering: Centring, residual: FloatArray, weight: FloatArray | None, symmetric: bool
+    centering: Centring, residual: FloatArray, weight: FloatArray, symmetric: bool
 ) -> PairBounds:
     high = SortedScores(np.abs(residual) if symmetric else residual, weight)
     return PairBounds(centering, high if symmetric else SortedScores(-residual, weight), high)
-
-
-def _weight_of(rows: IntArray, share: FloatArray | None, data: TrainingData) -> FloatArray | None:
-    if data.sample_weight is None:
-        return share
-    weight = data.sample_weight[rows]
-    return check_tested_weight(weight if share is None else share * weight)
 
 
 def _check_left_out(left_out: BoolArray, rows: IntArray) -> None:

@@ -9,8 +9,10 @@ covariate shift.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import repeat
 from typing import Any, cast
 
 import numpy as np
@@ -49,7 +51,16 @@ class SplitScores:
     def __init__(self, scores: FloatArray, weight: FloatArray) -> None:
         check_weight(weight)
         self.ranks = tuple(WeightedRanks(of_bound, weight) for of_bound in scores)
-        self.total = self.ranks[0].total
+
+    @property
+    def total(self) -> float:
+        return self.ranks[0].total
+
+    def followed_by(self, scores: FloatArray, weight: FloatArray) -> SplitScores:
+        """Return the scores with the scores of later rows."""
+        both = copy(self)
+        both.ranks = tuple(map(WeightedRanks.followed_by, self.ranks, scores, repeat(weight)))
+        return both
 
     def quantile(self, rows: WeightedRows, coverage: float) -> FloatArray:
         """Return the score quantile of each new row, shape (1, n) or (2, n) for one or two scores per row."""
@@ -207,17 +218,24 @@ class CalibrationRows:
         """Concatenate both sets of rows and keep the last ``window`` rows. None keeps all rows."""
         rows = concat_rows([self.rows, later.rows])
         last = slice(0 if window is None else max(rows.n - window, 0), None)
-        return replace(
+        both = replace(
             self,
             scores=np.concatenate([self.scores, later.scores], axis=1)[:, last],
             rows=rows[last],
             repetitions=np.concatenate([self.repetitions, later.repetitions])[last],
         )
+        if isinstance(self.ranked, SplitScores) and last.start == 0:  # Not all scores are sorted again.
+            vars(both)["ranked"] = self.ranked.followed_by(later.scores, later.weight)
+        return both
+
+    @property
+    def weight(self) -> FloatArray:
+        return self.repetitions * self.rows.test_weight
 
     @cached_property
     def ranked(self) -> SplitScores | GroupedScores | BasisScores:
         """The ranks of the scores. An error is raised if all weights are 0, or if groups are too small."""
-        weight = self.repetitions * self.rows.test_weight
+        weight = self.weight
         if self.rows.functions is not None:
             return BasisScores(self.scores, weight, self.rows.functions)
         if self.rows.labels is None:
@@ -289,7 +307,7 @@ class GroupsAndShift:
             labels = self.group_by(X)
         elif not isinstance(X, pd.DataFrame):
             raise TypeError(
-                f"`X` must be a DataFrame if `group_by` is a column name ({self.group_by!r}), got "
+                f"`X` must be a pandas DataFrame if `group_by` is a column name ({self.group_by!r}), got "
                 f"{type(X).__name__}. In a Pipeline, call `set_output(transform='pandas')` to keep the "
                 "names, or pass a callable X -> labels."
             )

@@ -10,7 +10,7 @@ from numpy.polynomial import Polynomial
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
-from skuq.distributions._expectation import Atoms, Lattice
+from skuq.distributions._family import Atoms, Lattice
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel
 from skuq.distributions._normal import Normal
 from skuq.distributions._row_container import check_univariate
@@ -142,10 +142,6 @@ class Affine(Distribution):
     @property
     def _integrates_values(self) -> bool:
         return self.base._integrates_values
-
-    @property
-    def _has_smooth_quantiles(self) -> bool:
-        return self.base._has_smooth_quantiles
 
     def _landmarks(self) -> FloatArray:
         return self.shift[:, np.newaxis] + self.factor[:, np.newaxis] * self.base._landmarks()

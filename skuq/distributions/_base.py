@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.polynomial import Polynomial
-from scipy.special import ndtri
 
-from skuq._numeric import smaller_tail
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
@@ -23,7 +20,8 @@ from skuq._validation import (
     check_support,
 )
 from skuq.distributions._discrete import log_masses
-from skuq.distributions._expectation import AtomHooks, OutcomeRule, mean_distance, moments
+from skuq.distributions._expectation import mean_distance, moments
+from skuq.distributions._family import NO_DENSITY, Family
 from skuq.distributions._level_quadrature import (
     LevelKind,
     UnreachableLevel,
@@ -32,16 +30,16 @@ from skuq.distributions._level_quadrature import (
     warn_of_unreachable_level,
 )
 from skuq.distributions._row_container import RowContainer
-from skuq.distributions._value_quadrature import UNIFORM, cdf_table, quantile_landmarks, value_crps
+from skuq.distributions._value_quadrature import (
+    UNIFORM,
+    ValueRule,
+    quantile_landmarks,
+    tail_table,
+    value_crps,
+)
 from skuq.exceptions import NoDecompositionError, NoDensityError
 
 NO_MEAN = "the distribution must have a mean, but both tails are too heavy at row {row}. Use quantiles."
-
-NO_DENSITY = (
-    "this {kind} has no density, because a row has atoms (point masses or ties). Therefore, `pdf` and "
-    "`logpdf` are undefined. The log score is only defined if every row is discrete (`has_mass`). Use "
-    "`crps`, use `logpmf` for the masses of atoms, or use a family with a density."
-)
 
 NO_DECOMPOSITION = (
     "this {kind} does not separate epistemic from aleatoric uncertainty. Use a model that separates them: "
@@ -51,7 +49,7 @@ NO_DECOMPOSITION = (
 )
 
 
-class Distribution(AtomHooks, RowContainer["Distribution"]):
+class Distribution(RowContainer["Distribution"], Family):
     """Independent univariate predictive distributions, one row per sample.
 
     `~skuq.prediction.predict_dist` returns a Distribution, and every metric and recalibrator accepts one. The
@@ -87,39 +85,6 @@ class Distribution(AtomHooks, RowContainer["Distribution"]):
 
     # ------------------------------------------------------------------ hooks that a family implements
 
-    @abstractmethod
-    def _cdf(self, y: FloatArray) -> FloatArray:
-        """Return P(Y <= y). The values y have the shape (n,)."""
-
-    @abstractmethod
-    def _ppf(self, p: FloatArray) -> FloatArray:
-        """Return the smallest y with cdf(y) >= p. The level p is a 0-d array or has the shape (n,)."""
-
-    def _sf(self, y: FloatArray) -> FloatArray:
-        """Return P(Y > y). Override this method if another formula is more precise."""
-        return 1.0 - self._cdf(y)
-
-    def _isf(self, q: FloatArray) -> FloatArray:
-        """Return the quantile at level 1 - q. Override this method if another formula is more precise."""
-        return self._ppf(np.minimum(1.0 - q, 1.0 - 2.0**-53))
-
-    def _normal_score(self, y: FloatArray) -> FloatArray:
-        """Return Phi^{-1}(F(y)). Override this method if levels may underflow."""
-        lower, upper = self._cdf(y), self._sf(y)
-        return np.where(lower < upper, ndtri(lower), -ndtri(upper))
-
-    def _from_normal_score(self, score: FloatArray) -> FloatArray:
-        """Return the quantile at level Phi(score). The score is a 0-d array or has the shape (n,)."""
-        tail = smaller_tail(score)
-        if (score > 0).all():
-            return self._isf(tail)
-        if (score <= 0).all():
-            return self._ppf(tail)
-        return np.where(score > 0, self._isf(tail), self._ppf(tail))
-
-    def _logpdf(self, y: FloatArray) -> FloatArray:
-        raise NoDensityError(NO_DENSITY.format(kind=type(self).__name__))
-
     def _logpmf(self, y: FloatArray) -> FloatArray:
         """Return log P(Y = y) for families without a density. It is minus infinity if y is not an atom."""
         return log_masses(self, y)
@@ -128,7 +93,7 @@ class Distribution(AtomHooks, RowContainer["Distribution"]):
         return self._weighted_crps(y, UNIFORM)
 
     def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
-        finite = self._finite_part()
+        finite: Distribution = self._finite_part()
         if finite is not self:
             return finite._weighted_crps(y, weight)
         return value_crps(self, y, weight) if self._integrates_values else level_crps(self, y, weight)
@@ -142,72 +107,44 @@ class Distribution(AtomHooks, RowContainer["Distribution"]):
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
         """Return E|Y - y|. Override this method if a closed form exists."""
-        finite = self._finite_part()
+        finite: Distribution = self._finite_part()
         if finite is not self:
             return finite._mean_distance(y)
         return mean_distance(self, y)
 
-    def _outcome_rule(self, breaks: Sequence[float] = ()) -> OutcomeRule:
-        return OutcomeRule(self, breaks)
-
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        finite = self._finite_part()
+        finite: Distribution = self._finite_part()
         if finite is not self:
             return finite.mean(), finite.std()
-        mean, std = moments(self)
+        return moments(self)
+
+    @cached_property
+    def _mean_and_std(self) -> tuple[FloatArray, FloatArray]:
+        mean, std = self._moments()
         if np.isnan(mean).any():
             raise ValueError(NO_MEAN.format(row=int(np.argmax(np.isnan(mean)))))
         return mean, std
 
-    @cached_property
-    def _mean_and_std(self) -> tuple[FloatArray, FloatArray]:
-        return self._moments()
-
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
-        finite = self._finite_part()
+        finite: Distribution = self._finite_part()
         if finite is not self:
             return finite._sample(m, rng)
         return inverse_samples(self, m, rng)
 
-    def _standard_form(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
-        """Return (loc, scale, Z) if row i is loc_i + scale_i Z with a one-row Z, otherwise None."""
-        return None
-
-    def _leaves(self) -> list[tuple[Any, Distribution]]:
-        """Return the weights and the components of this mixture. A weight is a number or has shape (n,)."""
-        return [(1.0, self)]
-
-    def _level_breaks(self) -> FloatArray:
-        return np.empty(0)
-
-    def _finite_part(self) -> Distribution:
-        return self
-
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         return None
-
-    @property
-    def _light_tails(self) -> bool:
-        """Return whether all tails are exponential or lighter."""
-        return False
-
-    @property
-    def _integrates_values(self) -> bool:
-        """Return whether integrals are computed over values of y, because quantiles require a search."""
-        return False
-
-    @property
-    def _has_smooth_quantiles(self) -> bool:
-        """Return whether quantiles need no search and are smooth functions between the level breaks."""
-        return not self._integrates_values
 
     def _landmarks(self) -> FloatArray:
         """Return points of each row, shape (n, k). Between two of these points, the cdf is smooth."""
         return quantile_landmarks(self, self._level_breaks())
 
-    def _cdf_table(self, x: FloatArray) -> FloatArray:
-        """Return P(Y <= x) for k values of each row, shape (n, k)."""
-        return cdf_table(self, x)
+    def _tail_table(self, x: FloatArray) -> FloatArray:
+        """Return P(Y <= x) in the first half of the k columns of x and P(Y > x) in the others."""
+        return tail_table(self, x)
+
+    def _value_rule(self, *points: FloatArray) -> ValueRule:
+        """Return a rule for integrals over y whose panels end at the points, each of shape (n,)."""
+        return ValueRule(self, *points)
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
         return None
@@ -294,16 +231,6 @@ class Distribution(AtomHooks, RowContainer["Distribution"]):
             Values in [0, 1], uniformly distributed if the forecast is continuous and calibrated.
         """
         return self.cdf(y)
-
-    @property
-    def has_density(self) -> bool:
-        """True if every row has a density. If False, a row has atoms, and `logpdf` raises an error."""
-        return False
-
-    @property
-    def has_mass(self) -> bool:
-        """True if every row consists of atoms at known points, such as the integers. See `logpmf`."""
-        return False
 
     def logpmf(self, y: ArrayLike) -> FloatArray:
         """Return the logarithm of the probability P(Y = y).

@@ -20,9 +20,9 @@ from skuq._validation import as_float_array, check_finite, check_positive
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._expectation import Atoms, Lattice, cdf_steps
+from skuq.distributions._expectation import cdf_steps
+from skuq.distributions._family import Atoms, Lattice
 from skuq.distributions._members import read_weights
-from skuq.distributions._row_container import check_univariate
 from skuq.distributions._value_quadrature import LANDMARK_TAIL, quantile_landmarks
 
 _LOG_2 = math.log(2.0)
@@ -365,28 +365,12 @@ def _read_tables(
     base: Distribution, a: ArrayLike, b: ArrayLike, c: ArrayLike, weights: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
     """Return checked copies of the parameters and weights, each of shape (n, k)."""
-    check_univariate(base, "base")
-    if not isinstance(base, Distribution):
-        raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
-    tables = [_read_table(values, name, len(base)) for name, values in (("a", a), ("b", b), ("c", c))]
-    columns = max(table.shape[1] for table in tables)
-    if any(table.shape[1] not in {1, columns} for table in tables):
-        shapes = ", ".join(str(table.shape) for table in tables)
-        raise ValueError(f"`a`, `b` and `c` must have one column or the same number, got shapes {shapes}.")
+    named = (("a", a), ("b", b), ("c", c))
+    tables = [check_finite(as_float_array(values, name), name) for name, values in named]
     check_positive(tables[0], "a")
     check_positive(tables[1], "b")
-    wide = [np.array(np.broadcast_to(table, (len(base), columns)), order="F") for table in tables]
-    shares = read_weights(weights, len(base), columns)
-    return wide[0], wide[1], wide[2], None if shares is None else np.asfortranarray(shares)
-
-
-def _read_table(values: ArrayLike, name: str, n: int) -> FloatArray:
-    array = check_finite(as_float_array(values, name), name)
-    if array.ndim == 0:
-        return np.broadcast_to(array, (n, 1))
-    if array.ndim > 2 or array.shape[0] != n or array.size == 0:
-        raise ValueError(
-            f"`{name}` must be a number or have shape ({n},) or ({n}, k) for {n} rows of `base`, got "
-            f"{array.shape}."
-        )
-    return array[:, np.newaxis] if array.ndim == 1 else array
+    columns = [table[:, np.newaxis] if table.ndim == 1 else table for table in tables]
+    wide = np.broadcast_arrays(*columns, np.empty((len(base), 1)))[:3]
+    shares = read_weights(weights, *wide[0].shape)
+    alpha, beta, shift = (np.array(table, order="F") for table in wide)
+    return alpha, beta, shift, None if shares is None else np.asfortranarray(shares)

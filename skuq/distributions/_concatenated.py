@@ -12,7 +12,7 @@ from numpy.polynomial import Polynomial
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
-from skuq.distributions._expectation import INTEGERS, Lattice
+from skuq.distributions._family import INTEGERS, Lattice
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, most_demanding
 from skuq.distributions._row_container import RowContainer, check_univariate
 
@@ -229,9 +229,6 @@ class Concatenated(Distribution):
             out[rows] = part[:, [-1]]  # The last point is repeated, which adds panels of width 0.
             out[np.ix_(rows, np.arange(part.shape[1]))] = part
         return out
-
-    def _standard_form(self) -> None:
-        return None
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
         moved = [

@@ -154,6 +154,8 @@ def _read_table(y_pred: Any, name: str, rows: tuple[int, ...]) -> tuple[FloatArr
         table = check_finite(as_float_array(y_pred, name), name)
         by_column = table.shape[:1] != rows == table.shape[1:]
     is_frame = hasattr(y_pred, "iloc")
+    if hasattr(y_pred, "columns") and not is_frame:  # Iteration over a frame of polars gives its columns.
+        name = f"np.asarray({name})"
     if by_column and is_frame:
         return table.T, f"{name}.T", f"{name}.iloc[0], {name}.iloc[1]"
     if by_column:

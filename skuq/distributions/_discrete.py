@@ -30,12 +30,13 @@ built.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import special, stats
 
 from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq.distributions._family import Family
 
 FLOAT32_ROUNDING = 2.0**-22
 """Relative rounding error of a few operations in single precision. Some models compute in this precision."""
@@ -51,15 +52,6 @@ _WIDER = 8.0
 an atom, the probabilities are equal."""
 
 
-class Jumps(Protocol):
-    @property
-    def has_mass(self) -> bool: ...
-    def _cdf(self, y: FloatArray) -> FloatArray: ...
-    def _sf(self, y: FloatArray) -> FloatArray: ...
-    def _ppf(self, p: FloatArray) -> FloatArray: ...
-    def _isf(self, q: FloatArray) -> FloatArray: ...
-
-
 class Windows(NamedTuple):
     """Ends of a narrow window around each y, and whether the window contains an atom.
 
@@ -71,7 +63,7 @@ class Windows(NamedTuple):
     atom: BoolArray
 
 
-def tie_tolerance(dist: Jumps, y: FloatArray) -> FloatArray:
+def tie_tolerance(dist: Family, y: FloatArray) -> FloatArray:
     """Return the distance within which an atom counts as equal to y, shape (n,)."""
     low, high = dist._ppf(np.asarray(0.25)), dist._isf(np.asarray(0.25))
     size = np.abs(y)
@@ -84,7 +76,7 @@ def tie_tolerance(dist: Jumps, y: FloatArray) -> FloatArray:
     return np.where(spread > 0, np.minimum(FLOAT32_ROUNDING * size, spread), FLOAT32_ROUNDING * size)
 
 
-def atom_windows(dist: Jumps, y: FloatArray) -> Windows:
+def atom_windows(dist: Family, y: FloatArray) -> Windows:
     near = tie_tolerance(dist, y)
     low, high = np.minimum(y - near, np.nextafter(y, -np.inf)), y + near
     mass = dist._cdf(high) - dist._cdf(low)
@@ -93,14 +85,14 @@ def atom_windows(dist: Jumps, y: FloatArray) -> Windows:
     return Windows(low, high, (mass > 0) & (mass > 0.5 * window))
 
 
-def log_masses(dist: Jumps, y: FloatArray) -> FloatArray:
+def log_masses(dist: Family, y: FloatArray) -> FloatArray:
     """Return log P(Y = y) from the jump of the cdf. It is minus infinity if there is no atom."""
     finite = np.isfinite(y)
     low, high, atom = atom_windows(dist, np.where(finite, y, 0.0))
     return np.where(finite & atom, log_difference(dist, low, high), -np.inf)
 
 
-def log_difference(dist: Jumps, low: FloatArray, high: FloatArray) -> FloatArray:
+def log_difference(dist: Family, low: FloatArray, high: FloatArray) -> FloatArray:
     """Return log P(low < Y <= high). The smaller of the two tails is used, to avoid cancellation."""
     below, above = dist._cdf(high), dist._sf(low)
     mass = np.where(below < above, below - dist._cdf(low), above - dist._sf(high))
@@ -180,13 +172,6 @@ MOST_ATOMS = 300
 """A step cdf with at most this number of atoms is integrated from atom to atom."""
 
 
-class Steps(Protocol):
-    def __len__(self) -> int: ...
-    def _cdf(self, y: FloatArray) -> FloatArray: ...
-    def _sf(self, y: FloatArray) -> FloatArray: ...
-    def _take(self, rows: IntArray) -> Any: ...
-
-
 def by_length(low: FloatArray, high: FloatArray) -> Iterator[IntArray]:
     """Yield groups of rows with similar numbers of steps, so that few unnecessary steps are computed."""
     steps = np.maximum(high - low, 1.0)
@@ -196,7 +181,7 @@ def by_length(low: FloatArray, high: FloatArray) -> Iterator[IntArray]:
 
 
 def sum_steps(
-    dist: Steps, y: FloatArray, low: FloatArray, high: FloatArray, below: Term, above: Term
+    dist: Family, y: FloatArray, low: FloatArray, high: FloatArray, below: Term, above: Term
 ) -> FloatArray:
     """Return the integral of below(F) up to y plus the integral of above(1 - F) from y.
 
@@ -220,7 +205,7 @@ def sum_steps(
 
 
 def step_moments(
-    dist: Steps, center: FloatArray, low: FloatArray, high: FloatArray
+    dist: Family, center: FloatArray, low: FloatArray, high: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the first and the second moment about ``center`` of Y clipped to [low, high].
 

@@ -11,7 +11,7 @@ from numpy.polynomial import Polynomial
 from skuq._numeric import rank_target, to_integers
 from skuq._typing import ArrayLike, FloatArray
 from skuq.distributions._base import Distribution
-from skuq.distributions._expectation import Atoms
+from skuq.distributions._family import Atoms
 from skuq.distributions._members import read_members, read_weights, root_mean_square
 from skuq.distributions._value_quadrature import step_terms
 

@@ -15,20 +15,19 @@ the function is the edge of a panel.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
 
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions._discrete import MOST_ATOMS, Term
+from skuq.distributions._family import Atoms, Family, Lattice, RowMap
 from skuq.distributions._level_quadrature import (
     FINE,
-    LevelQuantiles,
     level_mean_distance,
     level_moments,
     make_grid,
@@ -39,12 +38,6 @@ from skuq.distributions._level_quadrature import (
 )
 from skuq.distributions._value_quadrature import value_mean_distance, value_moments
 
-RowMap: TypeAlias = Callable[[FloatArray], FloatArray]
-"""Function from one number per row to one number per row. Both arrays have the shape (n,)."""
-
-Atoms: TypeAlias = Iterator[tuple[FloatArray, FloatArray]]
-"""Outcomes and their probabilities, both of shape (n,). The outcomes of a row increase."""
-
 SIZE = 10
 """Number of integers that the rule evaluates."""
 
@@ -52,40 +45,12 @@ _SUM_NODES = (leggauss(SIZE)[0][:, np.newaxis] + 1) / 2
 _STEPS = np.arange(float(SIZE))[:, np.newaxis]
 
 
-@dataclass(frozen=True)
-class Lattice:
-    """Maps from integer indices to the atoms of a distribution, and from the atoms to the indices."""
-
-    atom: RowMap
-    index: RowMap
-
-
-class AtomHooks:
-    """Hooks that families with many atoms override."""
-
-    def _listed_atoms(self) -> Atoms | None:
-        """Return all atoms and their probabilities, each of shape (n,), or None if there is no list."""
-        return None
-
-    def _lattice(self) -> Lattice | None:
-        """Return the numbered atoms if their probabilities are smooth between landmarks, otherwise None."""
-        return None
-
-    def _clipped_density(self) -> tuple[Any, FloatArray, FloatArray] | None:
-        """Return the base and both bounds if a base with a rough density is clipped, otherwise None."""
-        return None
-
-
-INTEGERS = Lattice(np.array, np.array)
-"""The atom of an integer is the integer itself."""
-
-
-def cdf_steps(dist: Any, atoms: Atoms | None) -> Atoms | None:
+def cdf_steps(dist: Family, atoms: Atoms | None) -> Atoms | None:
     """Return the outcomes of ``atoms`` with their probabilities under ``dist``."""
     return None if atoms is None else _cdf_steps(dist, atoms)
 
 
-def _cdf_steps(dist: Any, atoms: Atoms) -> Atoms:
+def _cdf_steps(dist: Family, atoms: Atoms) -> Atoms:
     reached = np.zeros(len(dist))
     for outcome, _ in atoms:
         cdf = dist._cdf(outcome)
@@ -146,21 +111,6 @@ _MOST_PIECES = 40
 """At most this number of panels divides the integers between two landmarks."""
 
 
-class Leaf(LevelQuantiles, Protocol):
-    @property
-    def has_density(self) -> bool: ...
-    @property
-    def _has_smooth_quantiles(self) -> bool: ...
-    @property
-    def _light_tails(self) -> bool: ...
-    def _landmarks(self) -> FloatArray: ...
-    def _lattice(self) -> Lattice | None: ...
-    def _listed_atoms(self) -> Atoms | None: ...
-    def _clipped_density(self) -> tuple[Any, FloatArray, FloatArray] | None: ...
-    def _logpdf(self, y: FloatArray) -> FloatArray: ...
-    def _logpmf(self, y: FloatArray) -> FloatArray: ...
-
-
 class Panels(ABC):
     """Panels of a quadrature rule. A panel that contains a given point is integrated in parts."""
 
@@ -209,7 +159,7 @@ class Panels(ABC):
 class LevelPanels(Panels):
     """Panels over the levels. All rows have the same panels."""
 
-    def __init__(self, dist: LevelQuantiles) -> None:
+    def __init__(self, dist: Family) -> None:
         self._dist, self._grid = dist, make_grid(dist._level_breaks())
         self._kept: dict[int, FloatArray] = {}
 
@@ -245,7 +195,7 @@ class LevelPanels(Panels):
 class _RowPanels(Panels):
     """Panels between points of each row. The tails beyond these points are integrated over the levels."""
 
-    def __init__(self, dist: Leaf, edges: FloatArray) -> None:
+    def __init__(self, dist: Family, edges: FloatArray) -> None:
         self._dist, self._at = dist, edges
         self._kept: list[tuple[int, FloatArray, FloatArray]] = []
 
@@ -280,7 +230,7 @@ class _RowPanels(Panels):
 class ValuePanels(_RowPanels):
     """Panels over the values of each row, for distributions whose quantiles need a search."""
 
-    def __init__(self, dist: Leaf) -> None:
+    def __init__(self, dist: Family) -> None:
         super().__init__(dist, np.sort(dist._landmarks(), axis=1).T)
         quartiles = dist._ppf(np.asarray(0.25)), dist._isf(np.asarray(0.25))
         self._center, self._spread = sum(quartiles) / 2, quartiles[1] - quartiles[0]
@@ -327,7 +277,7 @@ class SumPanels(_RowPanels):
     # Larger integers are integrated as a tail, because their neighbors may be the same float.
     _largest = 2.0**52
 
-    def __init__(self, dist: Leaf, lattice: Lattice, rows: BoolArray) -> None:
+    def __init__(self, dist: Family, lattice: Lattice, rows: BoolArray) -> None:
         self._lattice = lattice
         middle = np.rint(lattice.index(dist._ppf(np.asarray(0.5))))
         atoms = dist._listed_atoms()
@@ -405,13 +355,13 @@ def _divide(marks: FloatArray, origin: FloatArray, rows: BoolArray) -> Iterator[
     yield marks[-1]
 
 
-def tail_masses(dist: Leaf, first: FloatArray, last: FloatArray) -> tuple[FloatArray, FloatArray]:
+def tail_masses(dist: Family, first: FloatArray, last: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the probabilities below the smaller and above the larger of two atoms, both of shape (n,)."""
     low, high = np.minimum(first, last), np.maximum(first, last)
     return np.maximum(dist._cdf(low) - np.exp(dist._logpmf(low)), 0.0), dist._sf(high)
 
 
-def tail_nodes(dist: Leaf, below: FloatArray, above: FloatArray) -> Weighted:
+def tail_nodes(dist: Family, below: FloatArray, above: FloatArray) -> Weighted:
     """Yield the nodes of a rule over two tails with the given probabilities. Small tails are ignored."""
     if max(below.max(), above.max()) < (_LIGHT_TAIL if dist._light_tails else _LEAST_TAIL):
         return
@@ -434,18 +384,13 @@ LEAST_MASS = 1e-10
 """Atoms with at most this probability are ignored."""
 
 
-class Divisible(Protocol):
-    def _finite_part(self) -> Divisible: ...
-    def _leaves(self) -> list[tuple[Any, Any]]: ...
-
-
 class OutcomeRule:
     """Quadrature rule for functions that are smooth except at fixed values and at one value per row.
 
     With ``sum_integers``, the rule evaluates all integers of a row if there are few.
     """
 
-    def __init__(self, dist: Divisible, breaks: Sequence[float] = (), sum_integers: bool = True) -> None:
+    def __init__(self, dist: Family, breaks: Sequence[float] = (), sum_integers: bool = True) -> None:
         leaves = dist._finite_part()._leaves()
         self._parts = [
             (weight, _LeafRule(leaf, breaks, sum_integers)) for weight, leaf in leaves if np.any(weight > 0)
@@ -465,7 +410,7 @@ class OutcomeRule:
 class _LeafRule:
     """Rule of one component. It is a sum over atoms in some rows, and an integral in the other rows."""
 
-    def __init__(self, dist: Leaf, breaks: Sequence[float], sum_integers: bool) -> None:
+    def __init__(self, dist: Family, breaks: Sequence[float], sum_integers: bool) -> None:
         self._dist, self._breaks = dist, breaks
         self._lattice = None if dist.has_density else dist._lattice()
         self._listed = dist._listed_atoms() is not None
@@ -499,7 +444,7 @@ class _LeafRule:
             return SumPanels(self._dist, self._lattice, ~self._is_sum)
         if self._clipped is not None:
             return ValuePanels(self._clipped[0])
-        if self._dist.has_density and not self._dist._has_smooth_quantiles:
+        if self._dist.has_density and self._dist._integrates_values:
             return ValuePanels(self._dist)
         return LevelPanels(self._dist)
 
@@ -514,14 +459,14 @@ class _LeafRule:
         return [self._dist._ppf(mass), np.nextafter(self._dist._isf(mass), -np.inf)]
 
 
-def find_atoms(dist: Leaf, lattice: Lattice | None, most: int) -> tuple[list[Atom], BoolArray]:
+def find_atoms(dist: Family, lattice: Lattice | None, most: int) -> tuple[list[Atom], BoolArray]:
     """Return the atoms of rows with only a few atoms, with their probabilities, and a mask of these rows."""
     if dist.has_density or most == 0:
         return [], np.zeros(len(dist), dtype=bool)
     return _search_atoms(dist, most) if lattice is None else _list_atoms(dist, lattice, most)
 
 
-def _list_atoms(dist: Leaf, lattice: Lattice, most: int) -> tuple[list[Atom], BoolArray]:
+def _list_atoms(dist: Family, lattice: Lattice, most: int) -> tuple[list[Atom], BoolArray]:
     level = np.asarray(1e-13 if dist._light_tails else LEAST_MASS)
     ends = np.rint(np.stack([lattice.index(end) for end in (dist._ppf(level), dist._isf(level))]))
     first, last = np.sort(ends, axis=0)
@@ -536,7 +481,7 @@ def _list_atoms(dist: Leaf, lattice: Lattice, most: int) -> tuple[list[Atom], Bo
     return atoms + [(outcome, np.where(few, mass, 0.0)) for mass, outcome in tails], few
 
 
-def _search_atoms(dist: Leaf, most: int) -> tuple[list[Atom], BoolArray]:
+def _search_atoms(dist: Family, most: int) -> tuple[list[Atom], BoolArray]:
     n = len(dist)
     reached, is_sum, outcome = np.zeros(n), np.ones(n, dtype=bool), dist._ppf(np.asarray(0.5))
     atoms: list[Atom] = []

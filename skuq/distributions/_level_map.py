@@ -27,7 +27,6 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
-from skuq._validation import as_float_array, check_finite, check_increasing, check_number, check_probabilities
 from skuq.distributions._value_quadrature import squared_normal_cdf
 
 Result = TypeVar("Result")
@@ -98,18 +97,11 @@ class LevelMap:
     pieces: Pieces
 
     def __init__(self, levels: ArrayLike, values: ArrayLike) -> None:
-        u = np.atleast_1d(check_probabilities(levels, "levels"))
-        r = np.atleast_1d(check_probabilities(values, "values"))
-        if u.ndim != 1 or u.shape != r.shape:
-            raise ValueError(
-                f"`levels` and `values` must be 1-D arrays of equal length, got {u.shape} and {r.shape}."
-            )
+        u, r = np.atleast_1d(levels), np.atleast_1d(values)
         if u.size == 0 or u[0] > 0 or r[0] > 0:
             u, r = np.concatenate([[0.0], u]), np.concatenate([[0.0], r])
         if u[-1] < 1 or r[-1] < 1:
             u, r = np.concatenate([u, [1.0]]), np.concatenate([r, [1.0]])
-        check_increasing(u, "levels")
-        check_increasing(r, "values")
         self._set(ndtri(u[1:-1]), ndtri(r[1:-1]), 1.0, 1.0)
 
     @classmethod
@@ -144,31 +136,22 @@ class LevelMap:
         >>> Recalibrated(Normal([0.0], [1.0]), level_map).interval(0.6).round(3)
         array([[-42.081,  42.081]])
         """
-        x, g = (
-            check_increasing(check_finite(np.atleast_1d(as_float_array(knots, name)), name), name)
-            for knots, name in ((scores, "scores"), (values, "values"))
-        )
-        if x.ndim != 1 or x.shape != g.shape:
-            raise ValueError(
-                f"`scores` and `values` must be 1-D arrays of equal length, got {x.shape} and {g.shape}."
-            )
-        lower = check_number(lower_slope, "lower_slope", positive=True)
-        upper = check_number(upper_slope, "upper_slope", positive=True)
         level_map = cls.__new__(cls)
-        level_map._set(np.array(x), np.array(g), lower, upper)
+        level_map._set(np.array(scores), np.array(values), lower_slope, upper_slope)
         return level_map
 
     def _set(self, scores: FloatArray, values: FloatArray, lower_slope: float, upper_slope: float) -> None:
         if scores.size == 0:  # The map is the identity.
             scores, values = np.zeros(1), np.zeros(1)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             inner = np.diff(values) / np.diff(scores)
-        if not (np.isfinite(inner).all() and inner.min(initial=1.0) > 0):
+        slopes = np.concatenate([[lower_slope], inner, [upper_slope]])
+        if not (np.isfinite(np.concatenate([scores, values, slopes])).all() and slopes.min() > 0):
             raise ValueError(
-                "`values` must increase with `scores`, with positive and finite slopes between the knots, "
-                f"got slopes from {inner.min():g} to {inner.max():g}."
+                "`scores` and `values` must be finite and increase together, with positive and finite "
+                f"slopes, got slopes from {slopes.min():g} to {slopes.max():g}."
             )
-        pieces = Pieces(scores, values, np.concatenate([[lower_slope], inner, [upper_slope]]))
+        pieces = Pieces(scores, values, slopes)
         for array in (pieces.knots, pieces.values, pieces.slopes):
             array.setflags(write=False)
         object.__setattr__(self, "pieces", pieces)
@@ -324,9 +307,10 @@ _CELLS = 2**15
 _GAUSS = 0.5 + np.array([-0.5, 0.5]) / math.sqrt(3.0)
 """Nodes of the Gauss rule of a cell."""
 
-_NARROW, _UNEVEN = 4, 1 / 8
+_NARROW, _UNEVEN, _WIDE = 4, 1 / 8, 1.0
 """Over at most this number of cells, the mean of k is the value in the middle. If the ratio of the widths of
-both halves of a panel is at most the second value, an outcome is a linear function of s in each half."""
+both halves of a panel is at most the second value, an outcome is a linear function of s in each half. A panel
+is wide if s changes by more than the third value in a half."""
 
 
 @dataclass(frozen=True)
@@ -355,11 +339,16 @@ class LevelIntegrals:
         sums = np.column_stack([np.zeros(2), np.cumsum(cells, axis=1)])[:, np.searchsorted(edges, grid)]
         return cls(pieces, k, start, (stop - start) / _CELLS, sums)
 
+    def _k_at(self, s: FloatArray) -> FloatArray:
+        mapped = self.pieces(s)
+        return self.k(ndtr(mapped), ndtr(-mapped))
+
     def over(self, s: FloatArray, *outcomes: FloatArray) -> list[FloatArray]:
         """Return the integral of k over each outcome, shape (n,). All arrays have the shape (n, 2 m + 1).
 
         A panel has two halves, and an outcome is treated as a quadratic function of s in the panel. If the
-        halves have very different widths, the outcome is treated as a linear function in each half.
+        halves have very different widths, the outcome is treated as a linear function in each half. In a wide
+        panel, such as at an end of the support, k is treated as a quadratic function of the outcome.
         """
         place = np.clip((s - self.start) / self.step, 0, _CELLS)
         cell = np.minimum(place.astype(np.intp), _CELLS - 1)
@@ -371,8 +360,7 @@ class LevelIntegrals:
         narrow = width <= _NARROW * self.step
         safe = np.where(narrow, 1.0, width)
         density = zeroth / safe
-        mapped = self.pieces(self.start + self.step * twice_middle[narrow] / 2)
-        density[narrow] = self.k(ndtr(mapped), ndtr(-mapped))
+        density[narrow] = self._k_at(self.start + self.step * twice_middle[narrow] / 2)
         left, right = width[:, ::2], width[:, 1::2]
         least = np.maximum(_UNEVEN * np.maximum(left, right), _NARROW * self.step)
         # Scores beyond the ends are clipped, so they do not change with the outcome.
@@ -382,6 +370,10 @@ class LevelIntegrals:
         bend = np.where(even, moment[:, ::2] + moment[:, 1::2], 0.0) / (safe[:, ::2] + safe[:, 1::2])
         density[:, ::2] -= bend / safe[:, ::2]
         density[:, 1::2] += bend / safe[:, 1::2]
+        wide = np.maximum(left, right) > _WIDE
+        start, middle, stop = (self._k_at(part[wide]) for part in (s[:, :-1:2], s[:, 1::2], s[:, 2::2]))
+        density[:, ::2][wide] = (5 * start + 8 * middle - stop) / 12
+        density[:, 1::2][wide] = (5 * stop + 8 * middle - start) / 12
         return [np.einsum("ij,ij->i", density, np.diff(outcome)) for outcome in outcomes]
 
 

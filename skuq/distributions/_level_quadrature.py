@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -30,6 +30,7 @@ from numpy.polynomial.legendre import leggauss
 from skuq._compat import warn_user
 from skuq._numeric import has_rank, level_rounding, rows_needed
 from skuq._typing import BoolArray, FloatArray, IntArray
+from skuq.distributions._family import Family
 from skuq.distributions._value_quadrature import UNIFORM
 from skuq.exceptions import SmallSampleWarning
 
@@ -124,15 +125,6 @@ Factors: TypeAlias = Callable[[FloatArray, BoolArray], tuple[FloatArray, FloatAr
 """Function that returns two factors of the integrand: one below y and one above y."""
 
 
-class LevelQuantiles(Protocol):
-    def __len__(self) -> int: ...
-    def _cdf(self, y: FloatArray) -> FloatArray: ...
-    def _sf(self, y: FloatArray) -> FloatArray: ...
-    def _ppf(self, p: FloatArray) -> FloatArray: ...
-    def _isf(self, q: FloatArray) -> FloatArray: ...
-    def _level_breaks(self) -> FloatArray: ...
-
-
 def unit_rule(size: int) -> tuple[FloatArray, FloatArray]:
     nodes, weights = leggauss(size)
     return (nodes + 1) / 2, weights / 2
@@ -210,12 +202,12 @@ def place(
     return at, np.where(tail, geometric * np.log(stop / start), stop - start)
 
 
-def node_quantile(dist: LevelQuantiles, at: float, upper: bool) -> FloatArray:
+def node_quantile(dist: Family, at: float, upper: bool) -> FloatArray:
     level = np.asarray(at)
     return dist._isf(level) if upper else dist._ppf(level)
 
 
-def level_moments(dist: LevelQuantiles) -> tuple[FloatArray, FloatArray]:
+def level_moments(dist: Family) -> tuple[FloatArray, FloatArray]:
     """Return the mean and the standard deviation. The mean is NaN if both tails have an infinite mean."""
     grid = make_grid(dist._level_breaks())
     upper = grid.upper[grid.panel]
@@ -235,7 +227,7 @@ def level_moments(dist: LevelQuantiles) -> tuple[FloatArray, FloatArray]:
     return center + unit * first, unit * np.sqrt(np.maximum(variance, 0.0))
 
 
-def level_crps(dist: LevelQuantiles, y: FloatArray, density: Polynomial = UNIFORM) -> FloatArray:
+def level_crps(dist: Family, y: FloatArray, density: Polynomial = UNIFORM) -> FloatArray:
     """Return the CRPS with a weight per level, shape (n,).
 
     The distribution ``dist`` has n rows or one row.
@@ -249,12 +241,12 @@ def level_crps(dist: LevelQuantiles, y: FloatArray, density: Polynomial = UNIFOR
     return _integrate_around(dist, y, factors)
 
 
-def level_mean_distance(dist: LevelQuantiles, y: FloatArray) -> FloatArray:
+def level_mean_distance(dist: Family, y: FloatArray) -> FloatArray:
     """Return E|Y - y|, shape (n,). The distribution ``dist`` has n rows or one row."""
     return _integrate_around(dist, y, _ones)
 
 
-def _integrate_around(dist: LevelQuantiles, y: FloatArray, factors: Factors) -> FloatArray:
+def _integrate_around(dist: Family, y: FloatArray, factors: Factors) -> FloatArray:
     """Return the integral of |Q(u) - y| times one factor below y and another factor above y."""
     grid = make_grid(dist._level_breaks())
     upper = grid.upper[grid.panel]
@@ -278,7 +270,7 @@ def _ones(at: FloatArray, upper: BoolArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _sum_shared(
-    dist: LevelQuantiles,
+    dist: Family,
     y: FloatArray,
     grid: Grid,
     upper: BoolArray,
@@ -304,7 +296,7 @@ def _sum_shared(
 
 
 def _sum_rows(
-    dist: LevelQuantiles,
+    dist: Family,
     y: FloatArray,
     grid: Grid,
     upper: BoolArray,
@@ -326,7 +318,7 @@ def times(weight: FloatArray, value: FloatArray) -> FloatArray:
 
 
 def _split_panel(
-    dist: LevelQuantiles,
+    dist: Family,
     y: FloatArray,
     grid: Grid,
     row_panel: IntArray,
@@ -352,7 +344,7 @@ def _split_panel(
 
 
 def row_nodes(
-    dist: LevelQuantiles, start: FloatArray, stop: FloatArray, tail: BoolArray, upper: BoolArray
+    dist: Family, start: FloatArray, stop: FloatArray, tail: BoolArray, upper: BoolArray
 ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
     """Yield the positions, weights and quantiles of a rule over one range of positions per row."""
     for node, weight in zip(*FINE, strict=True):
@@ -362,26 +354,3 @@ def row_nodes(
         if upper.any():
             quantile = np.where(upper, dist._isf(np.where(upper, at, 0.5)), quantile)
         yield at, weight * np.abs(step), quantile
-
-
-class Winsorized:
-    def __init__(self, dist: LevelQuantiles, tail: float) -> None:
-        self.dist, self.tail = dist, tail
-
-    def __len__(self) -> int:
-        return len(self.dist)
-
-    def _cdf(self, y: FloatArray) -> FloatArray:
-        return self.dist._cdf(y)
-
-    def _sf(self, y: FloatArray) -> FloatArray:
-        return self.dist._sf(y)
-
-    def _ppf(self, p: FloatArray) -> FloatArray:
-        return self.dist._ppf(np.clip(p, self.tail, 1 - self.tail))
-
-    def _isf(self, q: FloatArray) -> FloatArray:
-        return self.dist._isf(np.clip(q, self.tail, 1 - self.tail))
-
-    def _level_breaks(self) -> FloatArray:
-        return np.concatenate([self.dist._level_breaks(), [self.tail, 1 - self.tail]])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
@@ -10,6 +12,7 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 from skuq._numeric import level_rounding
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array, check_finite, check_non_negative
+from skuq.distributions._family import Family
 
 PRECISION = 4 * np.finfo(float).eps
 
@@ -42,6 +45,58 @@ class QuantileCache:
             if (len(self._kept) + 1) * found.size <= MOST_KEPT:
                 self._kept[key] = found
         return found.copy()
+
+
+class SearchedQuantiles(Family):
+    """Quantiles of a mixture, which are found by a search between the quantiles of its members."""
+
+    @abstractmethod
+    def _w(self) -> FloatArray:
+        """Return the weights of the members, shape (n, m) or (1, m)."""
+
+    @abstractmethod
+    def _of_members(self, method: str, at: FloatArray) -> FloatArray:
+        """Return the quantiles or the normal scores of the members, shape (n, m)."""
+
+    @abstractmethod
+    def _atoms(self, upper: bool) -> ValueFunction | None:
+        """Return the function that maps y to the largest atom <= y. Return None if there are no atoms."""
+
+    def _normal_score(self, y: FloatArray) -> FloatArray:
+        score = super()._normal_score(y)
+        if not np.isinf(score).any():
+            return score
+        # If the level underflows, its score is computed from the logarithms of the tails of the members.
+        members = self._of_members("_normal_score", y)
+        return np.where(np.isinf(score), mixture_score(members, self._w()), score)
+
+    def _from_normal_score(self, score: FloatArray) -> FloatArray:
+        if np.abs(score).max() < SATURATED:
+            return super()._from_normal_score(score)
+        target = np.broadcast_to(score, (len(self),))
+        return search_score(self._normal_score, target, *self._bracket("_from_normal_score", target))
+
+    @cached_property
+    def _quantiles(self) -> QuantileCache:
+        return QuantileCache()
+
+    def _ppf(self, p: FloatArray) -> FloatArray:
+        return self._quantiles.get("ppf", p, self._search_ppf)
+
+    def _isf(self, q: FloatArray) -> FloatArray:
+        return self._quantiles.get("isf", q, self._search_isf)
+
+    def _search_ppf(self, p: FloatArray) -> FloatArray:
+        levels, ends = np.broadcast_to(p, (len(self),)), self._bracket("_ppf", p)
+        return search_quantile(self._cdf, levels, *ends, self._atoms(upper=False))
+
+    def _search_isf(self, q: FloatArray) -> FloatArray:
+        levels, ends = np.broadcast_to(q, (len(self),)), self._bracket("_isf", q)
+        return search_upper_quantile(self._sf, levels, *ends, self._atoms(upper=True))
+
+    def _bracket(self, method: str, at: FloatArray) -> tuple[FloatArray, FloatArray]:
+        active, values = self._w() > 0, self._of_members(method, at)
+        return np.where(active, values, np.inf).min(axis=1), np.where(active, values, -np.inf).max(axis=1)
 
 
 def read_weights(weights: ArrayLike | None, n: int, m: int) -> FloatArray | None:

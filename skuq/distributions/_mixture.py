@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,23 +18,13 @@ from skuq.distributions._concatenated import read_parts
 from skuq.distributions._cramer import pool_spread
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, most_demanding
-from skuq.distributions._members import (
-    SATURATED,
-    QuantileCache,
-    ValueFunction,
-    mixture_score,
-    read_weights,
-    root_mean_square,
-    search_quantile,
-    search_score,
-    search_upper_quantile,
-)
+from skuq.distributions._members import SearchedQuantiles, ValueFunction, read_weights, root_mean_square
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_mixture import NormalMixture
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Mixture(Distribution):
+class Mixture(SearchedQuantiles, Distribution):
     r"""Mixtures of m distributions of any families, one mixture per row.
 
     Parameters
@@ -168,61 +158,23 @@ class Mixture(Distribution):
         """Mean CRPS of the members minus the CRPS of the mixture. This difference does not depend on y."""
         return pool_spread(self._leaves())
 
-    def _normal_score(self, y: FloatArray) -> FloatArray:
-        score = super()._normal_score(y)
-        if not np.isinf(score).any():
-            return score
-        # If the level underflows, its score is computed from the logarithms of the tails of the members.
-        members = np.stack([part._normal_score(y) for part in self.components], axis=1)
-        return np.where(np.isinf(score), mixture_score(members, self._w()), score)
-
-    def _from_normal_score(self, score: FloatArray) -> FloatArray:
-        if np.abs(score).max() < SATURATED:
-            return super()._from_normal_score(score)
-        target = np.broadcast_to(score, (len(self),))
-        bracket = self._bracket([part._from_normal_score(target) for part in self.components])
-        return search_score(self._normal_score, target, *bracket)
-
     def _cdf(self, y: FloatArray) -> FloatArray:
         return np.minimum(self._average([part._cdf(y) for part in self.components]), 1.0)
 
     def _sf(self, y: FloatArray) -> FloatArray:
         return np.minimum(self._average([part._sf(y) for part in self.components]), 1.0)
 
-    def _cdf_table(self, x: FloatArray) -> FloatArray:
+    def _tail_table(self, x: FloatArray) -> FloatArray:
         total = np.zeros(x.shape)
         for part, weight in zip(self.components, self._w().T, strict=True):
             if weight.any():
-                total += weight[:, np.newaxis] * part._cdf_table(x)
+                total += weight[:, np.newaxis] * part._tail_table(x)
         return np.minimum(total, 1.0, out=total)
 
-    @cached_property
-    def _quantiles(self) -> QuantileCache:
-        return QuantileCache()
+    def _of_members(self, method: str, at: FloatArray) -> FloatArray:
+        return np.stack([getattr(part, method)(at) for part in self.components], axis=1)
 
-    def _ppf(self, p: FloatArray) -> FloatArray:
-        return self._quantiles.get("ppf", p, self._search_ppf)
-
-    def _isf(self, q: FloatArray) -> FloatArray:
-        return self._quantiles.get("isf", q, self._search_isf)
-
-    def _search_ppf(self, p: FloatArray) -> FloatArray:
-        bracket = self._bracket([part._ppf(p) for part in self.components])
-        atoms = self._atoms(lambda part, y: part._ppf(part._cdf(y)))
-        return search_quantile(self._cdf, np.broadcast_to(p, (len(self),)), *bracket, atoms)
-
-    def _search_isf(self, q: FloatArray) -> FloatArray:
-        bracket = self._bracket([part._isf(q) for part in self.components])
-        atoms = self._atoms(lambda part, y: part._isf(part._sf(y)))
-        return search_upper_quantile(self._sf, np.broadcast_to(q, (len(self),)), *bracket, atoms)
-
-    def _bracket(self, members: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-        active = self._w() > 0
-        values = np.stack(members, axis=1)
-        return np.where(active, values, np.inf).min(axis=1), np.where(active, values, -np.inf).max(axis=1)
-
-    def _atoms(self, at_level: Callable[[Distribution, FloatArray], FloatArray]) -> ValueFunction | None:
-        """Return the function that maps y to the largest atom <= y. Return None if there are no atoms."""
+    def _atoms(self, upper: bool) -> ValueFunction | None:
         if self.has_density:
             return None
         parts = [
@@ -232,10 +184,11 @@ class Mixture(Distribution):
         ]
 
         def largest(y: FloatArray) -> FloatArray:
-            atoms = [(at_level(part, y), active) for part, active in parts]
-            return np.asarray(
-                np.max([np.where(active & (atom <= y), atom, -np.inf) for atom, active in atoms], axis=0)
-            )
+            atoms = []
+            for part, active in parts:
+                atom = part._isf(part._sf(y)) if upper else part._ppf(part._cdf(y))
+                atoms.append(np.where(active & (atom <= y), atom, -np.inf))
+            return np.asarray(np.max(atoms, axis=0))
 
         return largest
 

@@ -14,22 +14,17 @@ from skuq._validation import as_float_array, check_non_negative, check_option
 from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._members import (
-    SATURATED,
-    QuantileCache,
+    SearchedQuantiles,
     ValueFunction,
-    mixture_score,
     read_members,
     read_weights,
     root_mean_square,
-    search_quantile,
-    search_score,
-    search_upper_quantile,
 )
 from skuq.distributions._normal import LOG_SQRT_2PI, Normal, mean_absolute, standardize, unstandardize
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NormalMixture(Distribution):
+class NormalMixture(SearchedQuantiles, Distribution):
     """Mixtures of m normal distributions, one mixture per row.
 
     Parameters
@@ -104,49 +99,19 @@ class NormalMixture(Distribution):
     def _z(self, y: FloatArray) -> FloatArray:
         return standardize(y[:, np.newaxis], self.loc, self.scale, self._point_mass)
 
-    def _normal_score(self, y: FloatArray) -> FloatArray:
-        score = super()._normal_score(y)
-        if not np.isinf(score).any():
-            return score
-        members = self._z(y)
-        return np.where(np.isinf(score), mixture_score(members, self._w()), score)
-
-    def _from_normal_score(self, score: FloatArray) -> FloatArray:
-        if np.abs(score).max() < SATURATED:
-            return super()._from_normal_score(score)
-        target = np.broadcast_to(score, (len(self),))
-        return search_score(self._normal_score, target, *self._bracket(target))
-
     def _cdf(self, y: FloatArray) -> FloatArray:
         return np.asarray(np.minimum((self._w() * ndtr(self._z(y))).sum(axis=1), 1.0))
 
     def _sf(self, y: FloatArray) -> FloatArray:
         return np.asarray(np.minimum((self._w() * ndtr(-self._z(y))).sum(axis=1), 1.0))
 
-    @cached_property
-    def _quantiles(self) -> QuantileCache:
-        return QuantileCache()
+    def _of_members(self, method: str, at: FloatArray) -> FloatArray:
+        if method == "_normal_score":
+            return self._z(at)
+        z = np.array(at if method == "_from_normal_score" else ndtri(at) if method == "_ppf" else -ndtri(at))
+        return unstandardize(z[..., np.newaxis], self.loc, self.scale, self._point_mass)
 
-    def _ppf(self, p: FloatArray) -> FloatArray:
-        return self._quantiles.get("ppf", p, self._search_ppf)
-
-    def _isf(self, q: FloatArray) -> FloatArray:
-        return self._quantiles.get("isf", q, self._search_isf)
-
-    def _search_ppf(self, p: FloatArray) -> FloatArray:
-        levels = np.broadcast_to(p, (len(self),))
-        return search_quantile(self._cdf, levels, *self._bracket(ndtri(levels)), self._atoms())
-
-    def _search_isf(self, q: FloatArray) -> FloatArray:
-        levels = np.broadcast_to(q, (len(self),))
-        return search_upper_quantile(self._sf, levels, *self._bracket(-ndtri(levels)), self._atoms())
-
-    def _bracket(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
-        members = unstandardize(np.array(z)[:, np.newaxis], self.loc, self.scale, self._point_mass)
-        active = self._w() > 0
-        return np.where(active, members, np.inf).min(axis=1), np.where(active, members, -np.inf).max(axis=1)
-
-    def _atoms(self) -> ValueFunction | None:
+    def _atoms(self, upper: bool) -> ValueFunction | None:
         if not self._point_mass:
             return None
         atoms = np.where((self.scale == 0) & (self._w() > 0), self.loc, np.inf)

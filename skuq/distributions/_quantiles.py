@@ -215,15 +215,18 @@ class Quantiles(Distribution):
     def _level_breaks(self) -> FloatArray:
         return self.levels
 
-    def _cdf_table(self, x: FloatArray) -> FloatArray:
+    def _tail_table(self, x: FloatArray) -> FloatArray:
         p, v, (lower, upper) = self.levels, self.values, self._tails
-        first = v[:, [0]]
-        cdf = np.stack([np.interp(places, knots, p) for places, knots in zip(x, v, strict=True)])
-        at, column = np.nonzero(x < first)
-        cdf[at, column] = p[0] * _decay(x[at, column] - v[at, 0], lower[at])
+        tails = np.stack([np.interp(places, knots, p) for places, knots in zip(x, v, strict=True)])
+        half = x.shape[1] // 2
+        tails[:, half:] = 1 - tails[:, half:]
+        at, column = np.nonzero(x < v[:, [0]])
+        mass = p[0] * _decay(x[at, column] - v[at, 0], lower[at])
+        tails[at, column] = np.where(column < half, mass, 1 - mass)
         at, column = np.nonzero(x >= v[:, [-1]])
-        cdf[at, column] = 1 - (1 - p[-1]) * _decay(v[at, -1] - x[at, column], upper[at])
-        return cdf
+        mass = (1 - p[-1]) * _decay(v[at, -1] - x[at, column], upper[at])
+        tails[at, column] = np.where(column < half, 1 - mass, mass)
+        return tails
 
     @property
     def _light_tails(self) -> bool:

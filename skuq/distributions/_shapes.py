@@ -18,13 +18,13 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from skuq._typing import FloatArray, IntArray
+from skuq.distributions._family import Family
 from skuq.distributions._tables import (
     EDGES,
     LAST_SCORE,
     CrpsTable,
     HermiteTable,
     Rule,
-    SmoothCdf,
     cell_rule,
     score_edges,
     score_rule,
@@ -61,14 +61,6 @@ class TabulatedCrps(Protocol):
     def __call__(self, t: FloatArray) -> FloatArray: ...
     def slope(self, t: FloatArray) -> FloatArray: ...
     def integral(self, t: FloatArray) -> FloatArray: ...
-
-
-class OneRow(SmoothCdf, Protocol):
-    """One-row distribution with the methods that its tables require."""
-
-    def _isf(self, q: FloatArray) -> FloatArray: ...
-    def _normal_score(self, y: FloatArray) -> FloatArray: ...
-    def _from_normal_score(self, score: FloatArray) -> FloatArray: ...
 
 
 class Shape:
@@ -164,7 +156,7 @@ class Shape:
 
 
 def tabulated_shape(
-    dist: OneRow,
+    dist: Family,
     make_table: Callable[[], CrpsTable],
     scores: FloatArray,
     kinks: FloatArray,

@@ -11,7 +11,7 @@ from skuq._numeric import WeightedRanks, count_reached
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array, check_finite, check_non_negative
 from skuq.distributions._base import Distribution
-from skuq.distributions._expectation import Atoms
+from skuq.distributions._family import Atoms
 from skuq.distributions._normal import read_rows
 from skuq.distributions._shapes import Shape, step_shape
 

@@ -1,4 +1,17 @@
-"""Step distributions: a table of step cdfs, and cdfs that are interpolated in one shared table."""
+"""Step distributions: a table of step cdfs, and cdfs that are interpolated in one shared table.
+
+For the cdf F, its integral L up to y, and the last threshold b,
+
+    E Y               = b - int F,
+    Var Y             = 2 int L (1 - F),
+    E |Y - y|         = E Y - y + 2 L(y),
+    E |Y - Y'| / 2    = int F (1 - F),
+    CRPS(y)           = E |Y - y| - E |Y - Y'| / 2.
+
+The integrals are computed for the cdfs of the table. A row between two cdfs needs their integrals and the
+integral of their squared difference. The thresholds are visited in blocks, so no array of rows by thresholds
+is built.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +23,14 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from skuq._numeric import bisect, rank_target
-from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from skuq._validation import (
-    as_float_array,
-    check_finite,
-    check_increasing,
-    check_integer,
-    check_probabilities,
-)
+from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._expectation import Atoms
-from skuq.distributions._piecewise_cdf import StepIntegrals
+from skuq.distributions._family import Atoms
 from skuq.distributions._shared_empirical import MOST_LANDMARKS
+
+_BLOCK = 1 << 18
+"""Number of cdf values in a block."""
 
 _SEARCH_COST = 16
 """Time to search a value in the table, relative to the time to expand a value."""
@@ -38,12 +46,12 @@ class StepTable:
 
     Parameters
     ----------
-    thresholds : array-like of shape (m,)
+    thresholds : ndarray of shape (m,)
         Values of y at which the cdfs have steps, strictly increasing, in the units of y.
-    starts : array-like of shape (r,)
+    starts : ndarray of shape (r,)
         Position in the long array at which each run starts, strictly increasing integers from 0. The value of
         cdf k at threshold t has the position ``t * n_cdfs + k``.
-    values : array-like of shape (r,)
+    values : ndarray of shape (r,)
         Probability in [0, 1] of each run.
     n_cdfs : int
         Number of cdfs.
@@ -52,15 +60,11 @@ class StepTable:
     --------
     SharedSteps : Distributions whose cdfs are interpolated in this table.
 
-    Notes
-    -----
-    The constructor checks that every cdf is 1 at the last threshold. It does not check that every cdf is
-    increasing, because the check would need the dense array.
-
     Examples
     --------
+    >>> import numpy as np
     >>> from skuq.distributions._step_table import StepTable
-    >>> table = StepTable.from_cdfs([1.0, 2.0], [[0.5, 1.0], [0.5, 1.0], [0.0, 1.0]])
+    >>> table = StepTable.from_cdfs(np.array([1.0, 2.0]), [[0.5, 1.0], [0.5, 1.0], [0.0, 1.0]])
     >>> table.starts, table.values
     (array([0, 2, 3]), array([0.5, 0. , 1. ]))
     """
@@ -70,55 +74,19 @@ class StepTable:
     values: FloatArray
     n_cdfs: int
 
-    def __init__(self, thresholds: ArrayLike, starts: ArrayLike, values: ArrayLike, n_cdfs: int) -> None:
-        steps = check_finite(as_float_array(thresholds, "thresholds"), "thresholds")
-        if steps.ndim != 1 or steps.size == 0:
-            raise ValueError(f"`thresholds` must be a non-empty 1-D array, got shape {steps.shape}.")
-        check_increasing(steps, "thresholds")
-        if np.asarray(starts).dtype.kind not in "iu":
-            raise TypeError(f"`starts` must hold integers, got {np.asarray(starts).dtype}.")
-        first, level = np.array(starts, dtype=np.int64), np.array(check_probabilities(values, "values"))
-        if first.ndim != 1 or first.shape != level.shape:
-            raise ValueError(
-                f"`starts` and `values` must be 1-D arrays of equal length, got {first.shape} and "
-                f"{level.shape}."
-            )
-        count = check_integer(n_cdfs, "n_cdfs")
-        if first.size == 0 or first[0] != 0 or not (np.diff(first) > 0).all():
-            raise ValueError("`starts` must be strictly increasing and begin with 0.")
-        if first[-1] >= steps.size * count:
-            raise ValueError(
-                f"`starts` must be below {steps.size * count}, the size of the table, got {first[-1]}."
-            )
-        last = (steps.size - 1) * count
-        if not (level[np.searchsorted(first, last, side="right") - 1 :] == 1.0).all():
-            raise ValueError("`values` must be 1 for every cdf at the last threshold.")
-        self._set(np.array(steps), first, level, count)
-
-    def _set(self, thresholds: FloatArray, starts: IntArray, values: FloatArray, n_cdfs: int) -> None:
-        for name, array in (("thresholds", thresholds), ("starts", starts), ("values", values)):
+    def __post_init__(self) -> None:
+        for array in (self.thresholds, self.starts, self.values):
             array.setflags(write=False)
-            object.__setattr__(self, name, array)
-        object.__setattr__(self, "n_cdfs", n_cdfs)
 
     @classmethod
-    def _from_owned(
-        cls, thresholds: FloatArray, starts: IntArray, values: FloatArray, n_cdfs: int
-    ) -> StepTable:
-        """Return the table of new arrays, without checks or copies."""
-        table = object.__new__(cls)
-        table._set(thresholds, starts, values, n_cdfs)
-        return table
-
-    @classmethod
-    def from_cdfs(cls, thresholds: ArrayLike, cdfs: ArrayLike) -> StepTable:
+    def from_cdfs(cls, thresholds: FloatArray, cdfs: FloatArray) -> StepTable:
         """Return the table of a dense array of cdfs.
 
         Parameters
         ----------
-        thresholds : array-like of shape (m,)
+        thresholds : ndarray of shape (m,)
             Values of y at which the cdfs have steps, strictly increasing, in the units of y.
-        cdfs : array-like of shape (n_cdfs, m)
+        cdfs : ndarray of shape (n_cdfs, m)
             Value of each cdf at each threshold. The values increase in each row, and the last column is 1.
 
         Returns
@@ -126,25 +94,9 @@ class StepTable:
         table : StepTable
             Table with the runs of equal values.
         """
-        dense = check_probabilities(cdfs, "cdfs")
-        if dense.ndim != 2 or dense.shape[1:] != np.shape(thresholds) or dense.size == 0:
-            raise ValueError(
-                f"`cdfs` must have shape (n_cdfs, m) for m thresholds, got {dense.shape} and "
-                f"{np.size(thresholds)} thresholds."
-            )
-        falls = (np.diff(dense, axis=1) < 0).any(axis=1)
-        if falls.any():
-            raise ValueError(
-                f"`cdfs` must not decrease in any row, got a decrease in row {np.argmax(falls)}."
-            )
-        if (dense[:, -1] != 1.0).any():
-            row = int(np.argmax(dense[:, -1] != 1.0))
-            raise ValueError(
-                f"`cdfs` must be 1 in the last column, got {float(dense[row, -1])!r} at row {row}."
-            )
-        long = dense.T.ravel()
+        long = np.ravel(cdfs, order="F")
         starts = np.concatenate([[0], np.flatnonzero(np.diff(long)) + 1])
-        return cls(thresholds, starts, long[starts], len(dense))
+        return cls(thresholds, starts, long[starts], len(cdfs))
 
     def __reduce__(self) -> tuple[type[StepTable], tuple[FloatArray, IntArray, FloatArray, int]]:
         return type(self), (self.thresholds, self.starts, self.values, self.n_cdfs)
@@ -186,10 +138,6 @@ class StepTable:
         )
 
 
-_BLOCK = 1 << 20
-"""Number of cdf values in a block."""
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class SharedSteps(Distribution):
     """Step distributions with common atoms: each cdf is an average of two neighboring cdfs of one table.
@@ -201,7 +149,7 @@ class SharedSteps(Distribution):
     ----------
     table : StepTable
         Cdfs over common thresholds.
-    position : array-like of shape (n,)
+    position : ndarray of shape (n,)
         Position of each row between the cdfs of the table, from 0 to ``table.n_cdfs - 1``. The position 2.25
         means 0.75 times cdf 2 plus 0.25 times cdf 3.
 
@@ -222,9 +170,9 @@ class SharedSteps(Distribution):
 
     Examples
     --------
-    >>> from skuq.distributions._step_table import SharedSteps
-    >>> from skuq.distributions._step_table import StepTable
-    >>> table = StepTable.from_cdfs([1.0, 2.0, 4.0], [[0.5, 1.0, 1.0], [0.0, 0.5, 1.0]])
+    >>> import numpy as np
+    >>> from skuq.distributions._step_table import SharedSteps, StepTable
+    >>> table = StepTable.from_cdfs(np.array([1.0, 2.0, 4.0]), [[0.5, 1.0, 1.0], [0.0, 0.5, 1.0]])
     >>> dist = SharedSteps(table, [0.0, 0.5, 1.0])
     >>> dist.cdf(2.0), dist.mean()
     (array([1.  , 0.75, 0.5 ]), array([1.5 , 2.25, 3.  ]))
@@ -235,23 +183,8 @@ class SharedSteps(Distribution):
 
     _PER_ROW = ("position",)
 
-    def __init__(self, table: StepTable, position: ArrayLike) -> None:
-        if not isinstance(table, StepTable):
-            raise TypeError(
-                f"`table` must be a StepTable, got {type(table).__name__}. Build one with "
-                "`StepTable.from_cdfs(thresholds, cdfs)`."
-            )
-        place = check_finite(as_float_array(position, "position"), "position")
-        if place.ndim != 1:
-            raise ValueError(f"`position` must have shape (n,), got {place.shape}.")
-        outside = (place < 0) | (place > table.n_cdfs - 1)
-        if outside.any():
-            row = int(np.argmax(outside))
-            raise ValueError(
-                f"`position` must lie in [0, {table.n_cdfs - 1}], the range of the cdfs in the table, got "
-                f"{place[row]:g} at row {row}."
-            )
-        self._set(table=table, position=np.array(place))
+    def __post_init__(self) -> None:
+        self._set(position=np.array(self.position))
 
     def _at(self, step: IntArray) -> FloatArray:
         """Return the cdf of each row at the threshold with the given index, shape (n,)."""
@@ -328,3 +261,85 @@ def _interpolate(table: StepTable, position: FloatArray, step: IntArray) -> Floa
     share = position - lower
     upper = np.minimum(lower + 1, table.n_cdfs - 1)
     return np.asarray((1.0 - share) * table._at(step, lower) + share * table._at(step, upper))
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Cdfs at some thresholds, and their integrals up to the next threshold and from the first threshold."""
+
+    steps: slice
+    gap: FloatArray
+    cdf: FloatArray
+    area: FloatArray
+    below: FloatArray
+
+
+class StepIntegrals:
+    """Integrals of all rows. Row i is between two neighboring cdfs, at ``position[i]``."""
+
+    def __init__(self, table: StepTable, position: FloatArray) -> None:
+        lower = np.floor(position).astype(np.int64)
+        self._table, self._share = table, position - lower
+        self._cdfs = np.unique(np.append(lower, np.minimum(lower + 1, table.n_cdfs - 1)))
+        self._low = np.searchsorted(self._cdfs, lower)
+        self._high = np.minimum(self._low + 1, self._cdfs.size - 1)
+
+    def _blocks(self) -> Iterator[_Block]:
+        thresholds, size = self._table.thresholds, max(1, _BLOCK // self._cdfs.size)
+        gaps, reached = np.diff(thresholds, append=thresholds[-1]), np.zeros(self._cdfs.size)
+        for start in range(0, thresholds.size, size):
+            steps = slice(start, min(start + size, thresholds.size))
+            gap, cdf = gaps[steps], self._table._dense(steps, self._cdfs)
+            area = gap[:, np.newaxis] * cdf
+            total = reached + np.cumsum(area, axis=0)
+            yield _Block(steps, gap, cdf, area, total - area)
+            reached = total[-1]
+
+    def _mix(self, values: FloatArray) -> FloatArray:
+        return (1.0 - self._share) * values[self._low] + self._share * values[self._high]
+
+    @cached_property
+    def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return the integrals of F, F (1 - F), 2 L (1 - F) and of the squared difference to the next cdf."""
+        total, spread, variance, distance = np.zeros((4, self._cdfs.size))
+        for block in self._blocks():
+            above = block.gap[:, np.newaxis] - block.area
+            total += block.area.sum(axis=0)
+            spread += np.einsum("ij,ij->j", block.cdf, above)
+            variance += 2.0 * np.einsum("ij,ij->j", above, block.below + block.area / 2)
+            distance[:-1] += np.einsum("ij,ij->j", np.diff(block.area), np.diff(block.cdf))
+        return total, spread, variance, distance
+
+    @cached_property
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Return the mean and the standard deviation, both of shape (n,)."""
+        total, _, variance, _ = self._sums
+        gap = total[self._high] - total[self._low]
+        return (
+            self._table.thresholds[-1] - self._mix(total),
+            np.sqrt(self._mix(variance) + self._share * (1.0 - self._share) * gap**2),
+        )
+
+    def crps(self, y: FloatArray) -> FloatArray:
+        _, spread, _, distance = self._sums
+        half = self._mix(spread) + self._share * (1.0 - self._share) * distance[self._low]
+        return np.maximum(self.mean_distance(y) - half, 0.0)
+
+    def mean_distance(self, y: FloatArray) -> FloatArray:
+        """Return E|Y - y|, shape (n,)."""
+        return self.moments[0] - y + 2.0 * self._integral_below(y)
+
+    def _integral_below(self, y: FloatArray) -> FloatArray:
+        step = np.searchsorted(self._table.thresholds, y, side="right") - 1
+        rest, integral = y - self._table.thresholds[step], np.zeros(len(y))
+        order = np.argsort(step, kind="stable")
+        for block in self._blocks():
+            edges = np.searchsorted(step, [block.steps.start, block.steps.stop], sorter=order)
+            rows = order[slice(*edges)]
+            at = step[rows] - block.steps.start
+            low, high = (
+                block.below[at, column[rows]] + rest[rows] * block.cdf[at, column[rows]]
+                for column in (self._low, self._high)
+            )
+            integral[rows] = low + self._share[rows] * (high - low)
+        return integral

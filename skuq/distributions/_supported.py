@@ -13,7 +13,7 @@ from skuq._numeric import to_integers
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_support
 from skuq.distributions._affine import affine
-from skuq.distributions._base import NO_MEAN, Distribution
+from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._discrete import (
     TAIL,
@@ -24,13 +24,12 @@ from skuq.distributions._discrete import (
     sum_steps,
     with_atoms,
 )
-from skuq.distributions._expectation import INTEGERS, Atoms, Lattice, OutcomeRule, StepPanels, rule_moments
+from skuq.distributions._expectation import OutcomeRule, StepPanels, rule_moments
+from skuq.distributions._family import INTEGERS, Atoms, Lattice
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, level_moments
-from skuq.distributions._members import root_mean_square
 from skuq.distributions._mixture import Mixture
 from skuq.distributions._row_container import check_univariate
 from skuq.distributions._transformed import WINSOR_LEVEL, Transformed
-from skuq.distributions._truncated import Truncated
 from skuq.distributions._value_quadrature import (
     UNIFORM,
     landmarks_between,
@@ -265,24 +264,9 @@ class Supported(Distribution):
             mean, std = value_moments(part)
         rows = np.flatnonzero(np.isinf(self.lower) | np.isinf(self.upper))
         if rows.size and self.base.has_density and not (self._light_tails or self.base._integrates_values):
-            mean[rows], std[rows] = part._take(rows)._level_moments()
+            heavy = part._take(rows)
+            mean[rows], std[rows] = rule_moments(OutcomeRule(heavy), heavy.median())
         return mean, std
-
-    def _level_moments(self) -> tuple[FloatArray, FloatArray]:
-        """Return the moments of rows with heavy tails as integrals over the levels."""
-        low, high = self.base._cdf(self.lower), self.base._sf(self.upper)
-        inner = Truncated(self.base, self.lower, self.upper)
-        center, spread = level_moments(inner)
-        if np.isnan(center).any():
-            raise ValueError(NO_MEAN.format(row=int(np.argmax(np.isnan(center)))))
-        mass = np.stack([low, np.exp(inner._log_mass), high], axis=1)
-        value = np.where(mass > 0, np.stack([self.lower, center, self.upper], axis=1), 0.0)
-        mean = np.asarray((mass * value).sum(axis=1))
-        # If the mean is infinite, the standard deviation is infinite too.
-        with np.errstate(invalid="ignore"):
-            deviation = value - mean[:, np.newaxis]
-            deviation[:, 1] = np.hypot(spread, deviation[:, 1])
-        return mean, np.where(np.isfinite(mean), root_mean_square(mass, deviation), np.inf)
 
     # ------------------------------------------------------------------------------ integers
 
@@ -356,7 +340,7 @@ class Supported(Distribution):
             # The outcome rule ignores atoms with a small probability, but a far bound has a large distance.
             if self._bounded and self.base.has_density and not self.base._light_tails:
                 return value_mean_distance(self, y)
-            return self._outcome_rule().expect(lambda outcome: np.abs(outcome - y), y)
+            return OutcomeRule(self).expect(lambda outcome: np.abs(outcome - y), y)
         distance, rows = self._sum_integers(y, np.asarray, np.asarray), self._wide
         if rows.size and not self._light_tails:
             distance[rows] = self._wide_rule.expect(lambda outcome: np.abs(outcome - y[rows]), y[rows])
@@ -396,7 +380,7 @@ class Supported(Distribution):
         return INTEGERS if self.integer and _is_smooth(self.base) else None
 
     def _clipped_density(self) -> tuple[Any, FloatArray, FloatArray] | None:
-        rough = self.base.has_density and not self.base._has_smooth_quantiles
+        rough = self.base.has_density and self.base._integrates_values
         return (self.base, self.lower, self.upper) if rough and not self.integer else None
 
     def _landmarks(self) -> FloatArray:

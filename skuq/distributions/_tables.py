@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, lru_cache
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.polynomial import Legendre, Polynomial
@@ -28,6 +28,7 @@ from numpy.polynomial.legendre import leggauss, legvander
 from scipy.special import ndtr
 
 from skuq._typing import FloatArray, IntArray
+from skuq.distributions._family import Family
 
 _PER_UNIT, _HALF = 64, 70 * 64
 EDGES: FloatArray = np.sinh(np.arange(-_HALF, _HALF + 1) / _PER_UNIT)
@@ -236,12 +237,6 @@ def _integrals() -> FloatArray:
 _INTEGRALS = _integrals()
 
 
-class SmoothCdf(Protocol):
-    def _cdf(self, y: FloatArray) -> FloatArray: ...
-    def _sf(self, y: FloatArray) -> FloatArray: ...
-    def _ppf(self, p: FloatArray) -> FloatArray: ...
-
-
 def _beyond(tail: FloatArray) -> float:
     if tail[1] == 0:
         return 0.0
@@ -256,7 +251,7 @@ class CrpsTable:
     mean absolute difference of two independent draws.
     """
 
-    def __init__(self, dist: SmoothCdf, breaks: FloatArray) -> None:
+    def __init__(self, dist: Family, breaks: FloatArray) -> None:
         edges = np.concatenate([breaks, dist._ppf(_LEVELS), _SIDE, -_SIDE])
         edges = np.unique(np.clip(edges, -_SIDE[-1], _SIDE[-1]))
         middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2

@@ -12,18 +12,18 @@ from numpy.polynomial import Polynomial
 
 from skuq._typing import FloatArray
 from skuq.distributions._base import Distribution
+from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._expectation import Atoms, Lattice, moments
+from skuq.distributions._expectation import moments
+from skuq.distributions._family import Atoms, Lattice
 from skuq.distributions._level_quadrature import (
     LevelKind,
     UnreachableLevel,
-    Winsorized,
     level_crps,
     level_mean_distance,
     level_moments,
 )
 from skuq.distributions._row_container import check_univariate
-from skuq.distributions._value_quadrature import derivative
 
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
 
@@ -69,9 +69,10 @@ class Transformed(Distribution):
 
     Returns
     -------
-    dist : Transformed or Empirical
-        If ``base`` is an `Empirical`, the result is an `Empirical` of the transformed members. Otherwise, it
-        is a `Transformed`.
+    dist : Transformed, Empirical or Concatenated
+        If ``base`` is an `Empirical`, the result is an `Empirical` of the transformed members. If ``base``
+        has rows of several families, each family is transformed alone. Otherwise, the result is a
+        `Transformed`.
 
     Notes
     -----
@@ -113,6 +114,9 @@ class Transformed(Distribution):
         if isinstance(base, Empirical):
             members = _apply(func, base.members.ravel(), "func").reshape(base.members.shape)
             return Empirical(members, base.weights)
+        if isinstance(base, Concatenated):
+            parts = [Transformed(part, func, inverse_func, inverse_derivative) for part in base.parts]
+            return Concatenated(parts, base.order)
         return super().__new__(cls)
 
     def __init__(
@@ -235,7 +239,7 @@ class Transformed(Distribution):
         endless = ~np.isfinite(mean)
         if not endless.any():
             return mean, std
-        held = level_moments(Winsorized(self, WINSOR_LEVEL))
+        held = level_moments(_Winsorized(self))
         return np.where(endless, held[0], mean), np.where(endless, held[1], std)
 
     def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
@@ -243,14 +247,14 @@ class Transformed(Distribution):
         endless = ~np.isfinite(score)
         if not endless.any():
             return score
-        return np.where(endless, level_crps(Winsorized(self, WINSOR_LEVEL), y, weight), score)
+        return np.where(endless, level_crps(_Winsorized(self), y, weight), score)
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
         distance = super()._mean_distance(y)
         endless = ~np.isfinite(distance)
         if not endless.any():
             return distance
-        return np.where(endless, level_mean_distance(Winsorized(self, WINSOR_LEVEL), y), distance)
+        return np.where(endless, level_mean_distance(_Winsorized(self), y), distance)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         finite = self._finite_part()
@@ -290,6 +294,30 @@ class Transformed(Distribution):
         return 1 - breaks[::-1] if self._decreasing else breaks
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class _Winsorized(Distribution):
+    """Distributions of Y limited to its quantiles at `WINSOR_LEVEL` and at 1 - `WINSOR_LEVEL`."""
+
+    base: Distribution
+
+    _PER_ROW = ("base",)
+
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        return self.base._cdf(y)
+
+    def _sf(self, y: FloatArray) -> FloatArray:
+        return self.base._sf(y)
+
+    def _ppf(self, p: FloatArray) -> FloatArray:
+        return self.base._ppf(np.clip(p, WINSOR_LEVEL, 1 - WINSOR_LEVEL))
+
+    def _isf(self, q: FloatArray) -> FloatArray:
+        return self.base._isf(np.clip(q, WINSOR_LEVEL, 1 - WINSOR_LEVEL))
+
+    def _level_breaks(self) -> FloatArray:
+        return np.concatenate([self.base._level_breaks(), [WINSOR_LEVEL, 1 - WINSOR_LEVEL]])
+
+
 def _apply(function: ElementWise, values: FloatArray, name: str) -> FloatArray:
     with np.errstate(all="ignore"):
         mapped = np.asarray(function(np.array(values)), dtype=float)
@@ -319,3 +347,27 @@ def _known_derivative(function: ElementWise) -> ElementWise | None:
         return DERIVATIVES.get(function)
     except TypeError:  # An unhashable callable is not a numpy function.
         return None
+
+
+_STENCIL = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
+"""Coefficients of central differences of order eight."""
+
+_SHORTER = (1.0, 1e-2, 1e-4, 1e-6)
+"""These factors shorten the step near an end of the domain."""
+
+
+def derivative(function: Callable[[FloatArray], FloatArray], x: FloatArray, step: FloatArray) -> FloatArray:
+    """Return the derivative by central differences. The steps are shorter near an end of the domain."""
+    slope = np.full(x.shape, np.nan)
+    with np.errstate(all="ignore"):
+        for factor in _SHORTER:
+            if not np.isnan(slope).any():
+                return slope
+            exact = (x + factor * step) - x  # This is the step after rounding.
+            total = np.zeros_like(x)
+            for k, coefficient in enumerate(_STENCIL, start=1):
+                total += coefficient * (function(x + k * exact) - function(x - k * exact))
+            slope = np.where(np.isfinite(slope), slope, total / exact)
+        for side in (exact, -exact):
+            slope = np.where(np.isfinite(slope), slope, (function(x + side) - function(x)) / side)
+    return slope

@@ -11,7 +11,8 @@ from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import check_support
 from skuq.distributions._base import Distribution
 from skuq.distributions._discrete import log_difference
-from skuq.distributions._expectation import Atoms, Lattice, cdf_steps, rule_moments
+from skuq.distributions._expectation import OutcomeRule, cdf_steps, rule_moments
+from skuq.distributions._family import Atoms, Lattice
 from skuq.distributions._value_quadrature import (
     landmarks_between,
     value_mean_distance,
@@ -163,12 +164,12 @@ class Truncated(Distribution):
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         if self._cuts_heavy_tails:
             return value_moments(self)
-        return rule_moments(self._outcome_rule(), self._ppf(np.asarray(0.5)))
+        return rule_moments(OutcomeRule(self), self._ppf(np.asarray(0.5)))
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
         if self._cuts_heavy_tails:
             return value_mean_distance(self, y)
-        return self._outcome_rule().expect(lambda outcome: np.abs(outcome - y), y)
+        return OutcomeRule(self).expect(lambda outcome: np.abs(outcome - y), y)
 
     @property
     def _bounded(self) -> bool:
@@ -191,10 +192,6 @@ class Truncated(Distribution):
     @property
     def _integrates_values(self) -> bool:
         return True
-
-    @property
-    def _has_smooth_quantiles(self) -> bool:
-        return not (self.base._integrates_values or self.base._level_breaks().size)
 
     def _landmarks(self) -> FloatArray:
         points = landmarks_between(self.base, self.lower, self.upper)

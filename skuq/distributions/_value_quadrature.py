@@ -16,10 +16,6 @@ q) dq replaces the square of 1 - G.
 The squared distance of two cdfs is int (G(x) - H(x))^2 dx. The landmarks of a row are points between which
 its cdf is smooth. These integrals use Gauss-Legendre quadrature between neighboring landmarks.
 
-`adaptive_crps` is for cdfs whose smoothness is unknown. Its panels do not depend on y, and the panel that
-contains y is split at y. A panel is halved until the Gauss rule of 7 nodes and its Kronrod extension of 15
-nodes agree.
-
 `cdf_spread` integrates the variance of several cdfs, for mixtures of many members. With weights w_i,
 
     1/2 sum_ij w_i w_j int (F_i - F_j)^2 dx = int Var F_i(x) dx.
@@ -31,43 +27,19 @@ rule in u converges exponentially for smooth cdfs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.polynomial import Polynomial
 from numpy.polynomial.legendre import leggauss
-from scipy.special import erfcx, ndtr, ndtri
+from scipy.special import erfcx, ndtr
+from sklearn.utils import gen_batches
 
-from skuq._numeric import ROUNDING, bisect
-from skuq._typing import FloatArray, IntArray
+from skuq._typing import FloatArray
+from skuq.distributions._family import Family
 from skuq.distributions._tables import EDGES
-
-_STENCIL = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
-"""Coefficients of central differences of order eight."""
-
-_SHORTER = (1.0, 1e-2, 1e-4, 1e-6)
-"""These factors shorten the step near an end of the domain."""
-
-
-def derivative(function: Callable[[FloatArray], FloatArray], x: FloatArray, step: FloatArray) -> FloatArray:
-    """Return the derivative by central differences. The steps are shorter near an end of the domain."""
-    slope = np.full(x.shape, np.nan)
-    with np.errstate(all="ignore"):
-        for factor in _SHORTER:
-            if not np.isnan(slope).any():
-                return slope
-            exact = (x + factor * step) - x  # This is the step after rounding.
-            total = np.zeros_like(x)
-            for k, coefficient in enumerate(_STENCIL, start=1):
-                total += coefficient * (function(x + k * exact) - function(x - k * exact))
-            slope = np.where(np.isfinite(slope), slope, total / exact)
-        for side in (exact, -exact):
-            slope = np.where(np.isfinite(slope), slope, (function(x + side) - function(x)) / side)
-    return slope
-
 
 _SQRT_2, _SQRT_PI = math.sqrt(2.0), math.sqrt(math.pi)
 
@@ -103,25 +75,14 @@ LANDMARK_MIDDLE = np.array([0.3, 0.5, 0.7])
 UNIFORM = Polynomial([1.0])
 """Weight function of the levels in the CRPS."""
 
+Terms: TypeAlias = tuple[Callable[[FloatArray], Any], Callable[[FloatArray], Any]]
+"""Function of F below y, and function of 1 - F above y."""
+
 MOST_BREAKS = 64
 """Maximum number of breaks. Each break requires five evaluations of the cdf of all rows."""
 
 
-class Cumulative(Protocol):
-    def __len__(self) -> int: ...
-    def _cdf(self, y: FloatArray) -> FloatArray: ...
-    def _sf(self, y: FloatArray) -> FloatArray: ...
-    def _landmarks(self) -> FloatArray: ...
-    @property
-    def _light_tails(self) -> bool: ...
-
-
-class Quantile(Protocol):
-    def _ppf(self, p: FloatArray) -> FloatArray: ...
-    def _isf(self, q: FloatArray) -> FloatArray: ...
-
-
-def quantile_landmarks(dist: Quantile, breaks: FloatArray) -> FloatArray:
+def quantile_landmarks(dist: Family, breaks: FloatArray) -> FloatArray:
     """Return quantiles at levels from the lower to the upper tail, and at the breaks, shape (n, k)."""
     breaks = breaks[(breaks > 0) & (breaks < 1)]
     if breaks.size > MOST_BREAKS:
@@ -130,7 +91,7 @@ def quantile_landmarks(dist: Quantile, breaks: FloatArray) -> FloatArray:
     return np.stack(lower + [dist._isf(level) for level in LANDMARK_TAIL], axis=1)
 
 
-def landmarks_between(dist: Cumulative, lower: FloatArray, upper: FloatArray) -> FloatArray:
+def landmarks_between(dist: Family, lower: FloatArray, upper: FloatArray) -> FloatArray:
     """Return the landmarks of a distribution for integrals between bounds, shape (n, k).
 
     The quantiles of a heavy tail are too far apart for a quadrature between them. Therefore, points are added
@@ -153,51 +114,60 @@ def landmarks_between(dist: Cumulative, lower: FloatArray, upper: FloatArray) ->
 _FEW = 2048
 """At most this number of values of the cdf is computed by one call with repeated rows."""
 
-LEAST_NODES = 300
-_PRECISE = 1e-9
-"""A smaller probability of the upper tail is computed as P(Y > x), not as 1 - P(Y <= x)."""
+_ROWS = 256
+"""Number of rows that are integrated together, so that the nodes fit into the cache."""
 
 
-def cdf_table(dist: Any, x: FloatArray) -> FloatArray:
-    """Return P(Y <= x) for k values of each row, shape (n, k)."""
-    n, k = x.shape
-    if x.size <= _FEW:
-        return np.asarray(dist._take(np.repeat(np.arange(n), k))._cdf(x.ravel())).reshape(n, k)
-    return np.stack([dist._cdf(column) for column in np.ascontiguousarray(x.T)]).T
+def tail_table(dist: Any, x: FloatArray) -> FloatArray:
+    """Return P(Y <= x) in the first half of the k columns of x and P(Y > x) in the others, shape (n, k)."""
+    low, high = np.split(x, [x.shape[1] // 2], axis=1)
+    return np.column_stack([_table(dist, "_cdf", low), _table(dist, "_sf", high)])
 
 
-def score_nodes(dist: Any, *points: FloatArray, least: int = LEAST_NODES) -> tuple[FloatArray, FloatArray]:
-    """Return values of y and their normal scores, both of shape (n, 2 k + 1), for k panels of each row.
+def _table(dist: Any, method: str, x: FloatArray) -> FloatArray:
+    if x.size > _FEW:
+        return np.stack([getattr(dist, method)(column) for column in np.ascontiguousarray(x.T)]).T
+    rows = np.repeat(np.arange(len(x)), x.shape[1])
+    return np.asarray(getattr(dist._take(rows), method)(x.ravel())).reshape(x.shape)
 
-    The panels end at the landmarks, at the points and at their middles. A jump of the cdf has a panel. There
-    are at least ``least`` nodes.
+
+class ValueRule:
+    """Gauss-Legendre rule for functions of the cdf, over the panels between the edges of each row.
+
+    The edges are the landmarks and the points. The nodes ``x``, their weights and the ``tails`` have the
+    shape (n, k). See `tail_table`.
     """
-    edges = np.sort(np.column_stack([dist._landmarks(), *points]), axis=1)
-    if not dist._light_tails:
-        edges = np.sort(np.column_stack([edges, _doubled(edges)]), axis=1)
-    x = _halved(edges)
-    while x.shape[1] < least:
-        x = _halved(x)
-    if not dist.has_density:
-        # A panel without width, which ends at the edge, holds the jump.
-        before = np.repeat(np.nextafter(edges, -np.inf), 2, axis=1)
-        step = (x.shape[1] - 1) // (edges.shape[1] - 1)
-        x = np.insert(x, np.repeat(np.arange(0, x.shape[1], step), 2), before, axis=1)
-    cdf = dist._cdf_table(x)
-    scores = ndtri(cdf)
-    row, column = np.nonzero((cdf < 1e-300) | (cdf > 1 - _PRECISE))
-    if row.size:
-        scores[row, column] = dist._take(row)._normal_score(x[row, column])
-    return x, scores
+
+    def __init__(self, dist: Any, *points: FloatArray) -> None:
+        self.edges = np.sort(np.column_stack([dist._landmarks(), *points]), axis=1)
+        self.x, self.weights = panel_nodes(self.edges, NODES, WEIGHTS)
+        self.tails = dist._tail_table(self.x)
+
+    def sides(
+        self, name: Hashable, terms: Terms, center: FloatArray, unit: FloatArray, *powers: int
+    ) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield the integrals of below(F) over z^power for z < 0, and of above(1 - F) for z > 0.
+
+        The variable z is (y - center) / unit. The ``terms`` are the two functions, with the key ``name``.
+        """
+        z, weights = (self.x - center) / unit, self.weights / unit
+        whole, upper = (self.tails, 1 - self.tails), np.arange(z.shape[1]) >= z.shape[1] // 2
+        cdf, sf = np.where(upper, *whole[::-1]), np.where(upper, *whole)
+        below, above = terms
+        lower, higher = np.where(z < 0, weights * below(cdf), 0.0), np.where(z < 0, 0.0, weights * above(sf))
+        for power in powers:
+            slope = power * z ** (power - 1)
+            yield np.einsum("ij,ij->i", lower, slope), np.einsum("ij,ij->i", higher, slope)
 
 
-def _halved(edges: FloatArray) -> FloatArray:
-    x = np.empty((len(edges), 2 * edges.shape[1] - 1))
-    x[:, ::2], x[:, 1::2] = edges, (edges[:, 1:] + edges[:, :-1]) / 2
-    return x
+def panel_nodes(edges: FloatArray, nodes: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the nodes of all panels and their weights, both of shape (n, k)."""
+    half = np.diff(edges)[:, :, np.newaxis] / 2
+    x = edges[:, :-1, np.newaxis] + half * (nodes + 1)
+    return x.reshape(len(edges), -1), (half * weights).reshape(len(edges), -1)
 
 
-def _doubled(edges: FloatArray) -> FloatArray:
+def doubled(edges: FloatArray) -> FloatArray:
     """Return points on both sides of the middle whose distances double, up to the farthest of the edges.
 
     The first distance is the width of the middle half of the edges, which are sorted.
@@ -213,27 +183,26 @@ def _doubled(edges: FloatArray) -> FloatArray:
     return np.asarray(np.clip(points, edges[:, [0]], edges[:, [-1]]))
 
 
-def _panels(
-    edges: FloatArray, rule: tuple[FloatArray, FloatArray] = (NODES, WEIGHTS)
-) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-    for k in range(edges.shape[1] - 1):
-        half = (edges[:, k + 1] - edges[:, k]) / 2
-        for node, weight in zip(*rule, strict=True):
-            yield k, edges[:, k] + half * (node + 1), half * weight
+def _blocks(dist: Any) -> Iterator[tuple[slice, Any]]:
+    for rows in gen_batches(len(dist), _ROWS):
+        yield rows, dist if len(dist) <= _ROWS else dist[rows]
 
 
-def value_moments(dist: Cumulative) -> tuple[FloatArray, FloatArray]:
-    edges = np.sort(dist._landmarks(), axis=1)
-    # The number c is a landmark. Panels below c integrate G, and panels above c integrate 1 - G.
-    middle = edges.shape[1] // 2
-    center, unit = edges[:, middle], edges[:, -1] - edges[:, 0]
-    unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)  # This unit prevents overflow of the squares.
-    first, second = np.zeros(len(dist)), np.zeros(len(dist))
-    for k, x, weight in _panels(edges):
-        mass = weight / unit * (dist._sf(x) if k >= middle else -dist._cdf(x))
-        first += mass
-        second += 2 * mass * ((x - center) / unit)
-    return center + unit * first, unit * np.sqrt(np.maximum(second - first**2, 0.0))
+_SAME = Polynomial([0.0, 1.0]), Polynomial([0.0, 1.0])
+
+
+def value_moments(dist: Any) -> tuple[FloatArray, FloatArray]:
+    mean, std = np.empty(len(dist)), np.empty(len(dist))
+    for rows, part in _blocks(dist):
+        rule = part._value_rule()
+        edges = rule.edges
+        center, unit = edges[:, [edges.shape[1] // 2]], edges[:, [-1]] - edges[:, [0]]
+        unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)  # The squares must not overflow.
+        sides = rule.sides("distance", _SAME, center, unit, 1, 2)
+        first, second = (above - below for below, above in sides)
+        mean[rows] = center[:, 0] + unit[:, 0] * first
+        std[rows] = unit[:, 0] * np.sqrt(np.maximum(second - first**2, 0.0))
+    return mean, std
 
 
 def step_terms(weight: Polynomial) -> tuple[Polynomial, Polynomial]:
@@ -241,190 +210,36 @@ def step_terms(weight: Polynomial) -> tuple[Polynomial, Polynomial]:
     return (level * weight).integ(), (level * weight(mirrored)).integ()
 
 
-def value_crps(dist: Cumulative, y: FloatArray, weight: Polynomial = UNIFORM) -> FloatArray:
-    return _integrate_around(dist, y, *step_terms(weight))
+def value_crps(dist: Any, y: FloatArray, weight: Polynomial = UNIFORM) -> FloatArray:
+    return _around(dist, y, ("crps", *weight.coef), step_terms(weight))
 
 
-def value_mean_distance(dist: Cumulative, y: FloatArray) -> FloatArray:
-    return _integrate_around(dist, y, Polynomial([0.0, 1.0]), Polynomial([0.0, 1.0]))
+def value_mean_distance(dist: Any, y: FloatArray) -> FloatArray:
+    return _around(dist, y, "distance", _SAME)
 
 
-def _integrate_around(dist: Cumulative, y: FloatArray, below: Polynomial, above: Polynomial) -> FloatArray:
-    # The integrand jumps at y, so y is an edge of a panel.
-    edges = np.sort(np.column_stack([dist._landmarks(), y]), axis=1)
-    total = np.zeros(len(dist))
-    for _, x, width in _panels(edges):
-        total += width * np.where(x < y, below(dist._cdf(x)), above(dist._sf(x)))
+def _around(dist: Any, y: FloatArray, name: Hashable, terms: Terms) -> FloatArray:
+    """Return the integral of below(F) up to y plus the integral of above(1 - F) from y."""
+    total = np.empty(len(dist))
+    for rows, part in _blocks(dist):
+        (sides,) = part._value_rule(y[rows]).sides(name, terms, y[rows, np.newaxis], np.ones(1), 1)
+        total[rows] = sum(sides)
     return total
 
 
-def value_distances(dists: Sequence[Cumulative]) -> FloatArray:
+def value_distances(dists: Sequence[Any]) -> FloatArray:
     """Return the integral of the squared difference of each pair of m cdfs, shape (n, m, m)."""
     n, m = len(dists[0]), len(dists)
-    edges = np.sort(np.concatenate([dist._landmarks() for dist in dists], axis=1), axis=1)
-    distances = np.zeros((m, m, n))
-    for _, x, weight in _panels(edges, leggauss(3)):
-        cdf = [dist._cdf(x) for dist in dists]
+    distances = np.zeros((n, m, m))
+    for rows in gen_batches(n, _ROWS):
+        parts = [dist[rows] for dist in dists]
+        edges = np.sort(np.concatenate([part._landmarks() for part in parts], axis=1), axis=1)
+        x, weights = panel_nodes(edges, *leggauss(3))
+        tails = [part._tail_table(x) for part in parts]
         for i, j in combinations(range(m), 2):
-            distances[i, j] += weight * (cdf[i] - cdf[j]) ** 2
-    return np.asarray((distances + distances.transpose(1, 0, 2)).transpose(2, 0, 1))
-
-
-# ------------------------------------------------------------------------------ adaptive integrals
-
-_POSITIVE_NODES = np.array(
-    [
-        *(0.9914553711208126, 0.9491079123427585, 0.8648644233597691, 0.7415311855993944),
-        *(0.5860872354676911, 0.4058451513773972, 0.20778495500789848),
-    ]
-)
-_KRONROD = np.array(
-    [
-        *(0.022935322010529224, 0.06309209262997856, 0.10479001032225019, 0.14065325971552592),
-        *(0.1690047266392679, 0.19035057806478542, 0.20443294007529889),
-    ]
-)
-_GAUSS = np.array([0.0, 0.1294849661688697, 0.0, 0.27970539148927664, 0.0, 0.3818300505051189, 0.0])
-KRONROD_NODES = np.concatenate([-_POSITIVE_NODES, [0.0], _POSITIVE_NODES[::-1]])
-KRONROD = np.concatenate([_KRONROD, [0.20948214108472782], _KRONROD[::-1]])
-GAUSS = np.concatenate([_GAUSS, [0.4179591836734694], _GAUSS[::-1]])
-
-TOLERANCE = 1e-8
-"""Largest difference of the two rules in one panel, in units of the width of the row."""
-
-MOST_ROUNDS = 40
-MOST_PANELS = 2000
-"""Limits for one row. A cdf with a larger rounding error than the tolerance does not converge."""
-
-_BLOCK = 1000
-"""Number of rows that are integrated together, so that the nodes of all panels fit into memory."""
-
-
-class AdaptiveRows(Protocol):
-    def __len__(self) -> int: ...
-    def _take(self, rows: IntArray) -> Any: ...
-    def _tails_at(self, rows: IntArray, x: FloatArray) -> tuple[FloatArray, FloatArray]: ...
-    def _landmarks(self) -> FloatArray: ...
-    def _integration_error(self, row: int, number: int) -> ValueError: ...
-
-
-@dataclass(frozen=True)
-class Panels:
-    """Panels of all rows, in the order of the rows and of y, with the integrals below and above y."""
-
-    row: IntArray
-    start: FloatArray
-    stop: FloatArray
-    below: FloatArray
-    above: FloatArray
-
-
-def adaptive_crps(dist: AdaptiveRows, y: FloatArray, weight: Polynomial = UNIFORM) -> FloatArray:
-    """Return the CRPS with a weight per level, shape (n,). The distribution has n rows or one row."""
-    below, above = step_terms(weight)
-    score, one = np.empty(len(y)), len(dist) == 1
-    panels = _adapt(dist, below, above, np.zeros(1, dtype=np.intp)) if one else None
-    for first in range(0, len(y), _BLOCK):
-        rows = np.arange(first, min(first + _BLOCK, len(y)))
-        part, row = (dist, np.zeros_like(rows)) if one else (dist._take(rows), np.arange(rows.size))
-        score[rows] = _score(part, panels or _adapt(part, below, above, rows), row, y[rows], below, above)
-    return score
-
-
-def _score(
-    dist: AdaptiveRows, panels: Panels, row: IntArray, y: FloatArray, below: Polynomial, above: Polynomial
-) -> FloatArray:
-    """Return the scores of y, whose distributions are the given rows."""
-    first = np.searchsorted(panels.row, row)
-    last = np.searchsorted(panels.row, row, side="right") - 1
-    inside = np.clip(y, panels.start[first], panels.stop[last])
-    at = bisect(lambda place: panels.start[place] <= inside, first + 1, last + 1) - 1  # the panel of y
-    low, high = _cumulated(panels.row, panels.below), _cumulated(panels.row[::-1], panels.above[::-1])[::-1]
-    whole = low[at] - panels.below[at] + high[at] - panels.above[at]
-    # Beyond the outermost panel, the cdf is 0 or 1.
-    outside = np.where(y > inside, below(np.ones(1)), above(np.ones(1))) * np.abs(y - inside)
-    return outside + whole + _split(dist, row, panels, at, inside, below, above)
-
-
-def _cumulated(row: IntArray, values: FloatArray) -> FloatArray:
-    """Return cumulative sums that begin anew in each row."""
-    sums = np.empty_like(values)
-    for part in np.split(np.arange(row.size), np.flatnonzero(np.diff(row)) + 1):
-        sums[part] = np.cumsum(values[part])
-    return sums
-
-
-def _split(
-    dist: AdaptiveRows,
-    row: IntArray,
-    panels: Panels,
-    at: IntArray,
-    y: FloatArray,
-    below: Polynomial,
-    above: Polynomial,
-) -> FloatArray:
-    total = np.zeros(len(y))
-    for side, start, stop in ((0, panels.start[at], y), (1, y, panels.stop[at])):
-        half = (stop - start) / 2
-        x = (start + half)[:, np.newaxis] + half[:, np.newaxis] * KRONROD_NODES
-        tail = dist._tails_at(np.repeat(row, KRONROD_NODES.size), x.ravel())[side].reshape(x.shape)
-        total += half * ((above if side else below)(tail) @ KRONROD)
-    return total
-
-
-def _adapt(dist: AdaptiveRows, below: Polynomial, above: Polynomial, numbers: IntArray) -> Panels:
-    """Return the panels. ``numbers`` are the numbers of the rows in error messages."""
-    edges, width = _first_edges(dist, numbers)
-    row = np.repeat(np.arange(len(dist)), edges.shape[1] - 1)
-    start, stop = edges[:, :-1].ravel(), edges[:, 1:].ravel()
-    wide = stop > start
-    wide[:: edges.shape[1] - 1] = True  # Each row keeps a panel, even if its quantiles are one number.
-    row, start, stop = row[wide], start[wide], stop[wide]
-    parts = []
-    for _ in range(MOST_ROUNDS):
-        half = (stop - start) / 2
-        x = (start + half)[:, np.newaxis] + half[:, np.newaxis] * KRONROD_NODES
-        cdf, sf = (
-            tail.reshape(x.shape) for tail in dist._tails_at(np.repeat(row, KRONROD_NODES.size), x.ravel())
-        )
-        values = np.stack([below(cdf), above(sf)])
-        kronrod, gauss = half * (values @ KRONROD), half * (values @ GAUSS)
-        # Over a very wide panel with F = 1, the difference of the two rules is rounding.
-        error = (np.abs(kronrod - gauss) - ROUNDING * kronrod).max(axis=0)
-        done = (error <= TOLERANCE * width[row]) | (half <= 1e-14 * np.abs(start))
-        parts.append((row[done], start[done], stop[done], *kronrod[:, done]))
-        if np.isnan(error).any():
-            wrong = int(row[np.isnan(error)][0])
-            raise dist._integration_error(wrong, int(numbers[wrong]))
-        if done.all():
-            columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-            order = np.lexsort((columns[1], columns[0]))
-            return Panels(*(column[order] for column in columns))
-        row, start, stop, middle = row[~done], start[~done], stop[~done], (start + half)[~done]
-        row = np.concatenate([row, row])
-        start, stop = np.concatenate([start, middle]), np.concatenate([middle, stop])
-        if row.size > MOST_PANELS * len(dist):
-            break
-    raise dist._integration_error(int(row[0]), int(numbers[row[0]]))
-
-
-def _first_edges(dist: AdaptiveRows, numbers: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return the edges of the first panels of each row, and a width of the row.
-
-    The edges are landmarks, and points whose distances from the center double, for heavy tails.
-    """
-    points = np.sort(dist._landmarks(), axis=1)
-    center = points[:, [points.shape[1] // 2]]
-    quarter = points.shape[1] // 4
-    width = points[:, -1 - quarter] - points[:, quarter]
-    with np.errstate(invalid="ignore"):
-        reach = np.abs(points - center).max(axis=1)
-        bad = ~(np.isfinite(reach) & (reach * LANDMARK_TAIL[0] ** 2 <= TOLERANCE * width))
-    if bad.any():
-        wrong = int(np.argmax(bad))
-        raise dist._integration_error(wrong, int(numbers[wrong]))
-    edges = np.sort(np.column_stack([points, _doubled(points)]), axis=1)
-    return edges, np.where(width > 0, width, 1.0)
+            distance = np.einsum("ij,ij->i", weights, np.square(tails[i] - tails[j]))
+            distances[rows, i, j] = distances[rows, j, i] = distance
+    return distances
 
 
 _CHUNK, _LAST = 16, 64.0

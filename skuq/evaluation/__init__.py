@@ -1,6 +1,5 @@
 """Reports, resampling, tests, score decompositions, decisions, agreement of metrics, coverage and shifts."""
 
-from skuq.evaluation._conditional_coverage import conditional_coverage_estimate
 from skuq.evaluation._decisions import expected_loss, optimal_action
 from skuq.evaluation._decomposition import compare_score_decompositions, score_decomposition
 from skuq.evaluation._economic_value import relative_economic_value
@@ -12,6 +11,7 @@ from skuq.evaluation._reliability import (
 from skuq.evaluation._report import uncertainty_report
 from skuq.evaluation._shift_curve import Tilt, shift_curve
 from skuq.evaluation._significance import bootstrap_interval, paired_permutation_test
+from skuq.metrics._conditional_coverage import conditional_coverage_estimate
 
 __all__ = [
     "Tilt",

@@ -21,6 +21,7 @@ from skuq._validation import (
     check_single_coverage,
 )
 from skuq.distributions import Distribution, as_distribution
+from skuq.distributions._expectation import OutcomeRule
 
 GRID = ndtr(np.linspace(-3.3, 3.3, 65))
 """The function is first evaluated at the quantiles with these levels."""
@@ -403,7 +404,7 @@ class _Expected:
         given = np.empty(0) if breaks is None else check_finite(as_float_array(breaks, "breaks"), "breaks")
         if given.ndim != 1:
             raise ValueError(f"`breaks` must have shape (k,), got {given.shape}.")
-        self.rule = dist._outcome_rule(np.unique(given).tolist())
+        self.rule = OutcomeRule(dist, np.unique(given).tolist())
 
     def __call__(self, action: FloatArray) -> FloatArray:
         return self.rule.expect(lambda y: self._loss(action, y), action)

@@ -30,9 +30,9 @@ from skuq.evaluation._resampling import Rows, RowsOfClasses, bootstrap_weights
 from skuq.evaluation._significance import interval_of_draws, standard_error
 from skuq.evaluation._simulated import drawn_targets
 from skuq.metrics._crps_parts import DEFAULT_LEVELS, crps_levels
-from skuq.metrics._inputs import finite_mean
+from skuq.metrics._inputs import finite_moment
 from skuq.metrics._kernels import level_grid
-from skuq.metrics._sections import ClassSections, MeanSections, QuantileSections, Sections, ThresholdSections
+from skuq.metrics._sections import MeanSections, ProbabilitySections, Sections, quantile_sections
 
 SCORES = ("crps", "pinball", "squared_error", "brier", "log_loss")
 METHODS = ("quantile", "threshold")
@@ -126,8 +126,8 @@ def _of_quantiles(rows: Rows, y_pred: Any, request: Request) -> Problem:
         quantiles, dist = _points(y_pred, rows)[np.newaxis], None
     else:
         dist = rows.of(y_pred)
-        quantiles = np.ascontiguousarray(dist.quantile(levels).T)
-    return Problem(rows, QuantileSections(quantiles, levels, share), dist)
+        quantiles = dist.quantile(levels).T
+    return Problem(rows, quantile_sections(quantiles, levels, share), dist)
 
 
 def _levels(request: Request) -> tuple[FloatArray, FloatArray]:
@@ -143,8 +143,8 @@ def _of_means(rows: Rows, y_pred: Any) -> Problem:
         mean, dist = _points(y_pred, rows), None
     else:
         dist = rows.of(y_pred)
-        mean = finite_mean(dist)
-    sections = MeanSections(mean[np.newaxis], pd.Index(["mean"], name="functional"))
+        mean = finite_moment(dist, "mean")
+    sections = MeanSections(mean[np.newaxis], pd.Index(["mean"], name="functional"), np.ones(1))
     return Problem(rows, sections, dist)
 
 
@@ -185,10 +185,11 @@ def default_thresholds(rows: Rows, dist: Distribution, m: int) -> tuple[FloatArr
 
 
 def _threshold_sections(
-    dist: Distribution, thresholds: FloatArray, score: str, share: FloatArray | None = None
-) -> ThresholdSections:
+    dist: Distribution, thresholds: FloatArray, score: str, share: FloatArray
+) -> ProbabilitySections:
     cdf = np.stack([dist.cdf(np.full(len(dist), each)) for each in thresholds])
-    return ThresholdSections(cdf, thresholds, pd.Index(thresholds, name="threshold"), score, share)
+    index = pd.Index(thresholds, name="threshold")
+    return ProbabilitySections(cdf, index, share, thresholds, np.less_equal, score)
 
 
 def _check_threshold(threshold: Any) -> FloatArray:
@@ -206,24 +207,33 @@ def _of_events(rows: Rows, dist: Distribution, request: Request) -> Problem:
         )
     if request.labels is not None:
         raise ValueError("`labels` must be None if `y_pred` is a Distribution, got labels.")
-    return Problem(rows, _threshold_sections(dist, _check_threshold(request.threshold), request.score), dist)
+    grid = _check_threshold(request.threshold)
+    share = np.full(grid.size, 1 / grid.size)
+    return Problem(rows, _threshold_sections(dist, grid, request.score, share), dist)
 
 
 def _of_classes(y_true: ArrayLike, y_pred: Any, request: Request, sample_weight: ArrayLike | None) -> Problem:
     """Return one section per class. For two classes, return a single section."""
     if request.threshold is not None:
         raise ValueError("`threshold` must be None if `y_pred` holds class probabilities, got a threshold.")
+    rows, forecast = read_classes(y_true, y_pred, request.labels, sample_weight)
+    columns = np.arange(forecast.shape[1]) if forecast.shape[1] != 2 else np.array([1])
+    index, share = pd.Index(rows.labels[columns], name="class"), np.full(columns.size, 1 / columns.size)
+    probabilities = np.ascontiguousarray(forecast[:, columns].T, dtype=np.float64)
+    sections = ProbabilitySections(probabilities, index, share, columns, np.equal, request.score)
+    return Problem(rows, sections, forecast)
+
+
+def read_classes(
+    y_true: ArrayLike, y_pred: Any, labels: ArrayLike | None, sample_weight: ArrayLike | None
+) -> tuple[RowsOfClasses, FloatArray]:
+    """Return the rows and their class probabilities. One column has the probability of the second class."""
     proba = as_array(y_pred, "y_pred")
     if proba.ndim == 1:
         event = check_no_nan(check_probabilities(proba, "y_pred"), "y_pred")
         proba = np.column_stack([1 - event, event])
-    rows = RowsOfClasses(y_true, request.labels, proba.shape[1] if proba.ndim == 2 else 0, sample_weight)
-    forecast = rows.of(proba)
-    columns = np.arange(forecast.shape[1]) if forecast.shape[1] != 2 else np.array([1])
-    index = pd.Index(rows.labels[columns], name="class")
-    probabilities = np.ascontiguousarray(forecast[:, columns].T, dtype=np.float64)
-    sections = ClassSections(probabilities, columns, index, request.score)
-    return Problem(rows, sections, forecast)
+    rows = RowsOfClasses(y_true, labels, proba.shape[1] if proba.ndim == 2 else 0, sample_weight)
+    return rows, rows.of(proba)
 
 
 LIMIT_LEVEL = 0.95

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skuq._numeric import reaches
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import ArrayLike
 from skuq._validation import check_number, check_open_unit, check_option
 from skuq.metrics._inputs import check_forecast
 
@@ -118,10 +118,6 @@ def relative_economic_value(
     acts = [reaches(probability, each) for each in ratio]
     acting = np.array([np.average(rows, weights=weight) for rows in acts])
     missed = np.array([np.average(happens & ~rows, weights=weight) for rows in acts])
-    return _table(ratio, frequency, acting, missed)
-
-
-def _table(ratio: FloatArray, frequency: float, acting: FloatArray, missed: FloatArray) -> pd.DataFrame:
     expense = ratio * acting + missed
     reference, perfect = np.minimum(ratio, frequency), ratio * frequency
     columns = {

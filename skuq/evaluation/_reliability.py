@@ -9,20 +9,17 @@ import pandas as pd
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
-    as_array,
     check_integer,
-    check_no_nan,
     check_number,
     check_option,
-    check_probabilities,
     check_random_state,
     check_single_coverage,
 )
 from skuq.distributions._convert import is_array
-from skuq.evaluation._decomposition import Problem, Request, make_problem
-from skuq.evaluation._resampling import Rows, RowsOfClasses, bootstrap_weights
+from skuq.evaluation._decomposition import Problem, Request, make_problem, read_classes
+from skuq.evaluation._resampling import Rows, bootstrap_weights
 from skuq.metrics._class_scores import check_class
-from skuq.metrics._sections import ClassSections, Sections
+from skuq.metrics._sections import ProbabilitySections, Sections
 
 BANDS = ("consistency", "confidence", None)
 
@@ -230,22 +227,20 @@ def probability_reliability_curve(
 def _problem_of_class(
     y_true: ArrayLike, y_pred: Any, labels: ArrayLike | None, of_class: Any, sample_weight: ArrayLike | None
 ) -> Problem:
-    proba, column = as_array(y_pred, "y_pred"), None
-    if proba.ndim == 1:
-        event = check_no_nan(check_probabilities(proba, "y_pred"), "y_pred")
-        proba, column = np.column_stack([1 - event, event]), 1
-    rows = RowsOfClasses(y_true, labels, proba.shape[1] if proba.ndim == 2 else 0, sample_weight)
-    forecast = np.asarray(rows.of(proba), dtype=np.float64)
+    rows, forecast = read_classes(y_true, y_pred, labels, sample_weight)
+    columns = forecast.argmax(axis=1)
     if of_class is not None:
-        column = check_class(of_class, "of_class", rows.labels)
-    columns = forecast.argmax(axis=1) if column is None else np.full(len(forecast), column)
-    probability = np.take_along_axis(forecast, columns[:, np.newaxis], axis=1)[:, 0]
+        columns[:] = check_class(of_class, "of_class", rows.labels)
+    elif np.ndim(y_pred) == 1:
+        columns[:] = 1
+    probability = forecast[np.arange(len(forecast)), columns].astype(np.float64)
     return _binary(rows, rows.y == columns, np.minimum(probability, 1.0))
 
 
 def _binary(rows: Rows, event: Any, probability: FloatArray) -> Problem:
+    one = np.ones(1)
+    sections = ProbabilitySections(probability[np.newaxis], pd.Index(["event"]), one, one, np.equal, "brier")
     events = rows.with_targets(event.astype(np.intp))
-    sections = ClassSections(probability[np.newaxis], np.ones(1), pd.Index(["event"]), "brier")
     return Problem(events, sections, np.column_stack([1 - probability, probability]))
 
 

@@ -182,18 +182,18 @@ class Entry:
     draws: FloatArray = field(default_factory=lambda: np.empty(0))
     null: FloatArray = field(default_factory=lambda: np.empty(0))
 
-    def interval(self, confidence: float, rng: np.random.RandomState) -> tuple[float, float]:
-        if not self.draws.size:
-            return np.nan, np.nan
-        acceleration = self.evaluation.acceleration(rng)
-        return interval_of_draws(self.draws, self.value, acceleration, confidence, "bca")
-
-    def calibrated(self, n: float, confidence: float) -> tuple[float, float, float]:
-        formula = self.spec.calibrated
-        if not self.null.size or not np.isfinite(self.null).all():
-            return np.nan if formula is None else formula(n, **self.evaluation.options), np.nan, np.nan
-        low, high = np.quantile(self.null, [(1 - confidence) / 2, (1 + confidence) / 2])
-        return float(self.null.mean()), float(low), float(high)
+    def numbers(self, n: float, confidence: float, rng: np.random.RandomState) -> dict[str, float]:
+        low, high = np.nan, np.nan
+        if self.draws.size:
+            acceleration = self.evaluation.acceleration(rng)
+            low, high = interval_of_draws(self.draws, self.value, acceleration, confidence, "bca")
+        numbers = {"value": self.value, "low": low, "high": high}
+        formula, ends = self.spec.calibrated, (np.nan, np.nan)
+        mean = np.nan if formula is None else formula(n, **self.evaluation.options)
+        if self.null.size and np.isfinite(self.null).all():
+            mean = float(self.null.mean())
+            ends = np.quantile(self.null, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
+        return {**numbers, "calibrated": mean, "calibrated_low": ends[0], "calibrated_high": ends[1]}
 
 
 def uncertainty_report(
@@ -340,16 +340,28 @@ def uncertainty_report(
             warnings.simplefilter("ignore", SmallSampleWarning)  # Each metric would repeat this warning.
             parts = CRPSParts(rows, forecast) if any(spec.crps_part for spec in chosen) else None
             entries = _values(rows, forecast, parts, chosen, settings, nominal, seeds)
+            # The parts of the CRPS have no intervals, and their draws are computed together.
+            single = [entry for entry in entries if not entry.error and entry.spec.crps_part is None]
+            evaluations = [entry.evaluation for entry in single]
             whose = f"{name}: " if isinstance(y_pred, Mapping) else ""
-            _resample(
-                entries, rows, n_resamples, rng, ReportProgress(f"{whose}resample", n_resamples, verbose)
-            )
+            if n_resamples:
+                progress = ReportProgress(f"{whose}resample", n_resamples, verbose)
+                draws = bootstrap(evaluations, rows, n_resamples, rng, progress.add)
+                for entry, values in zip(single, draws, strict=True):
+                    entry.draws = values
             if isinstance(forecast, Distribution) or (of_classes and forecast.dtype != np.bool_):
                 progress = ReportProgress(f"{whose}draw", n_draws, verbose)
-                _simulate(entries, rows, forecast, n_draws, rng, progress)
+                null = simulated(evaluations, rows, forecast, n_draws, rng, progress.add)
+                for entry, values in zip(single, null, strict=True):
+                    entry.null = values
                 if parts is not None:
                     _simulate_parts(entries, parts, n_draws, rng)
-            tables[name] = pd.DataFrame([_table_row(entry, rows.total, level, rng) for entry in entries])
+            table = []
+            for entry in entries:
+                numbers = entry.numbers(rows.total, level, rng)
+                used = entry.evaluation.options
+                table.append(record(entry.spec, used, numbers, rows.total, level, entry.error))
+            tables[name] = pd.DataFrame(table)
             summarize = headline_of_classes if of_classes else headline
             headlines[name] = summarize(rows, forecast, nominal)
     warn_of_small_report(unsorted.total)
@@ -477,7 +489,11 @@ def _values(
 ) -> list[Entry]:
     """Return the metrics with their values. An undefined metric has a reason in place of a value."""
     entries = []
-    for spec in (_for_forecast(spec, forecast) for spec in chosen if takes(spec, forecast)):
+    for each in chosen:
+        if not takes(each, forecast):
+            continue
+        of_sets = each.optimum_of_sets is not None and forecast.dtype == np.bool_
+        spec = replace(each, optimum=each.optimum_of_sets) if of_sets else each
         options = settings.get(spec.abbreviation, {})
         common = {"coverage": coverage} if spec.options.get("coverage") == DEFAULT_COVERAGE else {}
         seed = {"random_state": seeds[spec.abbreviation]} if spec.random else {}
@@ -517,31 +533,6 @@ def _by_uncertainty(rows: Rows, forecast: Any, chosen: Sequence[MetricSpec]) -> 
     return rows, forecast
 
 
-def _resample(
-    entries: list[Entry], rows: Rows, n_resamples: int, rng: np.random.RandomState, progress: ReportProgress
-) -> None:
-    if n_resamples:
-        defined = [entry for entry in entries if not entry.error and entry.spec.crps_part is None]
-        draws = bootstrap([entry.evaluation for entry in defined], rows, n_resamples, rng, progress.add)
-        for entry, values in zip(defined, draws, strict=True):
-            entry.draws = values
-
-
-def _simulate(
-    entries: list[Entry],
-    rows: Rows,
-    forecast: Any,
-    n_draws: int,
-    rng: np.random.RandomState,
-    progress: ReportProgress,
-) -> None:
-    """Compute all metrics for targets that are drawn from the forecasts."""
-    defined = [entry for entry in entries if not entry.error and entry.spec.crps_part is None]
-    null = simulated([entry.evaluation for entry in defined], rows, forecast, n_draws, rng, progress.add)
-    for entry, values in zip(defined, null, strict=True):
-        entry.null = values
-
-
 def _simulate_parts(entries: list[Entry], parts: CRPSParts, n_draws: int, rng: np.random.RandomState) -> None:
     """Compute the parts of the CRPS for targets drawn from the forecasts."""
     drawn: dict[str, FloatArray] = {}
@@ -553,27 +544,7 @@ def _simulate_parts(entries: list[Entry], parts: CRPSParts, n_draws: int, rng: n
             entry.null = drawn[key][:, COLUMNS.index(entry.spec.crps_part)]
 
 
-def _for_forecast(spec: MetricSpec, forecast: Any) -> MetricSpec:
-    if spec.optimum_of_sets is not None and forecast.dtype == np.bool_:
-        return replace(spec, optimum=spec.optimum_of_sets)
-    return spec
-
-
 def takes(spec: MetricSpec, forecast: Any) -> bool:
     if spec.of_classes:
         return bool(spec.needs == "set" or forecast.dtype != np.bool_)
     return isinstance(forecast, Distribution) or spec.needs == "interval"
-
-
-def _table_row(entry: Entry, n: float, confidence: float, rng: np.random.RandomState) -> dict[str, Any]:
-    low, high = entry.interval(confidence, rng)
-    calibrated, calibrated_low, calibrated_high = entry.calibrated(n, confidence)
-    numbers = {
-        "value": entry.value,
-        "low": low,
-        "high": high,
-        "calibrated": calibrated,
-        "calibrated_low": calibrated_low,
-        "calibrated_high": calibrated_high,
-    }
-    return record(entry.spec, entry.evaluation.options, numbers, n, confidence, entry.error)

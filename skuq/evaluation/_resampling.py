@@ -38,7 +38,6 @@ from skuq.metrics._spec import (
     WeightFunction,
     find_spec,
     one_by_one,
-    value_at,
 )
 
 BLOCK = 2**21
@@ -194,7 +193,7 @@ class Evaluation:
 
     def value(self) -> float:
         if isinstance(self.metric, MetricSpec):
-            return value_at(self.of, self.rows.weight, len(self.rows))
+            return float(self.of(self.rows.weight if isinstance(self.of, MeansOf) else self.rows.repetitions))
         return self._of_users_metric(self.rows.weight)
 
     def _of_users_metric(self, weight: FloatArray | None) -> float:
@@ -348,27 +347,19 @@ def bootstrap(
     on_resamples: Callable[[int], None] | None = None,
 ) -> list[FloatArray]:
     """Return the metrics of bootstrap resamples, each of shape (n_resamples,)."""
-    drawn = [evaluation for evaluation in evaluations if evaluation.cells is None]
-    of_drawn: Iterator[FloatArray] = iter([])
-    if drawn:
+    found: dict[Evaluation, FloatArray] = {}
+    if drawn := [evaluation for evaluation in evaluations if evaluation.cells is None]:
         group = random_groups(rows, rng)
         weights = bootstrap_weights(rows, n_resamples, rng, group)
-        of_drawn = iter(values_of_weights(drawn, weights, group, on_resamples))
-    generator, draws, values = fast_generator(rng), max(round(rows.total), 1), []
-    for evaluation in evaluations:
-        if evaluation.cells is None:
-            values.append(next(of_drawn))
-        else:
-            cells = evaluation.cells
-            counts = (
-                generator.multinomial(draws, cells, size=size)
-                for size in block_sizes(n_resamples, cells.size)
-            )
-            total = np.full(n_resamples, float(draws))
-            values.append(evaluation.of_means(np.concatenate(list(counts)) / draws, total))
-    if not drawn and on_resamples is not None:
+        found |= zip(drawn, values_of_weights(drawn, weights, group, on_resamples), strict=True)
+    elif on_resamples is not None:
         on_resamples(n_resamples)
-    return values
+    generator, draws = fast_generator(rng), max(round(rows.total), 1)
+    for evaluation in evaluations:
+        if evaluation.cells is not None:
+            means = generator.multinomial(draws, evaluation.cells, size=n_resamples) / draws
+            found[evaluation] = evaluation.of_means(means, np.full(n_resamples, float(draws)))
+    return [found[evaluation] for evaluation in evaluations]
 
 
 def values_of_weights(

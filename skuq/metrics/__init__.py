@@ -24,7 +24,15 @@ from skuq.metrics._group_calibration import (
     uncertainty_calibration_error,
 )
 from skuq.metrics._interval_width import coverage_width_loss, normalized_mean_interval_width
-from skuq.metrics._intervals import interval_coverage_error, mean_interval_width, prediction_interval_coverage
+from skuq.metrics._intervals import (
+    interval_coverage_error,
+    interval_deficit,
+    interval_excess,
+    interval_miss_rate,
+    mean_interval_half_width,
+    mean_interval_width,
+    prediction_interval_coverage,
+)
 from skuq.metrics._murphy import murphy_curve
 from skuq.metrics._prediction_sets import (
     conditional_set_coverage,
@@ -39,12 +47,6 @@ from skuq.metrics._reliability import conditional_coverage, reliability_table
 from skuq.metrics._scorer import get_scorer, get_scorer_names, make_scorer, scorers
 from skuq.metrics._sharpness import sharpness
 from skuq.metrics._skill import crps_skill_score, mean_standardized_log_loss
-from skuq.metrics._ucc_coordinates import (
-    interval_deficit,
-    interval_excess,
-    interval_miss_rate,
-    mean_interval_half_width,
-)
 from skuq.metrics._ucc_curve import uncertainty_characteristics_curve
 from skuq.metrics._ucc_scores import auucc_gain_score, auucc_loss, compare_characteristics_curves
 from skuq.metrics._weighted_scores import (

@@ -151,15 +151,7 @@ def adversarial_group_calibration_curve(
     array([0.06, 0.02, 0.01])
     """
     groups = check_groups(
-        fractions=fractions,
-        levels=levels,
-        kind=kind,
-        error=error,
-        n_groups=n_groups,
-        n_resamples=n_resamples,
-        min_group_size=min_group_size,
-        replace=replace,
-        random_state=random_state,
+        fractions, levels, kind, error, n_groups, n_resamples, min_group_size, replace, random_state
     )
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
     total = effective_rows(weight, y.size)
@@ -244,16 +236,15 @@ class Groups:
 
 
 def check_groups(
-    *,
     fractions: ArrayLike | None,
-    levels: int | ArrayLike = 99,
-    kind: str = "quantile",
-    error: str = "mace",
-    n_groups: int = 20,
-    n_resamples: int = 10,
-    min_group_size: int = 2,
-    replace: bool = False,
-    random_state: int | np.random.RandomState | None = None,
+    levels: int | ArrayLike,
+    kind: str,
+    error: str,
+    n_groups: int,
+    n_resamples: int,
+    min_group_size: int,
+    replace: bool,
+    random_state: int | np.random.RandomState | None,
 ) -> Groups:
     shares = np.linspace(0.01, 1, 10) if fractions is None else _check_fractions(fractions)
     grid = np.sort(level_grid(levels, closed=True))

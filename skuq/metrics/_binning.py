@@ -129,7 +129,7 @@ class Binning:
     def bins(self, weight: FloatArray | None) -> Bins:
         key, n_bins = self.key, self.n_bins
         weight = np.ones(key.size) if weight is None else weight
-        if self.order is None:
+        if self.strategy == "uniform":
             counted = key if weight.min() > 0 else key[weight > 0]
             low, high = counted.min(), counted.max()
         else:

@@ -14,6 +14,7 @@ import pandas as pd
 from skuq._prediction_sets import check_proba, mass_sets
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_array, as_labels, check_sample_weight, check_single_coverage, check_unmasked
+from skuq.metrics._inputs import rows_with_weight
 from skuq.metrics._spec import Means, metric, value_of
 
 ClassForecast = np.ndarray
@@ -42,10 +43,7 @@ def check_classes(
     forecast = check_class_forecast(y_pred, needs_proba=needs_proba)
     codes, known = check_labels(y_true, labels, forecast.shape[1], len(forecast))
     weight = check_sample_weight(sample_weight, len(forecast))
-    if weight is not None and weight.min() == 0:
-        keep = weight > 0
-        codes, forecast, weight = codes[keep], forecast[keep], weight[keep]
-    return CheckedClasses(codes, forecast, weight, known)
+    return CheckedClasses(*rows_with_weight(weight, codes, forecast), known)
 
 
 def check_class_forecast(

@@ -12,7 +12,7 @@ from skuq._validation import check_increasing
 from skuq.distributions import Distribution
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import level_grid
-from skuq.metrics._sections import BLOCK, QuantileSections
+from skuq.metrics._sections import BLOCK, QuantileSections, quantile_sections
 from skuq.metrics._spec import Computation, WeightFunction, metric, one_by_one, value_of
 
 DEFAULT_LEVELS = 19
@@ -30,7 +30,7 @@ def crps_levels(levels: int | ArrayLike) -> tuple[FloatArray, FloatArray]:
 
 
 def crps_sections(dist: Distribution, grid: FloatArray, share: FloatArray) -> QuantileSections:
-    return QuantileSections(np.ascontiguousarray(dist.quantile(grid).T), grid, share)
+    return quantile_sections(dist.quantile(grid).T, grid, share)
 
 
 def part_of_crps(column: int, levels: int | ArrayLike) -> Computation:
@@ -46,7 +46,8 @@ def part_of_crps(column: int, levels: int | ArrayLike) -> Computation:
 
         def of_weight(weight: FloatArray) -> float:
             sections = kept or (crps_sections(dist, grid[block], share[block]) for block in blocks)
-            parts = (each.parts(target, weight[np.newaxis])[0, :, column] @ each.share for each in sections)
+            weights = None if (weight == weight[0]).all() else weight[np.newaxis]
+            parts = (each.parts(target, weights)[0, :, column] @ each.share for each in sections)
             return max(float(sum(parts)), 0.0)  # Rounding may make a part of 0 negative.
 
         return one_by_one(of_weight)

@@ -10,7 +10,7 @@ from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution
 from skuq.metrics._binning import STRATEGIES, Binning, bin_means
-from skuq.metrics._inputs import check_forecast, finite_mean, finite_std
+from skuq.metrics._inputs import check_forecast, finite_moment
 from skuq.metrics._spec import Computation, WeightFunction, metric, one_by_one, value_of
 
 ON = ("std", "variance")
@@ -25,8 +25,8 @@ def normalized_error(n_bins: int, strategy: str) -> Computation:
     check_option(strategy, "strategy", STRATEGIES)
 
     def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
-        squares = np.atleast_2d(np.square(y - finite_mean(dist)))
-        std = finite_std(dist)
+        squares = np.atleast_2d(np.square(y - finite_moment(dist, "mean")))
+        std = finite_moment(dist, "std")
         binning, variance = Binning(std, n_bins, strategy), np.square(std)
 
         def of_weight(weight: FloatArray) -> FloatArray:
@@ -153,8 +153,8 @@ def squared_error_gap(n_bins: int, strategy: str, on: str) -> Computation:
     check_option(on, "on", ON)
 
     def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
-        squares = np.atleast_2d(np.square(y - finite_mean(dist)))
-        std = finite_std(dist)
+        squares = np.atleast_2d(np.square(y - finite_moment(dist, "mean")))
+        std = finite_moment(dist, "std")
         variance = np.square(std)
         binning = Binning(variance if bins_variance(strategy, on) else std, n_bins, strategy)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import numpy as np
@@ -70,9 +69,7 @@ def _rows_that_count(
 ) -> tuple[FloatArray, Any, FloatArray | None]:
     check_not_one_row(forecast, y_true)
     y, weight = check_target(y_true, n=len(forecast)), check_sample_weight(sample_weight, len(forecast))
-    if weight is not None and weight.min() == 0:
-        keep = weight > 0
-        y, forecast, weight = y[keep], forecast[keep], weight[keep]
+    y, forecast, weight = rows_with_weight(weight, y, forecast)
     return check_size(y, "y_true"), forecast, weight
 
 
@@ -133,27 +130,20 @@ def check_forecast_alone(
     return _rows_that_count(y, forecast, sample_weight)
 
 
-def rows_with_weight(values: Any, weight: FloatArray | None) -> tuple[Any, FloatArray | None]:
+def rows_with_weight(weight: FloatArray | None, *values: Any) -> tuple[Any, ...]:
+    """Return the values and the weights of the rows with positive weight."""
     if weight is None or weight.min() > 0:
-        return values, weight
+        return *values, weight
     keep = weight > 0
-    return values[keep], weight[keep]
+    return *(each[keep] for each in values), weight[keep]
 
 
 def counted(values: Any, sample_weight: ArrayLike | None) -> Any:
     """Return the values of the rows with positive weight."""
-    return rows_with_weight(values, check_sample_weight(sample_weight, len(values)))[0]
+    return rows_with_weight(check_sample_weight(sample_weight, len(values)), values)[0]
 
 
-def finite_mean(dist: Distribution) -> FloatArray:
-    return _finite_moment(dist, "mean")
-
-
-def finite_std(dist: Distribution) -> FloatArray:
-    return _finite_moment(dist, "std")
-
-
-def _finite_moment(dist: Distribution, moment: str) -> FloatArray:
+def finite_moment(dist: Distribution, moment: str) -> FloatArray:
     remedy = "Use a metric of quantiles or of the whole distribution, such as `crps_loss`."
     (values,) = check_finite_moments(dist, moment, subject="`y_pred` must have", remedy=remedy)
     return check_size(values, f"y_pred.{moment}()")
@@ -171,23 +161,3 @@ def intervals_around(y: FloatArray, dist: Distribution, coverage: float) -> Floa
     lower, upper = pit_scores(dist, y)
     near = np.abs(bounds - y[:, np.newaxis]) <= tie_tolerance(dist, y)[:, np.newaxis]
     return np.where(near & (lower < upper)[:, np.newaxis], y[:, np.newaxis], bounds)
-
-
-def has_no_rows(
-    y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None = None, *, takes_bounds: bool = False
-) -> bool:
-    """Return whether a block has no rows. Its forecast is an empty array or a frozen scipy distribution."""
-    if isinstance(y_pred, tuple | type):  # The check of the forecast refuses every tuple and every class.
-        return False
-    columns = [*y_pred.args, *y_pred.kwds.values()] if hasattr(y_pred, "kwds") else [y_pred]
-    columns = [column for column in columns if not isinstance(column, numbers.Real)]
-    columns += [y_true] if sample_weight is None else [y_true, sample_weight]
-    if len(columns) < 2 or not all(_is_empty(column) for column in columns):
-        return False
-    return np.shape(y_pred)[1:] in ([(), (2,)] if takes_bounds else [()])
-
-
-def _is_empty(column: Any) -> bool:
-    if isinstance(column, list | tuple):
-        return not column
-    return getattr(column, "shape", ())[:1] == (0,)

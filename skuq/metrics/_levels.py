@@ -154,8 +154,8 @@ def censored_proportions(
     gains = sum(_entry_rows(part, ordered) for part in _entries_between(start, stop, kind))
 
     def of_weights(weight: FloatArray | None) -> FloatArray:
-        total = float(len(dist) if weight is None else weight.sum())
-        masses = masses_of(weight)
+        weight = np.ones(len(dist)) if weight is None else weight
+        total, masses = float(weight.sum()), masses_of(weight)
         reached = np.cumsum(masses @ gains)[:-1]
         last = stop[masses > 0].max(keepdims=True)
         for part in _entries_between(last, np.ones(1), kind):

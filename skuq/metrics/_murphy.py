@@ -18,7 +18,7 @@ from skuq._numeric import equal_step, last_of_ties
 from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import as_float_array, check_finite, check_number, check_option, check_single_coverage
 from skuq.distributions import Distribution
-from skuq.metrics._inputs import check_forecast, finite_mean
+from skuq.metrics._inputs import check_forecast, finite_moment
 from skuq.metrics._skill import check_reference, repeat
 
 FUNCTIONALS = ("mean", "quantile", "probability")
@@ -178,7 +178,7 @@ class _Point:
 
     def forecast(self, dist: Distribution) -> FloatArray:
         if self.functional == "mean":
-            return finite_mean(dist)
+            return finite_moment(dist, "mean")
         if self.functional == "quantile":
             return dist.quantile(self.levels)
         return dist.sf(self.threshold)

@@ -11,7 +11,6 @@ import pandas as pd
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
-    as_array,
     check_option,
     check_sample_weight,
     check_single_coverage,
@@ -27,7 +26,7 @@ from skuq.metrics._class_scores import (
     sets_of,
 )
 from skuq.metrics._inputs import rows_with_weight
-from skuq.metrics._reliability import kept_rows, table_of_groups
+from skuq.metrics._reliability import read_groups, table_of_groups
 from skuq.metrics._spec import Means, metric, value_of
 
 BY = ("class", "size")
@@ -190,7 +189,7 @@ def mean_set_size(
     if y_true is not None:
         check_class_target(y_true, len(forecast))
     weight = check_sample_weight(sample_weight, len(forecast))
-    return value_of(mean_size(coverage), None, *rows_with_weight(forecast, weight))
+    return value_of(mean_size(coverage), None, *rows_with_weight(weight, forecast))
 
 
 def set_mass_rows(
@@ -405,11 +404,10 @@ def conditional_set_coverage(
     if is_proba:
         columns["claimed"] = claimed_mass(given.forecast, sets)
     if groups is not None:
-        keep = kept_rows(sample_weight, np.shape(y_true)[0])
-        table = table_of_groups(as_array(groups, "groups"), keep, columns, given.weight)
+        labels = read_groups(groups, np.shape(y_true)[0], sample_weight)
+        table = table_of_groups(labels, columns, given.weight)
     elif by == "size":
-        everything = np.ones(size.size, dtype=bool)
-        table = table_of_groups(size, everything, columns, given.weight)
+        table = table_of_groups(size, columns, given.weight)
     else:
         table = _table_of_classes(given, sets, columns)
     if not is_proba:
@@ -419,7 +417,7 @@ def conditional_set_coverage(
 
 
 def _table_of_classes(given: CheckedClasses, sets: BoolArray, columns: dict[str, FloatArray]) -> pd.DataFrame:
-    table = table_of_groups(given.codes, np.ones(given.codes.size, dtype=bool), columns, given.weight)
+    table = table_of_groups(given.codes, columns, given.weight)
     codes = table.index.to_numpy()
     if "claimed" in columns:
         weight = np.ones(given.codes.size) if given.weight is None else given.weight

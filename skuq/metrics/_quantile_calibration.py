@@ -11,7 +11,7 @@ from skuq._validation import check_integer, check_option
 from skuq.distributions import Distribution
 from skuq.metrics._average_calibration import calibration_error, curve_of_levels
 from skuq.metrics._binning import STRATEGIES, Binning
-from skuq.metrics._inputs import check_forecast, finite_std
+from skuq.metrics._inputs import check_forecast, finite_moment
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._levels import counts_in_bins
 from skuq.metrics._spec import Computation, WeightFunction, metric, one_by_one, value_of
@@ -25,7 +25,7 @@ def binned_coverage_gap(levels: int | ArrayLike, n_bins: int, strategy: str, mar
         return curve_of_levels(grid, "interval", calibration_error)
 
     def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
-        binning = Binning(finite_std(dist), n_bins, strategy)
+        binning = Binning(finite_moment(dist, "std"), n_bins, strategy)
         counts_of = [counts_in_bins(each, dist, grid, "interval") for each in np.atleast_2d(y)]
 
         def of_weight(weight: FloatArray) -> FloatArray:

@@ -16,7 +16,6 @@ from skuq._validation import (
     check_integer,
     check_option,
     check_rows,
-    check_sample_weight,
     check_single_coverage,
 )
 from skuq.metrics._binning import STRATEGIES, curve_of_bins, make_bins
@@ -24,8 +23,8 @@ from skuq.metrics._group_calibration import ON, bins_variance
 from skuq.metrics._inputs import (
     check_forecast,
     check_forecast_or_bounds,
-    finite_mean,
-    finite_std,
+    counted,
+    finite_moment,
     interval_bounds,
     intervals_around,
 )
@@ -109,8 +108,8 @@ def reliability_table(
     check_option(on, "on", ON)
     nominal = check_single_coverage(coverage)
     y, dist, weight = check_forecast(y_true, y_pred, sample_weight)
-    mean = finite_mean(dist)
-    std = finite_std(dist)
+    mean = finite_moment(dist, "mean")
+    std = finite_moment(dist, "std")
     lower, upper = intervals_around(y, dist, nominal).T
     variance, square = np.square(std), np.square(y - mean)
     by_variance = bins_variance(strategy, on)
@@ -202,35 +201,36 @@ def conditional_coverage(
     nominal = check_single_coverage(coverage)
     y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
     lower, upper = interval_bounds(y, forecast, nominal).T
-    keep = kept_rows(sample_weight, np.shape(y_true)[0])
+    n = np.shape(y_true)[0]
     columns = {"coverage": covered(y, lower, upper), "mean_width": upper - lower}
     if groups is not None:
-        table = table_of_groups(as_array(groups, "groups"), keep, columns, weight)
+        table = table_of_groups(read_groups(groups, n, sample_weight), columns, weight)
     else:
         if feature is None:
             key = check_finite(upper - lower, "y_pred")
         else:
-            values = check_rows(as_float_array(feature, "feature"), "feature", keep.size)
-            key = check_finite(values, "feature")[keep]
+            values = check_rows(as_float_array(feature, "feature"), "feature", n)
+            key = counted(check_finite(values, "feature"), sample_weight)
         table = curve_of_bins(make_bins(key, n_bins, strategy, weight), **columns)
     error = np.sqrt(nominal * (1 - nominal) / table["n"])
     table.insert(list(table.columns).index("coverage") + 1, "standard_error", error)
     return table
 
 
-def kept_rows(sample_weight: ArrayLike | None, n: int) -> np.ndarray:
-    weight = check_sample_weight(sample_weight, n)
-    return np.ones(n, dtype=bool) if weight is None else weight > 0
+def read_groups(groups: ArrayLike, n: int, sample_weight: ArrayLike | None) -> np.ndarray:
+    labels = as_array(groups, "groups")
+    if labels.shape != (n,):
+        raise ValueError(f"`groups` must have shape {(n,)}, got {labels.shape}.")
+    return np.asarray(counted(labels, sample_weight))
 
 
 def table_of_groups(
-    groups: np.ndarray, keep: np.ndarray, columns: dict[str, FloatArray], weight: FloatArray | None
+    groups: np.ndarray, columns: dict[str, FloatArray], weight: FloatArray | None
 ) -> pd.DataFrame:
-    if groups.shape != keep.shape:
-        raise ValueError(f"`groups` must have shape {keep.shape}, got {groups.shape}.")
-    kept = groups[keep]
     # pandas has no index of half precision.
-    codes, labels = pd.factorize(kept.astype(np.float64) if kept.dtype == np.float16 else kept, sort=True)
+    codes, labels = pd.factorize(
+        groups.astype(np.float64) if groups.dtype == np.float16 else groups, sort=True
+    )
     if (codes < 0).any():
         raise ValueError("`groups` must have a label in every row, got a missing label.")
     total = np.bincount(codes, weight).astype(np.float64)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -96,23 +97,20 @@ BLOCK = 2**17
 """An array of one block has at most this number of entries, so that a block fits into the cache."""
 
 
+@dataclass(eq=False)
 class Sections(ABC):
     """Forecasts of shape (k, n). Each section has a name and a share, which are arrays of shape (k,)."""
 
-    def __init__(self, forecast: FloatArray, index: pd.Index, share: FloatArray | None = None) -> None:
-        self.forecast, self.index = forecast, index
-        self.share = np.full(len(forecast), 1 / len(forecast)) if share is None else share
+    forecast: FloatArray
+    index: pd.Index
+    share: FloatArray
 
     @property
     def n(self) -> int:
         return int(self.forecast.shape[1])
 
     def take(self, rows: IntArray) -> Self:
-        return self._with(self.forecast[:, rows])
-
-    @abstractmethod
-    def _with(self, forecast: FloatArray) -> Self:
-        """Return the same sections with other forecasts."""
+        return replace(self, forecast=self.forecast[:, rows])
 
     @cached_property
     def order(self) -> IntArray:
@@ -216,26 +214,22 @@ class OrderedRows:
 
 
 class QuantileSections(Sections):
-    """Quantiles at k levels. The score is the pinball loss."""
+    """Quantiles. The index contains their levels. The score is the pinball loss."""
 
-    def __init__(self, forecast: FloatArray, levels: FloatArray, share: FloatArray | None = None) -> None:
-        super().__init__(forecast, pd.Index(levels, name="level"), share)
-        self.levels = levels
-
-    def _with(self, forecast: FloatArray) -> Self:
-        return type(self)(forecast, self.levels, self.share)
+    def _levels(self, rows: OrderedRows) -> FloatArray:
+        return np.asarray(self.index.to_numpy()[rows.section])
 
     def _score(self, forecast: FloatArray, rows: OrderedRows) -> FloatArray:
-        level, error = self.levels[rows.section][:, np.newaxis], rows.target - forecast
+        level, error = self._levels(rows)[:, np.newaxis], rows.target - forecast
         return np.asarray(np.maximum(level * error, (level - 1) * error))
 
     def _isotonic(self, rows: OrderedRows) -> FloatArray:
-        rank, levels = rows.arrange(rows.pick(rows.targets.rank)), self.levels[rows.section]
-        fitted = isotonic_quantile_ranks(rank, rows.last, levels, rows.weight)
+        rank = rows.arrange(rows.pick(rows.targets.rank))
+        fitted = isotonic_quantile_ranks(rank, rows.last, self._levels(rows), rows.weight)
         return np.take_along_axis(rows.pick(rows.targets.sorted), fitted, axis=1)
 
     def _marginal(self, rows: OrderedRows) -> FloatArray:
-        levels, targets = self.levels[rows.section][:, np.newaxis], rows.targets
+        levels, targets = self._levels(rows)[:, np.newaxis], rows.targets
         mass = np.ones((1, self.n))
         if targets.weight is not None:
             mass = np.take_along_axis(rows.pick(targets.weight), rows.pick(targets.order), axis=1)
@@ -244,11 +238,12 @@ class QuantileSections(Sections):
         return np.asarray(rows.pick(targets.sorted)[np.arange(len(place)), place])
 
 
+def quantile_sections(quantiles: FloatArray, levels: FloatArray, share: FloatArray) -> QuantileSections:
+    return QuantileSections(np.ascontiguousarray(quantiles), pd.Index(levels, name="level"), share)
+
+
 class MeanSections(Sections):
     """Means. The score is the squared error."""
-
-    def _with(self, forecast: FloatArray) -> Self:
-        return type(self)(forecast, self.index, self.share)
 
     def _score(self, forecast: FloatArray, rows: OrderedRows) -> FloatArray:
         return np.asarray(np.square(rows.target - forecast))
@@ -260,41 +255,24 @@ class MeanSections(Sections):
         return row_means(rows.target, rows.weight)
 
 
+@dataclass(eq=False)
 class ProbabilitySections(MeanSections):
-    """Probabilities of events. The score is the Brier score or the log loss."""
+    """Probabilities of events. The score is the Brier score or the log loss.
 
-    def __init__(
-        self,
-        forecast: FloatArray,
-        events: FloatArray,
-        index: pd.Index,
-        score: str,
-        share: FloatArray | None = None,
-    ) -> None:
-        super().__init__(forecast, index, share)
-        self.events, self.score = events, score
+    Section i has the event ``happens(y, events[i])``. It compares the target with a threshold or a class.
+    """
 
-    def _with(self, forecast: FloatArray) -> Self:
-        return type(self)(forecast, self.events, self.index, self.score, self.share)
+    events: FloatArray
+    happens: np.ufunc
+    score: str
+
+    def _outcome(self, y: Any, section: IntArray) -> FloatArray:
+        return np.asarray(self.happens(y, self.events[section][:, np.newaxis]), dtype=np.float64)
 
     def _score(self, forecast: FloatArray, rows: OrderedRows) -> FloatArray:
         if self.score == "brier":
             return super()._score(forecast, rows)
         return -(xlogy(rows.target, forecast) + xlog1py(1 - rows.target, -forecast))
-
-
-class ThresholdSections(ProbabilitySections):
-    """Probabilities that the target is at most each threshold."""
-
-    def _outcome(self, y: Any, section: IntArray) -> FloatArray:
-        return np.asarray(y <= self.events[section][:, np.newaxis], dtype=np.float64)
-
-
-class ClassSections(ProbabilitySections):
-    """Probabilities of classes. The targets are codes of the classes."""
-
-    def _outcome(self, y: Any, section: IntArray) -> FloatArray:
-        return np.asarray(y == self.events[section][:, np.newaxis], dtype=np.float64)
 
 
 def row_means(values: FloatArray, weight: FloatArray | None) -> FloatArray:

@@ -9,18 +9,18 @@ import numpy as np
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution, as_distribution
-from skuq.metrics._inputs import check_forecast_alone, finite_std
+from skuq.metrics._inputs import check_forecast_alone, finite_moment
 from skuq.metrics._spec import Means, first_column, metric, value_of
 
 SHARPNESS_KINDS = ("std", "rms", "variance")
 
 
 def predicted_std(y: FloatArray, dist: Distribution) -> FloatArray:
-    return finite_std(dist)
+    return finite_moment(dist, "std")
 
 
 def predicted_variance(y: FloatArray, dist: Distribution) -> FloatArray:
-    return np.square(finite_std(dist))
+    return np.square(finite_moment(dist, "std"))
 
 
 def dispersion(kind: str) -> Means:

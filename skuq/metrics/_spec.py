@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, ParamSpec
@@ -18,8 +18,9 @@ import numpy as np
 from scipy import sparse
 
 from skuq._compat import warn_user
-from skuq._numeric import is_sparse, standard_deviation, weighted, weighted_sum
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._numeric import standard_deviation, weighted, weighted_sum
+from skuq._typing import FloatArray, IntArray
+from skuq._validation import repeated_rows
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics._kernels import BinIndex
 
@@ -38,7 +39,7 @@ def first_column(means: FloatArray) -> FloatArray:
     return np.asarray(means[..., 0])
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Means:
     """Computation of a metric that is a function of means over the rows.
 
@@ -66,7 +67,7 @@ class Means:
     combine: Callable[..., FloatArray] = first_column
     spread: Literal["range", "std", "total"] | None = None
     calibrated: Callable[[FloatArray, float], float] | None = None
-    cells: FloatArray | None = field(default=None, compare=False)
+    cells: FloatArray | None = None
 
     def __call__(self, y: Any, forecast: Any) -> MeansOf:
         values = self.rows(y, forecast)
@@ -102,7 +103,7 @@ def column_sums(parts: tuple[Any, ...], weights: FloatArray | None) -> FloatArra
 def _sums(part: Any, weights: FloatArray | None) -> FloatArray:
     if isinstance(part, Binned):
         return part.sums(weights)
-    if is_sparse(part):
+    if not isinstance(part, np.ndarray):
         return np.asarray(part.sum(axis=0) if weights is None else weights @ part)
     if weights is None or weights.ndim == 1:
         return np.array([weighted_sum(part, weights)])
@@ -113,7 +114,7 @@ def _sums(part: Any, weights: FloatArray | None) -> FloatArray:
     return np.asarray(total[:, np.newaxis])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Spread:
     """Statistic of the targets with positive weight besides means, as a function of the weights."""
 
@@ -184,13 +185,9 @@ def one_by_one(of_weight: Callable[[FloatArray], Any]) -> WeightFunction:
 
 
 def value_of(computation: Computation, y: Any, forecast: Any, weight: FloatArray | None) -> float:
-    return value_at(computation(y, forecast), weight, len(forecast))
-
-
-def value_at(of: WeightFunction, weight: FloatArray | None, n: int) -> float:
-    """Return the metric of n rows. Means of rows do not need the array of weights of 1."""
-    if weight is None and not isinstance(of, MeansOf):
-        weight = np.ones(n)
+    of = computation(y, forecast)
+    if weight is None and not isinstance(of, MeansOf):  # Means of rows do not need an array of ones.
+        weight = np.ones(len(forecast))
     return float(of(weight))
 
 
@@ -477,7 +474,16 @@ def _with_small_sample_warning(compute: Callable[P, float]) -> Callable[P, float
         value = compute(*args, **kwargs)
         y_true: Any = args[0] if args else kwargs["y_true"]
         weight: Any = kwargs.get("sample_weight")
-        _warn_if_small(function.__name__, y_true, weight)
+        weight = None if weight is None else np.asarray(weight, dtype=np.float64)
+        rows = repeated_rows(weight, np.shape(y_true)[0])
+        if rows < SMALL_SAMPLE:
+            warn_user(
+                f"`{function.__name__}` was computed from {rows:g} rows. With fewer than {SMALL_SAMPLE} "
+                "rows, calibration metrics vary as much by chance as by miscalibration (Wibbeke et al. 2025, "
+                "section 4.5). Compare models by `crps_loss`, or compare the value with the value of a "
+                "calibrated forecast with the same number of rows.",
+                SmallSampleWarning,
+            )
         return value
 
     return function
@@ -489,20 +495,5 @@ def warn_of_small_report(rows: float) -> None:
             f"the report has {rows:g} rows. With fewer than {SMALL_REPORT} rows, its confidence intervals "
             "are too narrow, and its values are imprecise. Use more rows, for example the out-of-fold "
             "predictions of all rows.",
-            SmallSampleWarning,
-        )
-
-
-def _warn_if_small(name: str, y_true: ArrayLike, sample_weight: ArrayLike | None) -> None:
-    rows = float(np.shape(y_true)[0])
-    if sample_weight is not None:
-        weight = np.asarray(sample_weight, dtype=float)
-        rows = max(float(np.count_nonzero(weight)), float(weight.sum()))
-    if rows < SMALL_SAMPLE:
-        warn_user(
-            f"`{name}` was computed from {rows:g} rows. With fewer than {SMALL_SAMPLE} rows, calibration "
-            "metrics vary as much by chance as by miscalibration (Wibbeke et al. 2025, section 4.5). "
-            "Compare models by `crps_loss`, or compare the value with the value of a calibrated "
-            "forecast with the same number of rows.",
             SmallSampleWarning,
         )

@@ -6,11 +6,11 @@ The areas are exact, or they follow the rules of the paper or of UQ360.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skuq._numeric import ROUNDING, count_above, reaches
+from skuq._numeric import ROUNDING, count_above, reaches, standard_deviation
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import (
     as_float_array,
@@ -19,9 +19,12 @@ from skuq._validation import (
     check_number,
     check_option,
     check_rows,
+    check_single_coverage,
 )
-from skuq.metrics._ucc_coordinates import read_bands, replace_zero_bands
-from skuq.metrics._ucc_kernels import BLOCK, SIDES, Path, bias_path, scale_path
+from skuq.distributions import Distribution
+from skuq.metrics._inputs import Forecast, check_forecast_or_bounds, counted, finite_moment, rows_with_weight
+from skuq.metrics._intervals import SIDES
+from skuq.metrics._ucc_kernels import BLOCK, Path, bias_path, scale_path
 
 RULES = ("exact", "rectangle", "trapezoid", "uq360")
 Range = tuple[float, float]
@@ -132,6 +135,7 @@ def _nearest(values: FloatArray, limit: float, *, total: float) -> int:
 WIDTH_AXES = ("bandwidth", "excess")
 MISS_AXES = ("miss_rate", "deficit")
 VARY = ("scale", "bias")
+ZERO_BANDS = ("keep", "min")
 
 
 @dataclass(frozen=True)
@@ -474,12 +478,94 @@ def uncertainty_characteristics_curve(
     """
     check_option(vary, "vary", VARY)
     check_option(side, "side", SIDES)
-    found = replace_zero_bands(read_bands(y_true, y_pred, bands, point, sample_weight), zero_band)
+    check_option(zero_band, "zero_band", ZERO_BANDS)
+    y, forecast, weight = check_forecast_or_bounds(y_true, y_pred, sample_weight)
+    if isinstance(forecast, Distribution):
+        bands = check_bands(bands)
+    elif bands not in ("std", "constant"):
+        raise ValueError(f"`bands` must be omitted or 'constant' if `y_pred` holds bounds, got {bands!r}.")
+    center = None
+    if point is not None:
+        center = check_finite(as_float_array(point, "point"), "point")
+        center = counted(check_rows(center, "point", np.shape(y_true)[0]), sample_weight)
+    found = bands_around(y, forecast, bands, center)
+    weight = np.ones(y.size) if weight is None else weight
+    return curve_of_bands(found, weight, vary=vary, zero_band=zero_band, side=side)
+
+
+class Bands(NamedTuple):
+    """Errors and bands of rows.
+
+    If the bands are symmetric, ``lower`` and ``upper`` are the same array.
+    """
+
+    error: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    y: FloatArray
+
+
+def check_bands(bands: str | float) -> str | float:
+    if isinstance(bands, str):
+        return str(check_option(bands, "bands", ("std", "constant")))
+    return check_single_coverage(bands, "bands")
+
+
+def bands_around(
+    y: FloatArray, forecast: Forecast, bands: str | float, center: FloatArray | None = None
+) -> Bands:
+    """Return the bands around point predictions. None means the mean, the median or the middle of bounds."""
+    bounds = None
+    if not isinstance(forecast, Distribution):
+        bounds = check_finite(forecast, "y_pred")
+        center = bounds.mean(axis=1) if center is None else center
+    elif isinstance(bands, float):
+        bounds = check_finite(forecast.interval(bands), "y_pred")
+        center = forecast.median() if center is None else center
+    elif center is None:
+        center = finite_moment(forecast, "mean")
+    if bands == "constant":
+        band = np.ones_like(y)
+    elif bounds is None:
+        band = finite_moment(forecast, "std")  # type: ignore[arg-type]  # Only a distribution has no bounds.
+    else:
+        return _between(y, bounds, center)
+    return Bands(y - center, band, band, y)
+
+
+def _between(y: FloatArray, bounds: FloatArray, center: FloatArray) -> Bands:
+    lower, upper = center - bounds[:, 0], bounds[:, 1] - center
+    outside = (lower < 0) | (upper < 0)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise ValueError(
+            f"`point` must lie inside the interval of its row, got {center[row]:g} outside "
+            f"[{bounds[row, 0]:g}, {bounds[row, 1]:g}] at row {row}."
+        )
+    rounding = 4 * np.spacing(np.abs(bounds).max(axis=1))
+    if np.all(np.abs(upper - lower) <= rounding):
+        lower = upper = (bounds[:, 1] - bounds[:, 0]) / 2
+    return Bands(y - center, lower, upper, y)
+
+
+def curve_of_bands(
+    bands: Bands, weight: FloatArray, *, vary: str, zero_band: str, side: str = "nearest"
+) -> UncertaintyCharacteristicsCurve:
+    error, lower, upper, y, weight = rows_with_weight(weight, *bands)
+    if zero_band == "min":
+        lower, upper = _without_zeros(lower), _without_zeros(upper)
     trace = scale_path if vary == "scale" else bias_path
-    path: Path = trace(found.error, found.lower, found.upper, found.weight, side)
+    path: Path = trace(error, lower, lower if bands.lower is bands.upper else upper, weight, side)
     return UncertaintyCharacteristicsCurve(
-        *path[:5], vary=vary, target_std=found.target_std, end_slopes=path.end_slopes
+        *path[:5], vary=vary, target_std=standard_deviation(y, weight), end_slopes=path.end_slopes
     )
+
+
+def _without_zeros(band: FloatArray) -> FloatArray:
+    positive = band > 0
+    if not positive.any():
+        raise ValueError("`zero_band` must be 'keep' if no band is positive, got 'min'.")
+    return np.where(positive, band, band[positive].min())
 
 
 def _check_axes(x_axis: str, y_axis: str) -> None:

@@ -11,9 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skuq._numeric import ROUNDING, last_of_ties, weighted_mean
-from skuq._typing import FloatArray, IntArray
-
-SIDES = ("nearest", "active")
+from skuq._typing import FloatArray
 
 BLOCK = 2**13
 """Number of rows per block. For blocks of this size, BLAS computes a dot product in one thread."""
@@ -50,7 +48,10 @@ def critical_scales(error: FloatArray, lower_band: FloatArray, upper_band: Float
 def scale_path(
     error: FloatArray, lower: FloatArray, upper: FloatArray, weight: FloatArray, side: str
 ) -> Path:
-    """Return the curve for a factor k >= 0 that multiplies all bands."""
+    """Return the curve for a factor k >= 0 that multiplies all bands.
+
+    The coordinates at 0 and at the sorted critical scales are computed from running sums.
+    """
     active, total = _active(error, lower, upper), weight.sum()
     k = critical_scales(error, lower, upper)
     order = np.argsort(k)
@@ -60,26 +61,11 @@ def scale_path(
     if k[order[-1]] == np.inf:
         never_covered = k == np.inf
         constant_deficit = float(weight[never_covered] @ np.abs(error[never_covered])) / total
-        order = order[: k.size - int(np.count_nonzero(never_covered))]
+        order = order[: np.count_nonzero(~never_covered)]
     band = weighted_mean(lower if lower is upper else (lower + upper) / 2, weight)
-    deficit = weighted_mean(np.abs(error), weight)
-    errors = deficit - constant_deficit, constant_deficit
-    path = _without_ties(_trace(k, order, active, weight, band, errors))
-    if side == "active" or lower is upper or np.array_equal(lower, upper):
-        return path
-    return _with_nearest_excess(path, error, lower, upper, active, weight)
-
-
-def _trace(
-    k: FloatArray,
-    order: IntArray,
-    active: FloatArray,
-    weight: FloatArray,
-    band: float,
-    errors: tuple[float, float],
-) -> Path:
-    """Compute the curve at 0 and at the sorted scales, including ties, from running sums."""
-    m, total, whole_error, whole_band = order.size, weight.sum(), errors[0], weighted_mean(active, weight)
+    whole_band = weighted_mean(active, weight)
+    whole_error = weighted_mean(np.abs(error), weight) - constant_deficit
+    m = order.size
     t, bandwidth, miss_rate, excess, deficit = (np.empty(m + 1) for _ in range(5))
     # At k = 0, every row is missed, and the distance from the band is the error.
     t[0], bandwidth[0], miss_rate[0], excess[0], deficit[0] = 0.0, 0.0, 1.0, 0.0, whole_error
@@ -104,10 +90,13 @@ def _trace(
         sums[:] = error_sum[-1], band_sum[-1], weight_sum[-1]
     # The last scale covers all rows with a finite scale, so the deficit there is exactly 0.
     deficit[-1] = 0.0 if m else whole_error
-    deficit += errors[1]
+    deficit += constant_deficit
     if m == k.size:
         miss_rate[-1] = 0.0
-    return Path(t, bandwidth, miss_rate, excess, deficit, (band, whole_band))
+    path = _without_ties(Path(t, bandwidth, miss_rate, excess, deficit, (band, whole_band)))
+    if side == "active" or lower is upper or np.array_equal(lower, upper):
+        return path
+    return _with_nearest_excess(path, error, lower, upper, active, weight)
 
 
 def _without_ties(path: Path) -> Path:
@@ -173,8 +162,11 @@ def _turns(
 
 def hinge_sum(t: FloatArray, places: FloatArray, slopes: FloatArray) -> FloatArray:
     """Return the weighted sum of the hinge functions (t - place)_+."""
-    order = np.argsort(places)
-    ordered, slope = places[order], slopes[order]
+    if slopes.size and (slopes == slopes[0]).all():  # Without weights, the order of the rows is not needed.
+        ordered, slope = np.sort(places), slopes.copy()
+    else:
+        order = np.argsort(places)
+        ordered, slope = places[order], slopes[order]
     index = np.searchsorted(ordered, t, side="right")
     ordered *= slope
     offset = np.concatenate([[0.0], np.cumsum(ordered, out=ordered)])

@@ -14,16 +14,18 @@ from skuq._numeric import ROUNDING, last_of_ties
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_option
 from skuq.distributions import Distribution
-from skuq.metrics._inputs import check_forecast, finite_mean, finite_std
+from skuq.metrics._inputs import check_forecast, finite_moment
 from skuq.metrics._spec import Computation, Means, WeightFunction, metric, one_by_one, value_of
-from skuq.metrics._ucc_coordinates import ZERO_BANDS, check_bands
 from skuq.metrics._ucc_curve import (
     VARY,
     WIDTH_AXES,
+    ZERO_BANDS,
     UncertaintyCharacteristicsCurve,
+    bands_around,
+    check_bands,
     check_part,
     check_unit,
-    uncertainty_characteristics_curve,
+    curve_of_bands,
 )
 from skuq.metrics._ucc_kernels import critical_scales
 
@@ -44,30 +46,30 @@ CLOSED_FORM: dict[str, Any] = {
 
 
 def scale_rows(y: FloatArray, dist: Distribution) -> tuple[FloatArray, FloatArray]:
-    error, std = y - finite_mean(dist), finite_std(dist)
+    error, std = y - finite_moment(dist, "mean"), finite_moment(dist, "std")
     return std, critical_scales(error, std, std)
 
 
 def gain_rows(y: FloatArray, dist: Distribution) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the band of each row, its critical scale and its absolute error."""
-    error, std = y - finite_mean(dist), finite_std(dist)
+    error, std = y - finite_moment(dist, "mean"), finite_moment(dist, "std")
     return std, critical_scales(error, std, std), np.abs(error)
 
 
 def area_of_curve(*, bands: str | float, vary: str, zero_band: str, **part: Any) -> Computation:
-    check_bands(bands)
+    given = {"bands": bands, "vary": vary, "zero_band": zero_band, **part}
+    if all(isinstance(given[name], type(x)) and given[name] == x for name, x in CLOSED_FORM.items()):
+        return Means(scale_rows, auucc_of_means)
+    bands = check_bands(bands)
     check_option(vary, "vary", VARY)
     check_option(zero_band, "zero_band", ZERO_BANDS)
     check_part(**{name: value for name, value in part.items() if name != "normalize"})
     check_unit(part["normalize"])
-    if _closed_form({"bands": bands, "vary": vary, "zero_band": zero_band, **part}):
-        return Means(scale_rows, auucc_of_means)
 
     def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
-        curve = partial(
-            uncertainty_characteristics_curve, y, dist, bands=bands, vary=vary, zero_band=zero_band
-        )
-        return one_by_one(lambda weight: curve(sample_weight=weight).area(**part))
+        found = bands_around(y, dist, bands)
+        curve = partial(curve_of_bands, found, vary=vary, zero_band=zero_band)
+        return one_by_one(lambda weight: curve(weight).area(**part))
 
     return computation
 
@@ -83,11 +85,11 @@ def gain_of_curve(
         )
 
     def computation(y: FloatArray, dist: Distribution) -> WeightFunction:
-        shape["point"] = None if bands == "std" else dist.median()
-        curve = partial(uncertainty_characteristics_curve, y, dist, **shape)
+        center = None if bands == "std" else dist.median()
+        both = [bands_around(y, dist, kind, center) for kind in (check_bands(bands), "constant")]
 
         def of_weight(weight: FloatArray) -> FloatArray:
-            curves = (curve(sample_weight=weight, bands=kind) for kind in (bands, "constant"))
+            curves = (curve_of_bands(each, weight, **shape) for each in both)
             model, constant = (np.asarray(each.area(**part)) for each in curves)
             return relative_gain(model, constant, denominator)
 
@@ -228,13 +230,6 @@ def auucc_loss(
         zero_band=zero_band,
     )
     return value_of(kernel, *check_forecast(y_true, y_pred, sample_weight))
-
-
-def _closed_form(options: dict[str, Any]) -> bool:
-    return all(
-        isinstance(options.get(name, plain), type(plain)) and options.get(name, plain) == plain
-        for name, plain in CLOSED_FORM.items()
-    )
 
 
 @metric(

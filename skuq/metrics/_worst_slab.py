@@ -12,7 +12,6 @@ from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_integer,
-    check_open_unit,
     check_random_state,
     check_single_coverage,
 )
@@ -47,14 +46,6 @@ def split_search(
     return order[:k], order[k:]
 
 
-def distinct_rows(
-    X: FloatArray, inside: FloatArray, weight: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    distinct, index = np.unique(X, axis=0, return_inverse=True)
-    covered, total = (np.bincount(index.ravel(), each) for each in (weight * inside, weight))
-    return distinct, covered.astype(np.float64), total.astype(np.float64)
-
-
 def lowest_segment(
     covered: FloatArray, total: FloatArray, least: float, level: float
 ) -> tuple[float, int, int] | None:
@@ -82,7 +73,8 @@ def worst_slab(
     X: FloatArray, inside: FloatArray, weight: FloatArray, min_share: float, directions: FloatArray
 ) -> Slab:
     """Return the slab with the lowest coverage that contains at least the given share of the weight."""
-    X, covered_weight, weight = distinct_rows(X, inside, weight)
+    X, index = np.unique(X, axis=0, return_inverse=True)
+    covered_weight, weight = (np.bincount(index.ravel(), each) for each in (weight * inside, weight))
     least = min_share * float(weight.sum()) * (1 - ROUNDING)
     level = float(covered_weight.sum() / weight.sum())
     slab = Slab(directions[0], -np.inf, np.inf)
@@ -110,15 +102,15 @@ def draw_directions(
 
 
 def check_search(
-    *,
-    coverage: Any = DEFAULT_COVERAGE,
-    min_share: float = 0.1,
-    n_trials: int = 1000,
-    search_size: float = 0.25,
-    random_state: int | np.random.RandomState | None = None,
+    coverage: Any,
+    min_share: float,
+    n_trials: int,
+    search_size: float,
+    random_state: int | np.random.RandomState | None,
 ) -> tuple[float, float, int, np.random.RandomState]:
     check_single_coverage(coverage)
-    share, size = _check_share(min_share, "min_share"), _check_share(search_size, "search_size")
+    share = check_single_coverage(min_share, "min_share")
+    size = check_single_coverage(search_size, "search_size")
     return share, size, check_integer(n_trials, "n_trials"), check_random_state(random_state)
 
 
@@ -245,13 +237,7 @@ def worst_slab_coverage(
     >>> round(worst_slab_coverage(y, useless, X, random_state=0), 2)
     0.91
     """
-    share, size, k, rng = check_search(
-        coverage=coverage,
-        min_share=min_share,
-        n_trials=n_trials,
-        search_size=search_size,
-        random_state=random_state,
-    )
+    share, size, k, rng = check_search(coverage, min_share, n_trials, search_size, random_state)
     inside, features, given = check_covered(y_true, y_pred, X, sample_weight, coverage, allow_nan=False)
     n = inside.size
     if n < 2:
@@ -272,10 +258,3 @@ def worst_slab_coverage(
             f"{read.size} other rows lies in this slab. Pass more rows or a larger `min_share`."
         )
     return weighted_mean(inside[rows], weight[rows])
-
-
-def _check_share(value: float, name: str) -> float:
-    share = check_open_unit(value, name)
-    if share.ndim:
-        raise ValueError(f"`{name}` must be one number, got an array of shape {share.shape}.")
-    return float(share)

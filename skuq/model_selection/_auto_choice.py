@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -19,14 +19,13 @@ from skuq._validation import DEFAULT_COVERAGE
 from skuq.distributions import Distribution, concat
 from skuq.model_selection._auto_search import (
     ALL_ROWS,
-    START_SECONDS,
     Search,
     Summary,
     Trial,
     clock,
     summarize,
 )
-from skuq.model_selection._auto_space import POOL
+from skuq.model_selection._auto_space import POOL, Candidate
 from skuq.regressors import MixtureRegressor
 from skuq.regressors._mixture_pool import COMBINATIONS
 
@@ -98,7 +97,7 @@ def finalists(search: Search, tested: TestedRows, *, pool: bool) -> list[Finalis
             forecasts = {members: pooled, **forecasts}
     found: list[Finalist] = []
     errors: dict[str, Exception] = {}
-    end = search.deadline - START_SECONDS
+    end = clock() + (search.deadline - clock()) / 2  # half of the time is left for the final fits
     for members, (weights, in_sample, dist) in forecasts.items():
         for name, recalibrator in search.space.recalibrators.items():
             if found and recalibrator is not None and clock() > end:
@@ -152,7 +151,7 @@ def best_of(found: Sequence[Finalist], search: Search) -> Finalist:
     A single model is preferred to a pool that is not better, and among recalibrations of the same forecasts
     that are equally good, the one with the coverage closest to nominal is selected.
     """
-    best = min(found, key=lambda one: (search.violation(one.summary), one.summary.crps))
+    best = min(found, key=lambda one: search.value(one.summary))
     close = [
         one
         for one in found
@@ -186,7 +185,7 @@ def fit_finalist(winner: Finalist, search: Search, tested: TestedRows) -> Any:
         members = {
             trial.candidate.base: _as_estimator(own) for trial, own in zip(winner.members, steps, strict=True)
         }
-        steps = [[("model", _frozen_pool(members, winner.weights, fitter.data.X, search))]]
+        steps = [[("model", _frozen_pool(members, winner.weights, fitter.full.X, search))]]
     if winner.recalibrator is not None:
         recalibrator = fit_recalibrator(winner.recalibrator, winner.in_sample, fitter.data, tested.rows)
         steps[0].append(("recalibrator", recalibrator))
@@ -205,7 +204,7 @@ def _steps(trial: Trial, search: Search) -> list[tuple[str, Any]]:
 def _frozen_pool(members: dict[str, Any], weights: FloatArray, X: Any, search: Search) -> MixtureRegressor:
     frozen = [(name, FrozenEstimator(model)) for name, model in members.items()]
     pool = MixtureRegressor(frozen, weights=weights, combine=COMBINE, recalibrator=None)
-    return pool.fit(X, search.fitter.data.y)
+    return pool.fit(X, search.fitter.full.y)
 
 
 def _as_estimator(steps: list[tuple[str, Any]]) -> Any:
@@ -213,69 +212,46 @@ def _as_estimator(steps: list[tuple[str, Any]]) -> Any:
 
 
 STATES = ("complete", "stored", "pruned", "out of time", "failed", "not tried")
-_COLUMNS = (
+_COLUMNS = [
     *("base", "method", "recalibration", "crps", "standard_error", "coverage", "width", "seconds", "end"),
     *("state", "reason", "params"),
-)
+]
 
 
-def leaderboard(search: Search, found: Iterable[Finalist], winner: Finalist) -> pd.DataFrame:
+def leaderboard(search: Search, found: Sequence[Finalist], winner: Finalist) -> pd.DataFrame:
     """Return the table of trials and finalists, and of base models that were not tried.
 
     The winner is first. All other rows are sorted by state, violation and CRPS.
     """
-    entries: list[tuple[Summary | None, dict[str, Any], bool]] = [
-        (one.summary, _row_of_finalist(one), one is winner) for one in found
-    ]
     shown = [one.members[0] for one in found if len(one.members) == 1 and one.recalibrator is None]
     trials = [one for one in (*search.trials, *search.stored) if one not in shown]
-    entries += [(trial.summary, _row_of_trial(trial), False) for trial in trials]
-    tried = {trial.candidate.base for trial in trials} | {row["base"] for _, row, _ in entries}
+    tried = {one.candidate.base for one in (*search.trials, *search.stored)}
     reason = "the number of trials was reached" if search.has_all_trials else "no time was left"
-    for name, base in search.space.bases.items():
-        if name not in tried:
-            row = dict.fromkeys(_COLUMNS, np.nan) | {"base": name, "method": base.methods[0], "params": {}}
-            entries.append(
-                (None, {**row, "recalibration": "none", "state": "not tried", "reason": reason}, False)
-            )
+    trials += [
+        Trial(Candidate(name, base.methods[0]), state="not tried", reason=reason, seconds=np.nan)
+        for name, base in search.space.bases.items()
+        if name not in tried
+    ]
 
-    def key(entry: tuple[Summary | None, dict[str, Any], bool]) -> tuple[bool, int, float, float]:
-        summary, row, chosen = entry
-        worst = (np.inf, np.inf) if summary is None else (search.violation(summary), summary.crps)
-        return (not chosen, STATES.index(row["state"]), *worst)
+    def key(scored: Trial | Finalist) -> tuple[bool, int, float]:
+        state = "complete" if isinstance(scored, Finalist) else scored.state
+        return scored is not winner, STATES.index(state), search.value(scored.summary)
 
-    return pd.DataFrame([row for _, row, _ in sorted(entries, key=key)], columns=list(_COLUMNS))
-
-
-def _row_of_trial(trial: Trial) -> dict[str, Any]:
-    return {
-        "base": trial.candidate.base,
-        "method": trial.candidate.method,
-        "recalibration": "none",
-        **_numbers(trial.summary),
-        "seconds": trial.seconds,
-        "end": trial.end,
-        "state": trial.state,
-        "reason": trial.reason,
-        "params": trial.candidate.params,
-    }
+    entries: list[Trial | Finalist] = [*found, *trials]
+    return pd.DataFrame([_row(one) for one in sorted(entries, key=key)], columns=_COLUMNS)
 
 
-def _row_of_finalist(finalist: Finalist) -> dict[str, Any]:
-    row = _row_of_trial(finalist.members[0]) | _numbers(finalist.summary)
-    row["recalibration"] = finalist.recalibration
-    if len(finalist.members) > 1:
-        names = [trial.candidate.base for trial in finalist.members]
+def _row(scored: Trial | Finalist) -> dict[str, Any]:
+    first = scored.members[0] if isinstance(scored, Finalist) else scored
+    summary = {} if scored.summary is None else asdict(scored.summary)
+    row = {"recalibration": "none"} | vars(first) | vars(first.candidate) | vars(scored) | summary
+    if isinstance(scored, Finalist) and len(scored.members) > 1:
+        names = [one.candidate.base for one in scored.members]
         row |= {
             "base": POOL,
             "method": "mixture",
-            "seconds": sum(trial.seconds for trial in finalist.members),
-            "end": max(trial.end for trial in finalist.members),
-            "params": dict(zip(names, finalist.weights.tolist(), strict=True)),
+            "seconds": sum(one.seconds for one in scored.members),
+            "end": max(one.end for one in scored.members),
+            "params": dict(zip(names, scored.weights.tolist(), strict=True)),
         }
     return row
-
-
-def _numbers(summary: Summary | None) -> dict[str, float]:
-    names = ("crps", "standard_error", "coverage", "width")
-    return {name: np.nan if summary is None else getattr(summary, name) for name in names}

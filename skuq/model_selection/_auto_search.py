@@ -7,7 +7,7 @@ import re
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -24,7 +24,6 @@ from skuq._compat import (
     content_hash,
     effective_n_jobs,
     safe_indexing,
-    slice_fit_params,
 )
 from skuq._fitting.cross_fit import cross_fit
 from skuq._fitting.table import TableEncoder, encoder_for
@@ -35,6 +34,7 @@ from skuq._validation import DEFAULT_COVERAGE
 from skuq.distributions import Distribution, concat
 from skuq.exceptions import SupportWarning
 from skuq.model_selection._auto_space import Candidate, Space
+from skuq.regressors._mixture_pool import mean_and_error
 
 
 def clock() -> float:
@@ -52,14 +52,10 @@ class Summary:
 
 
 def summarize(dist: Distribution, y: FloatArray, repetitions: FloatArray) -> Summary:
-    crps = dist.crps(y)
+    crps, error = mean_and_error(dist.crps(y), repetitions, ddof=1)
     lower, upper = dist.interval(DEFAULT_COVERAGE).T
-    total = repetitions.sum()
-    mean = repetitions @ crps / total
-    variance = repetitions @ (crps - mean) ** 2 / max(total - 1, 1)
-    covered = repetitions @ ((lower <= y) & (y <= upper)) / total
-    width = repetitions @ (upper - lower) / total
-    return Summary(float(mean), float(np.sqrt(variance / total)), float(covered), float(width))
+    share = repetitions / repetitions.sum()
+    return Summary(float(crps), float(error), share @ ((lower <= y) & (y <= upper)), share @ (upper - lower))
 
 
 # ---------------------------------------------------------------------------------- fits and processes
@@ -74,30 +70,28 @@ class Fit(NamedTuple):
     error: Exception | None = None
 
 
-ALL_ROWS, OUT_OF_BAG = -1, -2
-"""Instead of the number of a fold: a fit to all rows, and a fit to the rows of the search that gives their
-out-of-bag forecasts."""
+ALL_ROWS, OWN_FOLDS = -1, -2
+"""Instead of the number of a fold: a fit to all rows, and a fit to the rows of the search that also returns
+their out-of-sample forecasts."""
 
 
 @dataclass(eq=False)
 class Fitter:
-    """Fits of candidates to folds of the data. Each worker process has a copy.
-
-    The search uses the rows ``rows``, and the folds contain no other rows.
-    """
+    """Fits of candidates to folds of the data. Each worker process has a copy."""
 
     space: Space
-    data: TrainingData
-    rows: IntArray
+    full: TrainingData
+    data: TrainingData  # of the search: all rows or a sample
+    rows: IntArray | None  # of the sample
     folds: list[tuple[IntArray, IntArray]]
     cv: Any  # folds for use inside the methods; None if the folds are random or given as rows
-    random_folds: bool  # if True, forests and deep ensembles use their out-of-bag rows
+    random_folds: bool  # if True, methods with out-of-sample forecasts of their training rows use these
     seed: int
     encoded: dict[str | None, tuple[TableEncoder | None, Any]] = field(default_factory=dict)
 
     def __call__(self, candidate: Candidate, fold: int) -> Fit:
         start = clock()
-        data = self.data
+        data = self.full if fold == ALL_ROWS else self.data
         try:
             # Parallel fits on one thread do not slow each other down. All candidates get the same weights,
             # regardless of their metadata requests.
@@ -108,14 +102,15 @@ class Fitter:
             ):
                 warnings.simplefilter("ignore", SupportWarning)  # the search has no parameter `support`
                 X = self.encoding(candidate.base)[1]
-                estimator = self.space.build(candidate, self.cv, self.seed)
+                if self.rows is not None and fold != ALL_ROWS:
+                    X = safe_indexing(X, self.rows)
+                cv = len(self.folds) if self.tests_own_rows(candidate) else self.cv
+                estimator = self.space.build(candidate, cv, self.seed)
                 if fold >= 0:
                     fitted = cross_fit(estimator, X, data.y, cv=[self.folds[fold]], params=data.metadata)
                     return Fit(clock() - start, fitted.estimators[0], fitted.predictions[0])
-                if fold == OUT_OF_BAG:
-                    params = slice_fit_params(X, data.metadata, self.rows)
-                    X, y = safe_indexing(X, self.rows), data.y[self.rows]
-                    dist = estimator.fit_transform(X, y, **params)
+                if fold == OWN_FOLDS:
+                    dist = estimator.fit_transform(X, data.y, **data.metadata)
                     return Fit(clock() - start, estimator, dist)
                 return Fit(clock() - start, estimator.fit(X, data.y, **data.metadata))
         except Exception as error:  # the search continues with other candidates
@@ -125,12 +120,12 @@ class Fitter:
         """Return the encoder of a base model, and the encoded features of all rows."""
         name = self.space.bases[base].encoding
         if name not in self.encoded:
-            encoder = encoder_for(self.data.X, name)
-            self.encoded[name] = encoder, self.data.X if encoder is None else encoder.transform(self.data.X)
+            encoder = encoder_for(self.full.X, name)
+            self.encoded[name] = encoder, self.full.X if encoder is None else encoder.transform(self.full.X)
         return self.encoded[name]
 
-    def is_out_of_bag(self, candidate: Candidate) -> bool:
-        return self.random_folds and self.space.is_out_of_bag(candidate)
+    def tests_own_rows(self, candidate: Candidate) -> bool:
+        return self.random_folds and self.space.tests_own_rows(candidate)
 
     @cached_property
     def tests(self) -> list[IntArray]:
@@ -149,8 +144,9 @@ def _fit_in_worker(candidate: Candidate, fold: int) -> Fit:
     return _WORKER["fitter"](candidate, fold)
 
 
-START_SECONDS, MOST_START_SECONDS = 2.0, 60.0
-"""Time until a worker process has started, and the longest time to wait for it."""
+START_SECONDS, START_FACTOR = 2.0, 2.0
+"""Expected time of the first start of the worker processes, and the expected time of a later start divided by
+the time of the last one. A later start may take longer, because the load of the computer varies."""
 
 
 class Workers:
@@ -166,21 +162,20 @@ class Workers:
         is_worker = multiprocessing.parent_process() is not None
         self.in_process = is_worker or (self.n_jobs == 1 and not has_deadline)
         self._executor: Any = None
+        self.restart_seconds = START_SECONDS
 
     @property
     def start_seconds(self) -> float:
-        return 0.0 if self.in_process or self._executor is not None else START_SECONDS
+        return 0.0 if self.in_process or self._executor is not None else self.restart_seconds
 
-    def start(self, seconds: float) -> None:
-        """Start the processes if they do not run. Wait until one of them is ready, but not longer."""
-        if self._executor is None and not self.in_process:
+    def _submit(self, task: tuple[Candidate, int]) -> Future[Fit]:
+        if self._executor is None:
+            start = clock()
             self._executor = ProcessPoolExecutor(
                 self.n_jobs, initializer=_begin_worker, initargs=(self.fitter,)
             )
-            wait([self._executor.submit(int)], min(seconds, MOST_START_SECONDS))
-
-    def _submit(self, task: tuple[Candidate, int]) -> Future[Fit]:
-        self.start(0.0)
+            wait([self._executor.submit(int)])
+            self.restart_seconds = START_FACTOR * (clock() - start)
         future: Future[Fit] = self._executor.submit(_fit_in_worker, *task)
         while not (future.running() or future.done()):
             time.sleep(0.001)  # `stop` fails if loky has not yet seen the task
@@ -253,13 +248,18 @@ def open_study(
     """Return a stored or new study, and its seed. Raise an error if the content of a stored study differs."""
     if name is not None and not isinstance(name, str):
         raise TypeError(f"`study_name` must be a string or None, got {name!r}.")
+    if not isinstance(storage, str | optuna.storages.BaseStorage | None):
+        raise TypeError(f"`storage` must be {_STORAGES}. Got {storage!r}.")
     first = list(space.first())
-    study = optuna.create_study(
-        storage=_open_storage(optuna, storage),
-        study_name=name,
-        load_if_exists=True,
-        pruner=optuna.pruners.PercentilePruner(KEPT_PERCENTAGE, n_startup_trials=len(first)),
-    )
+    pruner = optuna.pruners.PercentilePruner(KEPT_PERCENTAGE, n_startup_trials=len(first))
+    try:
+        study = optuna.create_study(storage=storage, study_name=name, load_if_exists=True, pruner=pruner)
+    except Exception as error:  # databases and drivers raise different exceptions
+        shown = re.sub(r"(//[^/:@]*):[^@]*@", r"\1:***@", str(storage))  # hides the password
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(
+            f"`storage` must be {_STORAGES}. Got {shown!r}, which cannot be opened: {reason}"
+        ) from error
     own = {"seed": seed, "content": content}
     stored = study.user_attrs.get("skuq", own)
     if stored["content"] != content:
@@ -292,29 +292,10 @@ def repeat_later(optuna: Any, study: Any, trial: Any) -> None:
         study.enqueue_trial(trial.params, user_attrs={"interruptions": interruptions})
 
 
-def _open_storage(optuna: Any, storage: Any) -> Any:
-    if storage is None or isinstance(storage, optuna.storages.BaseStorage):
-        return storage
-    if not isinstance(storage, str):
-        raise TypeError(f"`storage` must be {_STORAGES}. Got {storage!r}.")
-    try:
-        return optuna.storages.RDBStorage(storage)
-    except Exception as error:  # databases and drivers raise different exceptions
-        shown = re.sub(r"(//[^/:@]*):[^@]*@", r"\1:***@", storage)  # hides the password
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(
-            f"`storage` must be {_STORAGES}. Got {shown!r}, which cannot be opened: {reason}"
-        ) from error
-
-
 def content_of(space: Space, data: TrainingData, folds: Any, constraints: Sequence[object]) -> str:
     """Return a hash of data, folds, space and constraints. Scores with equal hashes can be compared."""
-    bases = [
-        (name, base.estimator, base.methods, sorted(base.params.items()), base.encoding)
-        for name, base in space.bases.items()
-    ]
     # the default repr contains an address, which would change the hash
-    written = re.sub(r" at 0x[0-9a-f]+", "", repr((bases, [str(one) for one in constraints])))
+    written = re.sub(r" at 0x[0-9a-f]+", "", repr((space.bases, [str(one) for one in constraints])))
     return str(content_hash((data.X, data.y, data.metadata, folds, written)))
 
 
@@ -346,7 +327,6 @@ class Trial:
     end: float = np.nan  # seconds after the start of the search
     models: list[Any] = field(default_factory=list)  # of the finished folds, or one model of all rows
     forecasts: list[Distribution] = field(default_factory=list)  # test rows of the finished folds
-    crps: list[float] = field(default_factory=list)  # mean CRPS of each finished fold
     summary: Summary | None = None
     error: Exception | None = None
 
@@ -362,10 +342,14 @@ BATCH = 4
 ``n_jobs``."""
 SUGGESTIONS, DRAWS = 5, 100
 """After these numbers of suggestions and of random draws without a new candidate, the search ends."""
+LAST_SHARE = 0.25
+"""Share of the time that the first trial of a base model leaves to the next ones. With a half, networks were
+too slow for a budget of 60 seconds on a busy computer."""
 MEMBERS = 6
 """Maximum number of members of a pool."""
-CHOICE_SHARE, LARGEST_RESERVE = 0.05, 0.25
-"""Share of the time budget for the final choice, and largest share for the choice and the final fits."""
+FINAL_SHARE, SAMPLE_FINAL_SHARE = 0.1, 0.25
+"""Shares of the time budget for the final choice and the final fits. The second one holds if the search uses
+a sample of the rows, because the final fits then take longer."""
 PENALTY = 1e6
 """Penalty for a relative violation of 1, in standard deviations of the target."""
 
@@ -388,7 +372,6 @@ class Search:
     on_trial: Callable[[Search, Trial], object]
     trials: list[Trial] = field(default_factory=list)
     best: dict[str, Trial] = field(default_factory=dict)
-    seen: set[Hashable] = field(default_factory=set)  # candidates that are not tried again
     stored: list[Trial] = field(default_factory=list)
 
     @property
@@ -402,34 +385,19 @@ class Search:
     def run(self) -> None:
         self._read_stored()
         for trial in self._first():
-            out_of_bag = self.fitter.is_out_of_bag(trial.candidate)
-            folds = [OUT_OF_BAG] if out_of_bag else range(len(self.fitter.folds))
-            tasks = [(trial.candidate, fold) for fold in folds]
-            # After the first complete one, a base model may take half of the time that is left, so that the
-            # next ones have a chance.
-            self.workers.start(self._time_left())  # not within the share of the base model
-            fits = self.workers.run(tasks, clock() + self._time_left() / (2 if self.best else 1))
-            for (_, fold), fit in zip(tasks, fits, strict=True):
-                self._take(trial, fold, fit)
-                if trial.state == "failed":
-                    break
-            self._close(trial)
+            # After the first complete one, a base model leaves a share of the time to the next ones, if the
+            # processes could start again in this time.
+            rest = LAST_SHARE * (self.search_end - clock())
+            has_next = self.best and rest > self.workers.restart_seconds
+            self._fit([trial], self.search_end - (rest if has_next else 0.0), prune=False)
         batch = self._ask_batch()
         while batch:
-            running = batch
-            for fold in range(len(self.fitter.folds)):
-                running = self._advance(running, fold)
-            for trial in batch:
-                self._close(trial)
+            self._fit(batch, self.search_end, prune=True)
             batch = self._ask_batch() if len(batch) == BATCH else []  # there was no further candidate
 
     def _read_stored(self) -> None:
         states = self.optuna.trial.TrialState
-        for frozen in self.study.get_trials(deepcopy=False):
-            if frozen.user_attrs.get(_TRIED):
-                self.seen.add(_key(frozen.params))
-            if frozen.state not in (states.COMPLETE, states.PRUNED):
-                continue
+        for frozen in self.study.get_trials(deepcopy=False, states=(states.COMPLETE, states.PRUNED)):
             summary, seconds = Summary(**frozen.user_attrs["summary"]), frozen.user_attrs["seconds"]
             candidate = self.space.suggest(frozen)
             reason = "complete" if frozen.state == states.COMPLETE else "pruned"
@@ -438,7 +406,7 @@ class Search:
     def _first(self) -> Iterator[Trial]:
         """Yield the best stored trial of each base model, and then the trials that wait in the study."""
         best: dict[str, Trial] = {}
-        for trial in sorted(self.stored, key=self.rank):
+        for trial in sorted(self.stored, key=lambda trial: self.value(trial.summary)):
             if trial.reason == "complete":
                 best.setdefault(trial.candidate.base, trial)
         for trial in best.values():
@@ -474,35 +442,45 @@ class Search:
         return None
 
     def _is_new(self, candidate: Candidate, params: dict[str, Any]) -> bool:
-        return _key(params) not in self.seen and self._seconds_of(candidate.kind) < self._time_left()
-
-    def _seconds_of(self, kind: tuple[str, str]) -> float:
-        """Return the time of a trial of this kind, which is infinite if none of them had forecasts."""
-        tried = [trial for trial in self.trials if trial.candidate.kind == kind]
-        if all(trial.summary is None for trial in tried) and any(trial.state != "running" for trial in tried):
-            return np.inf
-        return min((trial.seconds for trial in tried if trial.state == "complete"), default=0.0)
+        """Return whether a candidate was not tried, there is time for it, and its kind has not failed."""
+        studied = self.study.get_trials(deepcopy=False)
+        if any(one.params == params for one in studied if one.user_attrs.get(_TRIED)):
+            return False
+        of_kind = [one for one in self.trials if one.candidate.kind == candidate.kind]
+        ended = [one for one in of_kind if one.state != "running"]
+        if ended and all(one.summary is None for one in ended):
+            return False
+        seconds = min((one.seconds for one in ended if one.state == "complete"), default=0.0)
+        return seconds < self.search_end - clock()
 
     def _open(self, trial: Trial) -> Trial:
         if trial.handle is not None:
-            self.seen.add(_key(trial.handle.params))
             trial.handle.set_user_attr(_TRIED, True)
         self.trials.append(trial)
         return trial
 
-    def _advance(self, trials: list[Trial], fold: int) -> list[Trial]:
-        """Fit the next fold of each trial. Return the trials that continue."""
-        tasks = [
-            (trial.candidate, OUT_OF_BAG if self.fitter.is_out_of_bag(trial.candidate) else fold)
-            for trial in trials
-        ]
-        for (_, at), trial, fit in zip(
-            tasks, trials, self.workers.run(tasks, clock() + self._time_left()), strict=True
-        ):
-            self._take(trial, at, fit)
-            if trial.state == "running" and self.best and trial.handle.should_prune():
-                trial.state, trial.reason = "pruned", f"stopped after {fold + 1} folds"
-        return [trial for trial in trials if trial.state == "running"]
+    def _fit(self, batch: list[Trial], end: float, *, prune: bool) -> None:
+        """Fit trials to all folds.
+
+        With ``prune``, they are fitted to one fold after another, and the worse ones stop after each fold.
+        """
+        folds = list(range(len(self.fitter.folds)))
+        for step in [[fold] for fold in folds] if prune else [folds]:
+            tasks = [
+                (trial, fold)
+                for trial in batch
+                if trial.state == "running"
+                for fold in ([OWN_FOLDS] if self.fitter.tests_own_rows(trial.candidate) else step)
+            ]
+            fits = self.workers.run([(trial.candidate, fold) for trial, fold in tasks], end)
+            for (trial, fold), fit in zip(tasks, fits, strict=True):
+                self._take(trial, fold, fit)
+                if trial.state == "failed" and not prune:
+                    break
+                if prune and trial.state == "running" and self.best and trial.handle.should_prune():
+                    trial.state, trial.reason = "pruned", f"stopped after {fold + 1} folds"
+        for trial in batch:
+            self._close(trial)
 
     def _take(self, trial: Trial, fold: int, fit: Fit | None) -> None:
         """Add the result of a fit to a trial, and report the folds to Optuna."""
@@ -510,52 +488,46 @@ class Search:
             trial.state, trial.reason = "out of time", "ended at the deadline"
             return
         trial.seconds += fit.seconds
-        if fit.error is not None or fit.dist is None:
-            trial.fail(fit.error or RuntimeError("the fit has no forecasts"))
+        if fit.error is not None:
+            trial.fail(fit.error)
             return
-        data, tests, rows = self.fitter.data, self.fitter.tests, self.fitter.rows
+        data, tests = self.fitter.data, self.fitter.tests
         trial.models.append(fit.model)
-        for k in range(len(tests)) if fold == OUT_OF_BAG else [fold]:
-            dist = fit.dist[np.searchsorted(rows, tests[k])] if fold == OUT_OF_BAG else fit.dist
-            y, repetitions = data.y[tests[k]], data.repetitions[tests[k]]
-            trial.forecasts.append(dist)
-            total = repetitions.sum()
-            trial.crps.append(float(repetitions @ dist.crps(y) / total) if total > 0 else 0.0)
-            tested = np.concatenate(tests[: len(trial.forecasts)])
-            trial.summary = summarize(concat(trial.forecasts), data.y[tested], data.repetitions[tested])
-            if not np.isfinite(trial.summary.crps):
-                trial.fail(ValueError("the CRPS of its forecasts is not finite."))
-                return
-            if trial.handle is not None:
-                trial.handle.report(np.mean(trial.crps) + self._penalty(trial.summary), k)
-        if len(trial.forecasts) == len(tests):
+        dist: Any = fit.dist
+        trial.forecasts += [dist[test] for test in tests] if fold == OWN_FOLDS else [dist]
+        n_done = len(trial.forecasts)
+        tested = np.concatenate(tests[:n_done])
+        trial.summary = summarize(concat(trial.forecasts), data.y[tested], data.repetitions[tested])
+        if not np.isfinite(trial.summary.crps):
+            trial.fail(ValueError("the CRPS of its forecasts is not finite."))
+            return
+        if trial.handle is not None:
+            for step in range(0 if fold == OWN_FOLDS else fold, n_done):
+                trial.handle.report(self.value(trial.summary), step)
+        if n_done == len(tests):
             trial.state = "complete"
 
     def _close(self, trial: Trial) -> None:
         """Record a finished trial. Only the best trial of each base model keeps its models and forecasts."""
         best = self.best.get(trial.candidate.base)
         worse: Trial | None = trial
-        if trial.state == "complete" and (best is None or self.rank(trial) < self.rank(best)):
+        if trial.state == "complete" and (
+            best is None or self.value(trial.summary) < self.value(best.summary)
+        ):
             self.best[trial.candidate.base], worse = trial, best
         if worse is not None:
             worse.models, worse.forecasts = [], []
         trial.end = clock() - self.begin
-        self._tell(trial)
+        if trial.handle is not None:
+            if trial.summary is not None:
+                trial.handle.set_user_attr("summary", asdict(trial.summary))
+                trial.handle.set_user_attr("seconds", trial.seconds)
+            states = self.optuna.trial.TrialState
+            told = {"complete": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}
+            if trial.state in told:  # the others are repeated
+                value = self.value(trial.summary) if trial.state == "complete" else None
+                self.study.tell(trial.handle, value, told[trial.state])
         self.on_trial(self, trial)
-
-    def _tell(self, trial: Trial) -> None:
-        if trial.handle is None:
-            return
-        states = self.optuna.trial.TrialState
-        if trial.summary is not None:
-            trial.handle.set_user_attr("summary", asdict(trial.summary))
-            trial.handle.set_user_attr("seconds", trial.seconds)
-        if trial.state == "complete" and trial.summary is not None:
-            self.study.tell(trial.handle, trial.summary.crps + self._penalty(trial.summary))
-        elif trial.state == "pruned":
-            self.study.tell(trial.handle, state=states.PRUNED)
-        elif trial.state == "failed":
-            self.study.tell(trial.handle, state=states.FAIL)
 
     def end(self) -> None:
         """Record the trials that were interrupted."""
@@ -565,54 +537,35 @@ class Search:
             if trial.state == "out of time" and trial.handle is not None:
                 repeat_later(self.optuna, self.study, trial.handle)
 
-    def rank(self, trial: Trial) -> tuple[float, float]:
-        if trial.summary is None:
-            return np.inf, np.inf
-        return self.violation(trial.summary), trial.summary.crps
+    def value(self, summary: Summary | None) -> float:
+        """Return the CRPS plus a penalty for violations, which orders all candidates."""
+        if summary is None:
+            return np.inf
+        return summary.crps + PENALTY * self._unit * self.violation(summary)
 
-    def _penalty(self, summary: Summary) -> float:
-        """Return a penalty for violations. CRPS plus penalty orders the trials in the same way as `rank`."""
-        return PENALTY * (standard_deviation(self.fitter.data.y) or 1.0) * self.violation(summary)
+    @cached_property
+    def _unit(self) -> float:
+        return standard_deviation(self.fitter.data.y) or 1.0
 
     def leaders(self) -> list[Trial]:
-        return sorted(self.best.values(), key=self.rank)[:MEMBERS]
+        return sorted(self.best.values(), key=lambda trial: self.value(trial.summary))[:MEMBERS]
 
     @property
     def deadline(self) -> float:
         return self.begin + self.budget
 
-    def refit_seconds(self) -> float:
-        """Return the expected time of fits of the best trials to all rows."""
-        fitter = self.fitter
-        rows = {True: len(fitter.rows), False: len(fitter.folds[0][0])}
-        seconds = [
-            trial.seconds / len(trial.models) * len(fitter.data) / rows[fitter.is_out_of_bag(trial.candidate)]
-            for trial in self.leaders()
-            if self.is_refitted(trial)
-        ]
-        return self.workers.start_seconds + sum(seconds) / self.workers.n_jobs
+    @property
+    def search_end(self) -> float:
+        share = SAMPLE_FINAL_SHARE if self.fitter.rows is not None and self.best else FINAL_SHARE
+        return self.begin + (1 - share) * self.budget
 
     def is_refitted(self, trial: Trial) -> bool:
         """Return whether the final model needs a fit to all rows."""
-        is_sample = len(self.fitter.rows) < len(self.fitter.data)
-        return is_sample or not self.fitter.is_out_of_bag(trial.candidate)
-
-    def _time_left(self) -> float:
-        """Return the time that is left for trials."""
-        if np.isinf(self.budget):
-            return np.inf
-        reserve = CHOICE_SHARE * self.budget
-        if self.best:
-            reserve = min(reserve + self.refit_seconds(), LARGEST_RESERVE * self.budget)
-        return self.deadline - clock() - reserve
+        return self.fitter.rows is not None or not self.fitter.tests_own_rows(trial.candidate)
 
     @property
     def has_all_trials(self) -> bool:
         return self.n_trials is not None and len(self.trials) >= self.n_trials
 
     def _is_over(self) -> bool:
-        return self.has_all_trials or self._time_left() <= self.workers.start_seconds
-
-
-def _key(params: dict[str, Any]) -> Hashable:
-    return tuple(sorted(params.items()))
+        return self.has_all_trials or self.search_end - clock() <= self.workers.start_seconds

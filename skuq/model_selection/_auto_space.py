@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -35,23 +34,26 @@ _NUMBERS = {"uniform": False, "loguniform": True, "reciprocal": True, "randint":
 """Supported scipy distributions of a parameter. The value tells whether the logarithm of the parameter is
 uniform."""
 
-_RESERVED = {"splitter", *MixtureRegressor([]).get_params(deep=False)}
-"""Names that are reserved by `MixtureRegressor`."""
+_PACKAGES = ("lightgbm", "catboost", "ngboost")
+"""Optional packages, with the same names as their base models."""
 POOL = "pool"
 """Name of the pool in the leaderboard."""
+_RESERVED = {POOL, "splitter", *MixtureRegressor([]).get_params(deep=False)}
 
 
 @dataclass(frozen=True)
 class Deferred:
     """Base model of the default space. Its package is imported on first use."""
 
-    name: str
-    make: Callable[[], Any]
+    make: Callable[..., Any]
     params: dict[str, Any]
-    out_of_bag: bool = False
+    tests_own_rows: bool = True
+
+    def build(self) -> Any:
+        return self.make(**self.params)
 
     def __repr__(self) -> str:
-        return f"{self.name} of the default space"
+        return f"{self.make.__name__} of the default space"
 
 
 @dataclass(frozen=True)
@@ -143,18 +145,18 @@ class Space:
     def build(self, candidate: Candidate, cv: Any, seed: int) -> UncertaintyRegressor:
         """Return the unfitted regressor. If ``cv`` is a splitter, the method also uses it."""
         estimator = self.bases[candidate.base].estimator
-        estimator = estimator.make() if isinstance(estimator, Deferred) else clone(estimator)
+        estimator = estimator.build() if isinstance(estimator, Deferred) else clone(estimator)
         estimator.set_params(**{key: clone(value, safe=False) for key, value in candidate.params.items()})
         method: Any = candidate.method
         return UncertaintyRegressor(estimator, method, effort="low", cv=cv, random_state=seed)
 
-    def is_out_of_bag(self, candidate: Candidate) -> bool:
+    def tests_own_rows(self, candidate: Candidate) -> bool:
         """Return whether one fit to all rows gives the forecasts of all rows."""
         estimator = self.bases[candidate.base].estimator
         if isinstance(estimator, Deferred):
-            return estimator.out_of_bag
+            return estimator.tests_own_rows
         try:
-            return self.build(candidate, None, 0)._is_out_of_bag()
+            return self.build(candidate, None, 0)._tests_own_rows()
         except Exception:  # the fit reports this error
             return False
 
@@ -203,14 +205,10 @@ def read_space(space: Any, random_folds: bool) -> Space:
 
 def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
     place = f"space['estimators'][{name!r}]"
-    if name == POOL:
-        raise ValueError(
-            f"`space['estimators']` must not contain the name {name!r}, which is the name of the pool."
-        )
     if "__" in name or name in _RESERVED:
         raise ValueError(
-            f"`space['estimators']` must not contain the name {name!r}. Names with '__' and names of "
-            "parameters of `MixtureRegressor` are reserved."
+            f"`space['estimators']` must not contain the name {name!r}. {POOL!r}, names with '__' and names "
+            "of parameters of `MixtureRegressor` are reserved."
         )
     if not isinstance(entry, Mapping) or "estimator" not in entry:
         raise ValueError(f"`{place}` must be a dict with the key 'estimator', got {entry!r}.")
@@ -227,15 +225,14 @@ def _read_base(name: str, entry: Any, random_folds: bool) -> Base:
         return Base(estimator, tuple(entry["methods"]), domains, encoding)
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise TypeError(f"`{place}['estimator']` must be a regressor, got {estimator!r}.")
-    known = set(clone(estimator).get_params()) if params else set()
+    known = set(params) & set(clone(estimator).get_params())
     if (code := getattr(type(estimator).__init__, "__code__", None)) is not None:
         # for CatBoost, `get_params` returns only parameters that the user has set
         known |= set(code.co_varnames[: code.co_argcount])
     if unknown := set(params) - known:
         raise ValueError(
             f"`{place}['params']` must only have names of parameters of {type(estimator).__name__} as keys, "
-            f"got "
-            f"{sorted(map(str, unknown))}."
+            f"got {sorted(map(str, unknown))}."
         )
     domains = {key: _read_domain(f"{place}['params'][{key!r}]", value) for key, value in params.items()}
     methods = entry.get("methods") or methods_of(estimator, random_folds)
@@ -286,122 +283,123 @@ def _read_domain(place: str, value: Any) -> Values | Range:
     return Range(int(low) if integer else low, int(high) if integer else high, _NUMBERS[family], integer)
 
 
+def _make_catboost(**params: Any) -> Any:
+    from catboost import CatBoostRegressor
+
+    return CatBoostRegressor(**params)
+
+
+def _make_ngboost(**params: Any) -> Any:
+    from ngboost import NGBRegressor
+
+    return NGBRegressor(**params)
+
+
 def default_space() -> dict[str, dict[str, Any]]:
     space = deferred_space()
     for entry in space["estimators"].values():
         if isinstance(entry["estimator"], Deferred):
-            entry["estimator"] = entry["estimator"].make()
+            entry["estimator"] = entry["estimator"].build()
     return space
 
 
 def deferred_space() -> dict[str, dict[str, Any]]:
-    """Return the default space without imports.
-
-    Base models that are fitted fast come first. Networks come before CatBoost and NGBoost, because CatBoost
-    and NGBoost forecast like the other boosting models.
-    """
+    """Return the default space without imports. Base models that are fitted fast come first."""
     forest = {
-        "min_samples_leaf": [1, 2, 3, 5, 10],
-        "max_features": uniform(0.3, 0.7),
-        "n_estimators": [50, 100],
-    }
-    trees = {"methods": ["forest"], "params": forest, "encoding": "codes"}
-    estimators: dict[str, dict[str, Any]] = {
-        "linear": {"estimator": BayesianRidge(), "methods": ["residual"], "encoding": "numbers"}
-    }
-    if find_spec("lightgbm"):
-        estimators["lightgbm"] = _lightgbm()
-    estimators["forest"] = {"estimator": RandomForestRegressor(), **trees}
-    estimators["extra_trees"] = {"estimator": ExtraTreesRegressor(bootstrap=True), **trees}
-    estimators["boosting"] = {
-        "estimator": HistGradientBoostingRegressor(**HIST_BOOSTING),
+        "methods": ["forest"],
         "params": {
-            "learning_rate": loguniform(0.02, 0.3),
-            "max_iter": [100, 250, 400],
-            "max_leaf_nodes": randint(4, 64),
-            "min_samples_leaf": [1, 3, 5, 10, 20, 40],
-            "max_features": uniform(0.5, 0.5),
-            "l2_regularization": [0.0, 1.0, 10.0],
+            "min_samples_leaf": [1, 2, 3, 5, 10],
+            "max_features": uniform(0.3, 0.7),
+            "n_estimators": [50, 100],
         },
-        "encoding": "categories",
+        "encoding": "codes",
     }
-    if has_networks():
-        estimators["deep_ensemble"] = _deep_ensemble()
-    if find_spec("catboost"):
-        estimators["catboost"] = _catboost()
-    if find_spec("ngboost"):
-        estimators["ngboost"] = _ngboost()
-    recalibrators = {
-        "none": None,
-        "scaling": StdScalingRecalibrator(objective="coverage"),
-        "isotonic": IsotonicRecalibrator(),
+    lightgbm = {**LIGHTGBM, "learning_rate": 0.1, "extra_trees": False, "reg_lambda": 0.0}
+    catboost = {
+        "thread_count": 1,
+        "verbose": False,
+        "allow_writing_files": False,
+        "learning_rate": 0.1,
+        "iterations": 300,
+        "depth": 6,
+        "l2_leaf_reg": 3.0,
+        "border_count": 64,
     }
-    return {"estimators": estimators, "recalibrators": recalibrators}
-
-
-def _lightgbm() -> dict[str, Any]:
-    params = {
-        "learning_rate": loguniform(0.02, 0.3),
-        "n_estimators": [100, 200, 300, 500],
-        "num_leaves": randint(4, 48),
-        "min_child_samples": [1, 2, 5, 10, 20, 40],
-        "subsample": [0.6, 0.8, 1.0],
-        "feature_fraction_bynode": uniform(0.4, 0.6),
-        "extra_trees": [False, True],
-        "reg_lambda": [0.0, 1.0, 10.0],
-    }
-    own: dict[str, Any] = {**LIGHTGBM, "learning_rate": 0.1, "extra_trees": False, "reg_lambda": 0.0}
-    estimator = Deferred("lightgbm", partial(make_lightgbm, **own), own)
-    return {"estimator": estimator, "methods": ["residual"], "params": params, "encoding": "categories"}
-
-
-def _catboost() -> dict[str, Any]:
-    own: dict[str, Any] = {"learning_rate": 0.1, "iterations": 300, "depth": 6, "l2_leaf_reg": 3.0}
-
-    def make() -> Any:
-        from catboost import CatBoostRegressor
-
-        return CatBoostRegressor(thread_count=1, verbose=False, allow_writing_files=False, **own)
-
-    params = {
-        "learning_rate": loguniform(0.03, 0.3),
-        "iterations": [300, 600],
-        "depth": [4, 5, 6, 7],
-        "l2_leaf_reg": loguniform(1, 10),
-    }
-    estimator = Deferred("catboost", make, own)
-    return {"estimator": estimator, "methods": ["residual"], "params": params, "encoding": "codes"}
-
-
-def _ngboost() -> dict[str, Any]:
-    # 200 steps of 0.03 instead of the default 500 steps of 0.01, which take seconds
-    own: dict[str, Any] = {"n_estimators": 200, "learning_rate": 0.03, "minibatch_frac": 1.0}
-
-    def make() -> Any:
-        from ngboost import NGBRegressor
-
-        return NGBRegressor(verbose=False, **own)
-
-    params = {"learning_rate": loguniform(0.01, 0.1), "minibatch_frac": [0.5, 1.0]}
-    estimator = Deferred("ngboost", make, own)
-    return {"estimator": estimator, "methods": ["native"], "params": params, "encoding": "numbers"}
-
-
-def _deep_ensemble() -> dict[str, Any]:
-    own: dict[str, Any] = {
+    networks = {
         "hidden_layer_sizes": (64, 64),
         "n_frequencies": "auto",
         "loss": "beta_nll",
         "bootstrap": True,
         "learning_rate": 8e-3,
     }
-    params = {
-        "hidden_layer_sizes": [(64, 64), (128, 128), (32, 32), (64, 64, 64)],
-        "n_frequencies": ["auto", 0],
-        "loss": ["beta_nll", "nll", "crps"],
-        "bootstrap": [True, "folds"],
-        # the default is the geometric mean of the bounds
-        "learning_rate": loguniform(2e-3, 3.2e-2),
+    # 100 steps of 0.06 instead of the default 500 steps of 0.01, which take seconds
+    ngboost = {"verbose": False, "n_estimators": 100, "learning_rate": 0.06, "minibatch_frac": 1.0}
+    estimators: dict[str, dict[str, Any]] = {
+        "linear": {"estimator": BayesianRidge(), "methods": ["residual"], "encoding": "numbers"},
+        "forest": {"estimator": RandomForestRegressor(), **forest},
+        "extra_trees": {"estimator": ExtraTreesRegressor(bootstrap=True), **forest},
+        "lightgbm": {
+            "estimator": Deferred(make_lightgbm, lightgbm),
+            "methods": ["residual"],
+            "params": {
+                "learning_rate": loguniform(0.02, 0.3),
+                "n_estimators": [100, 200, 300, 500],
+                "num_leaves": randint(4, 48),
+                "min_child_samples": [1, 2, 5, 10, 20, 40],
+                "subsample": [0.6, 0.8, 1.0],
+                "feature_fraction_bynode": uniform(0.4, 0.6),
+                "extra_trees": [False, True],
+                "reg_lambda": [0.0, 1.0, 10.0],
+            },
+            "encoding": "categories",
+        },
+        "boosting": {
+            "estimator": HistGradientBoostingRegressor(**HIST_BOOSTING),
+            "params": {
+                "learning_rate": loguniform(0.02, 0.3),
+                "max_iter": [100, 250, 400],
+                "max_leaf_nodes": randint(4, 64),
+                "min_samples_leaf": [1, 3, 5, 10, 20, 40],
+                "max_features": uniform(0.5, 0.5),
+                "l2_regularization": [0.0, 1.0, 10.0],
+            },
+            "encoding": "categories",
+        },
+        "catboost": {
+            "estimator": Deferred(_make_catboost, catboost),
+            "methods": ["residual"],
+            "params": {
+                "learning_rate": loguniform(0.03, 0.3),
+                "iterations": [300, 600],
+                "depth": [4, 5, 6, 7],
+                "l2_leaf_reg": loguniform(1, 10),
+            },
+            "encoding": "codes",
+        },
+        "deep_ensemble": {
+            "estimator": Deferred(make_deep_ensemble, networks),
+            "methods": ["native"],
+            "params": {
+                "hidden_layer_sizes": [(64, 64), (128, 128), (32, 32), (64, 64, 64)],
+                "n_frequencies": ["auto", 0],
+                "loss": ["beta_nll", "nll", "crps"],
+                "bootstrap": [True, "folds"],
+                # the default is the geometric mean of the bounds
+                "learning_rate": loguniform(2e-3, 3.2e-2),
+            },
+        },
+        "ngboost": {
+            "estimator": Deferred(_make_ngboost, ngboost, tests_own_rows=False),
+            "methods": ["native"],
+            "params": {"learning_rate": loguniform(0.02, 0.2), "minibatch_frac": [0.5, 1.0]},
+            "encoding": "numbers",
+        },
     }
-    estimator = Deferred("deep_ensemble", partial(make_deep_ensemble, **own), own, out_of_bag=True)
-    return {"estimator": estimator, "methods": ["native"], "params": params}
+    packages = {"deep_ensemble": has_networks(), **{name: find_spec(name) for name in _PACKAGES}}
+    recalibrators = {
+        "none": None,
+        "scaling": StdScalingRecalibrator(objective="coverage"),
+        "isotonic": IsotonicRecalibrator(),
+    }
+    installed = {name: entry for name, entry in estimators.items() if packages.get(name, True)}
+    return {"estimators": installed, "recalibrators": recalibrators}

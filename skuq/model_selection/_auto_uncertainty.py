@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,20 +14,18 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skuq._compat import warn_user
+from skuq._compat import slice_fit_params, warn_user
 from skuq._fitting.cross_fit import (
-    Split,
     has_random_folds,
     point_and_dist,
     point_predict,
     resolve_cv,
-    row_mask,
     row_order,
     split_rows,
 )
 from skuq._fitting.seeds import MAX_SEED, Progress
 from skuq._fitting.training_data import TrainingData, read_training, router_for
-from skuq._typing import FloatArray, IntArray
+from skuq._typing import FloatArray
 from skuq._validation import (
     check_integer,
     check_number,
@@ -100,11 +99,12 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         its metric satisfies, or that no possible value satisfies, raises an error.
     cv : int, splitter or iterable of (train, test), default=3
         Folds. The default of other estimators is five folds, which take twice as much time as three folds.
-        With an int k, the folds are ``KFold(k, shuffle=True)``, but forests and deep ensembles use their
-        out-of-bag rows instead. A splitter, for example for groups or time series, is used for all
-        candidates, and also for the folds inside their methods. An iterable is used for all candidates, but
-        the folds inside their methods are random. If there is only one fold, pools and recalibrators are
-        fitted to each half of the test rows and evaluated on the other half.
+        With an int k, the folds are ``KFold(k, shuffle=True)``. The method "residual" then uses its own k
+        folds, and forests and deep ensembles use their out-of-bag rows, so that one fit gives the forecasts
+        of all folds. A splitter, for example for groups or time series, is used for all candidates, and also
+        for the folds inside their methods. An iterable is used for all candidates, but the folds inside their
+        methods are random. If there is only one fold, pools and recalibrators are fitted to each half of the
+        test rows and evaluated on the other half.
     storage : str, optuna storage or None, default=None
         Storage of Optuna. With a storage, a search can be resumed. Pass the URL of a database, such as
         ``"sqlite:///trials.db"``, or a storage object, such as Optuna's JournalStorage. None stores the
@@ -153,15 +153,15 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     Notes
     -----
     The search first tries each base model as it is, in the order of the space, which starts with models that
-    are fitted fast. After the first complete one, a base model may take half of the time that is left. With
-    more than 200 rows per second of the time budget, and more than 2000 rows, candidates are compared on a
-    random sample of this size. The folds of `cv` lose the other rows, and groups are not kept whole. The
-    sample contains two rows of each training set and each test set, and prefers rows with positive weight.
-    `fit_transform` and searches with a storage use all rows.
-    Optuna's tree-structured Parzen estimator [1]_ then suggests candidates in batches of four. A candidate is
-    fitted to one fold after another, with ``effort="low"``, and only the best third continues after each
-    fold. No candidate is fitted twice, so that a search in a space without continuous parameters may end
-    early.
+    are fitted fast. After the first complete one, a base model may take three quarters of the time that is
+    left, or all of it if the processes could not start again in the rest. With more than 200 rows per second
+    of the time budget, and more than 2000 rows, candidates are compared on a random sample of this size,
+    which prefers rows with positive weight. All rows are used if `cv` is not an int, by `fit_transform`, and
+    by searches with a storage.
+    Optuna's tree-structured Parzen estimator [1]_ then suggests candidates in batches of four. Candidates are
+    fitted with ``effort="low"``. A candidate that needs one fit per fold is fitted to one fold after another,
+    and only the best third continues after each fold. No candidate is fitted twice, so that a search in a
+    space without continuous parameters may end early.
 
     Recalibrators are fitted to the out-of-fold forecasts of the best candidate of each base model, and to the
     forecasts of the pool of these candidates. They are evaluated by cross-validation, which needs no further
@@ -170,8 +170,9 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
     The pool averages quantile functions, with the weights of `MixtureRegressor`. A single model is selected
     if its CRPS is within half a percent of the CRPS of the pool.
 
-    The selected models are fitted to all rows, for which the search keeps time. A model that is not fitted to
-    all rows at the deadline is replaced by the pool of the models of its folds. Base models without a
+    Models that were fitted to a sample or to folds are fitted to all rows in the end, for which the search
+    keeps a tenth of the time budget, or a quarter after a sample. A model that is not fitted at the deadline
+    is replaced by the pool of the models of its folds. Base models without a
     complete candidate are named in a FitFailedWarning. If there is none, `fit` raises an error. Inside a
     worker process of another search, for example of ``GridSearchCV(n_jobs=2)``, candidates are fitted in this
     process. The deadline then holds between fits.
@@ -329,19 +330,20 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
             content = content_of(space, data, folds or self.cv, constraints)
         with quiet(optuna):
             study, seed = open_study(optuna, self.storage, self.study_name, seed, space, content)
-        folds = folds or split_rows(resolve_cv(self.cv, seed), data.X, data.y, data.groups)
+        budget = np.inf if self.time_budget is None else self.time_budget
+        most = max(budget, LEAST_SECONDS) * ROWS_PER_SECOND
+        rows, sample = None, data
+        # a stored study may be resumed with another budget, and its scores need the same rows
+        if len(data) > most and random_folds and not every_row and self.storage is None:
+            order = np.random.RandomState(seed).permutation(len(data))
+            rows = np.sort(order[np.argsort(data.repetitions[order] == 0, kind="stable")][: int(most)])
+            metadata = slice_fit_params(data.X, data.metadata, rows)
+            sample = replace(data.take(rows), metadata=metadata)
+        folds = folds or split_rows(resolve_cv(self.cv, seed), sample.X, sample.y, sample.groups)
         if every_row:
             row_order(np.concatenate([test for _, test in folds]), len(data))
-        budget = np.inf if self.time_budget is None else self.time_budget
-        rows = np.arange(len(data))
-        most = max(budget, LEAST_SECONDS) * ROWS_PER_SECOND
-        # a stored study may be resumed with another budget, and its scores need the same rows
-        if len(data) > most and not every_row and self.storage is None:
-            rows = _sample_of_rows(data, folds, int(most), seed)
-            inside = row_mask(rows, len(data))
-            folds = [(train[inside[train]], test[inside[test]]) for train, test in folds]
         cv = self.cv if not random_folds and hasattr(self.cv, "split") else None
-        fitter = Fitter(space, data, rows, folds, cv, random_folds, seed)
+        fitter = Fitter(space, data, sample, rows, folds, cv, random_folds, seed)
         workers = Workers(fitter, self.n_jobs, has_deadline=budget < np.inf)
 
         def violation(summary: Summary) -> float:
@@ -463,17 +465,6 @@ class AutoUncertaintyRegressor(BaseUncertaintyRegressor):
         tags.input_tags.allow_nan = any(one.input_tags.allow_nan for one in members)
         tags.input_tags.sparse = any(one.input_tags.sparse for one in members)
         return tags
-
-
-def _sample_of_rows(data: TrainingData, folds: list[Split], size: int, seed: int) -> IntArray:
-    """Return a random sample of row numbers, in increasing order.
-
-    The sample also contains two rows of each training set and each test set, so no fold becomes empty. Rows
-    with weight 0 are drawn last.
-    """
-    key = np.random.RandomState(seed).random_sample(len(data)) + (data.repetitions == 0)
-    parts = [part[np.argpartition(key[part], min(1, len(part) - 1))[:2]] for fold in folds for part in fold]
-    return np.unique(np.concatenate([np.argsort(key)[:size], *parts]))
 
 
 def _line(search: Search, trial: Trial) -> str:

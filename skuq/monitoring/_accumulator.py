@@ -31,10 +31,10 @@ from skuq.evaluation._report import assemble, record
 from skuq.evaluation._report_table import Headline, UncertaintyReport, class_headline_words, headline_words
 from skuq.evaluation._significance import interval_of_draws
 from skuq.metrics._average_calibration import CalibrationCurve
-from skuq.metrics._inputs import has_no_rows
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._spec import Means, MetricFunction, MetricSpec, first_column, warn_of_small_report
 from skuq.metrics._ucc_curve import UncertaintyCharacteristicsCurve
+from skuq.monitoring._coverage_monitor import has_no_rows
 from skuq.monitoring._plans import (
     CURVES,
     DEFAULTS,

@@ -11,7 +11,8 @@ from scipy.special import betaln, log_ndtr
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array, check_probabilities, check_random_state, check_single_coverage
 from skuq.distributions._pit import randomized_scores
-from skuq.metrics._inputs import check_forecast, has_no_rows
+from skuq.metrics._inputs import check_forecast
+from skuq.monitoring._coverage_monitor import has_no_rows
 
 PARAMETERS = np.array([0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0])
 """Parameters of the beta densities. Each pair of parameters is one bet."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.special import betainc, betaln, logsumexp
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import DEFAULT_COVERAGE, check_option, check_single_coverage
-from skuq.metrics._inputs import check_forecast_or_bounds, has_no_rows
+from skuq.metrics._inputs import check_forecast_or_bounds
 from skuq.metrics._intervals import coverage_rows
 
 ALTERNATIVES = ("less", "greater", "two-sided")
@@ -161,3 +162,23 @@ class CoverageMonitor:
             log_share = np.log(share) - math.log(1 - p if side == "less" else p)
         null = misses * math.log(p) + (rows - misses) * math.log1p(-p)
         return np.asarray(betaln(a, b) + log_share - null)
+
+
+def has_no_rows(
+    y_true: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None = None, *, takes_bounds: bool = False
+) -> bool:
+    """Return whether a block has no rows. Its forecast is an empty array or a frozen scipy distribution."""
+    if isinstance(y_pred, tuple | type):  # The check of the forecast refuses every tuple and every class.
+        return False
+    columns = [*y_pred.args, *y_pred.kwds.values()] if hasattr(y_pred, "kwds") else [y_pred]
+    columns = [column for column in columns if not isinstance(column, numbers.Real)]
+    columns += [y_true] if sample_weight is None else [y_true, sample_weight]
+    if len(columns) < 2 or not all(_is_empty(column) for column in columns):
+        return False
+    return np.shape(y_pred)[1:] in ([(), (2,)] if takes_bounds else [()])
+
+
+def _is_empty(column: Any) -> bool:
+    if isinstance(column, list | tuple):
+        return not column
+    return getattr(column, "shape", ())[:1] == (0,)

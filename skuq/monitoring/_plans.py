@@ -189,19 +189,6 @@ def means_plan(rows: Callable[..., Any]) -> Plan:
     return Plan((RowSums(rows),), lambda sums: sums.means)
 
 
-def calibration_plan(levels: Any) -> Plan:
-    # `mean_absolute_calibration_error` uses the same statistic, so the statistic is stored only once.
-    curve = curve_of_levels(levels, "quantile")
-    grid = level_grid(levels, closed=True)
-    return means_plan(curve.rows).then(lambda means: CalibrationCurve(grid, curve.combine(means)))
-
-
-def class_reliability_plan(n_bins: int) -> Plan:
-    # The expected calibration error uses the same statistic, so the statistic is stored only once.
-    rows = partial(class_bin_rows, n_bins=n_bins, classwise=False)
-    return Plan((RowSums(rows),), lambda sums: class_table_of_sums(sums.sums, n_bins=n_bins))
-
-
 def reliability_plan(n_bins: int, coverage: float, accuracy: float) -> Plan:
     width = bin_width(accuracy)
 
@@ -303,7 +290,11 @@ def plans_of_metrics(
     plans: dict[str, Plan] = {}
     for spec in _chosen(metrics) if metrics else ready:
         name = spec.abbreviation
-        common = {key: arguments[key] for key in COMMON if _has_default(spec, key, defaults)}
+        common = {
+            key: arguments[key]
+            for key in COMMON
+            if isinstance(default := spec.options.get(key), int | float) and default == defaults.get(key)
+        }
         options[name] = {**common, **given.get(name, {})}
         try:
             _check_kind(spec, of_classes)
@@ -330,11 +321,6 @@ def _check_kind(spec: MetricSpec, of_classes: bool) -> None:
         )
 
 
-def _has_default(spec: MetricSpec, key: str, defaults: Mapping[str, Any]) -> bool:
-    default = spec.options.get(key)
-    return isinstance(default, int | float) and default == defaults.get(key)
-
-
 def _sorted_levels(levels: Levels) -> tuple[float, ...]:
     return tuple(sorted(levels.given or ()))
 
@@ -353,7 +339,12 @@ def plans_of_tables(arguments: Mapping[str, Any]) -> dict[str, Plan]:
     if curves:
         plans["below"] = means_plan(below_median_rows).then(_first)
     if "calibration" in curves:
-        plans["calibration curve"] = calibration_plan(arguments["levels"])
+        # `mean_absolute_calibration_error` uses the same statistic, so the statistic is stored only once.
+        curve = curve_of_levels(arguments["levels"], "quantile")
+        grid = level_grid(arguments["levels"], closed=True)
+        plans["calibration curve"] = means_plan(curve.rows).then(
+            lambda means: CalibrationCurve(grid, curve.combine(means))
+        )
     if "reliability" in curves:
         plans["reliability table"] = reliability_plan(arguments["n_bins"], coverage, accuracy)
     if "characteristics" in curves:
@@ -364,7 +355,10 @@ def plans_of_tables(arguments: Mapping[str, Any]) -> dict[str, Plan]:
 
 
 def plans_of_class_tables(arguments: Mapping[str, Any]) -> dict[str, Plan]:
+    n_bins = arguments["n_bins"]
+    # The expected calibration error uses the same statistic, so the statistic is stored only once.
+    rows = partial(class_bin_rows, n_bins=n_bins, classwise=False)
     return {
         "sets": means_plan(partial(set_mass_rows, coverage=arguments["coverage"])),
-        "reliability": class_reliability_plan(arguments["n_bins"]),
+        "reliability": Plan((RowSums(rows),), lambda sums: class_table_of_sums(sums.sums, n_bins=n_bins)),
     }

@@ -32,7 +32,7 @@ from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_no_nan
 from skuq.distributions import Distribution, Quantiles
 from skuq.metrics._class_scores import check_classes
-from skuq.metrics._inputs import Forecast, check_forecast, check_forecast_or_bounds, finite_mean, finite_std
+from skuq.metrics._inputs import Forecast, check_forecast, check_forecast_or_bounds, finite_moment
 from skuq.metrics._kernels import BLOCK
 from skuq.metrics._spec import Binned, column_sums
 from skuq.metrics._ucc_kernels import critical_scales
@@ -377,11 +377,11 @@ class Block:
     @cached_property
     def std(self) -> FloatArray:
         """Return the standard deviation of each forecast. Raise an error if one is infinite."""
-        return finite_std(self.forecast)  # type: ignore[arg-type]  # The forecast is a distribution here.
+        return finite_moment(self.forecast, "std")  # type: ignore[arg-type]  # The forecast is a distribution here.
 
     @cached_property
     def error(self) -> FloatArray:
-        return np.abs(self.y - finite_mean(self.forecast))  # type: ignore[arg-type, operator]
+        return np.abs(self.y - finite_moment(self.forecast, "mean"))  # type: ignore[arg-type, operator]
 
     @cached_property
     def critical_scale(self) -> FloatArray:

@@ -8,12 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import ShuffleSplit
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skuq._fitting.base_regressor import BaseUncertaintyRegressor
-from skuq._fitting.cross_fit import Split, resolve_cv
+from skuq._fitting.cross_fit import resolve_cv
 from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.seeds import MAX_SEED, Progress, seeded_clone
 from skuq._fitting.training_data import TrainingData
@@ -33,7 +32,7 @@ from skuq.conformal._base import (
     check_tested_weight,
     fit_folds,
     fit_held_out,
-    held_out_splits,
+    single_split,
     splits_of,
     warn_of_few_rows,
 )
@@ -214,37 +213,16 @@ class ConformalRegionRegressor(BaseJointRegressor):
         held_out = fit_held_out(
             estimator,
             data,
-            self._split(data, seed),
+            single_split(self, data, seed, for_several="For several folds, use method='cv+'."),
             partial(predict_region_moments, score=score),
             verbose=self.verbose,
             on_fold=progress.reporter("model"),
         )
-        weight = None if data.sample_weight is None else data.sample_weight[held_out.rows]
-        if weight is not None:
-            check_tested_weight(weight)
+        weight = check_tested_weight(data.repetitions[held_out.rows])
         ranks = WeightedRanks(score.score(held_out.prediction, data.y[held_out.rows]), weight)
         self._regions: SplitRegions | CrossRegions = SplitRegions(held_out.model, score, ranks)
         self.estimator_ = held_out.model.estimator
         self.calibration_rows_ = held_out.rows
-
-    def _split(self, data: TrainingData, seed: int) -> Split | None:
-        """Return training and calibration rows, or None if all rows are calibration rows."""
-
-        def draw(n_held_out: int) -> Split:
-            train, test = next(
-                ShuffleSplit(1, test_size=n_held_out, random_state=seed).split(np.empty(len(data)))
-            )
-            return np.sort(train), test
-
-        splits = held_out_splits(self, self.cv, data, draw)
-        if splits is None:
-            return None
-        if len(splits) != 1:
-            raise ValueError(
-                f"`cv` must give one split into training and calibration rows with method 'split', got "
-                f"{len(splits)}. For example, pass ShuffleSplit(1), or use method='cv+'."
-            )
-        return splits[0]
 
     def _fit_cross(
         self, estimator: Any, score: RegionScore, data: TrainingData, seed: int, progress: Progress

@@ -422,11 +422,11 @@ class CrossRegions:
     score: RegionScore
     fold: IntArray  # fold of each calibration row
     scores: FloatArray
-    weight: FloatArray | None
+    weight: FloatArray
 
     @property
     def n_calibration(self) -> float:
-        return float(len(self.scores) if self.weight is None else self.weight.sum())
+        return float(self.weight.sum())
 
     def region(self, X: Any, coverage: float) -> PredictionRegion:
         target = coverage * (self.n_calibration + 1)
@@ -441,12 +441,9 @@ class CrossRegions:
             return box
         radius = np.zeros(predictions.shape[1])
         ellipsoids = tuple(self.score.region(prediction, radius) for prediction in predictions)
-        return CrossEllipsoidRegion(box, ellipsoids, self._fold_scores(), target)
-
-    def _fold_scores(self) -> FoldScores:
         folds = [self.fold == k for k in range(len(self.members))]
-        weights = None if self.weight is None else [self.weight[inside] for inside in folds]
-        return FoldScores([self.scores[inside] for inside in folds], weights)
+        scores = FoldScores(*([each[inside] for inside in folds] for each in (self.scores, self.weight)))
+        return CrossEllipsoidRegion(box, ellipsoids, scores, target)
 
     def _box(self, predictions: FloatArray, target: float) -> BoxRegion:
         r"""Return the boxes of the CV+ bounds of each target.
@@ -537,10 +534,8 @@ def cross_regions(folds: CrossFit, data: TrainingData, score: RegionScore) -> Cr
     """Return the CV+ regions. A row that is tested t times has the weight 1/t in each test."""
     rows, predicted = folds.tested()
     fold = np.repeat(np.arange(len(folds.test_rows)), [len(part) for part in folds.test_rows])
-    weight = data.repetitions_of(rows)
-    if data.sample_weight is not None:
-        check_tested_weight(weight)
+    weight = check_tested_weight(data.repetitions_of(rows))
     counted = weight > 0
     rows, predicted, fold, weight = rows[counted], predicted[counted], fold[counted], weight[counted]
     scores = score.score(predicted, data.y[rows])
-    return CrossRegions(fold_models(folds), score, fold, scores, None if (weight == 1).all() else weight)
+    return CrossRegions(fold_models(folds), score, fold, scores, weight)

@@ -50,8 +50,7 @@ def check_joint_forecast(
         raise ValueError("`y_true` must hold observed values, one row per sample, got None.")
     y = check_finite(y_pred._check_y(y_true, "y_true"), "y_true")
     weight = check_sample_weight(sample_weight, len(y_pred))
-    y, _ = rows_with_weight(y, weight)
-    dist, weight = rows_with_weight(y_pred, weight)
+    y, dist, weight = rows_with_weight(weight, y, y_pred)
     return y, dist, weight
 
 
@@ -235,24 +234,17 @@ def energy_rows(
     out = np.empty(len(dist))
     for rows, points, weights in dist._blocks():
         members = np.ascontiguousarray(transform(points, chain, scale))
-        score = np.array([_half_spread(row, share) for row, share in _pairs(members, weights)])
+        if weights is None:
+            score = np.array([pdist(row).sum() for row in members]) / members.shape[1] ** 2
+        else:
+            pairs = zip(members, weights, strict=True)
+            score = 0.5 * np.array([share @ cdist(row, row) @ share for row, share in pairs])
         if crps_estimator == "fair":
             score *= unbiased_factor(weights, *members.shape[:2])
         distance = np.sqrt(np.square(members - targets[rows, np.newaxis]).sum(axis=2))
         mean = distance.mean(axis=1) if weights is None else (distance * weights).sum(axis=1)
         out[rows] = mean - score
     return out
-
-
-def _pairs(members: FloatArray, weights: FloatArray | None) -> Any:
-    shares = [None] * len(members) if weights is None else weights
-    return zip(members, shares, strict=True)
-
-
-def _half_spread(members: FloatArray, weights: FloatArray | None) -> float:
-    if weights is None:
-        return float(pdist(members).sum()) / len(members) ** 2
-    return 0.5 * float(weights @ cdist(members, members) @ weights)
 
 
 def _shared_rows(y: FloatArray, members: FloatArray, weights: FloatArray, crps_estimator: str) -> FloatArray:

@@ -49,12 +49,8 @@ from skuq.neural._training import StackedNet, TrainedFit, train
 
 NetworkT = TypeVar("NetworkT", bound="BaseNeuralEstimator")
 
-_RESERVED_NET_PARAMS = (
-    *("module", "max_epochs", "batch_size", "device", "verbose"),
-    *("lr_schedule", "clip_norm"),
-)
 _OWN_NET_PARAMS = {
-    **{name: name for name in _RESERVED_NET_PARAMS},
+    **{name: name for name in ("module", "max_epochs", "batch_size", "device", "verbose")},
     **dict.fromkeys(("lr", "learning_rates", "optimizer__lr"), "learning_rate"),
     "criterion": "loss",
     "train_split": "held_out_size",
@@ -76,6 +72,7 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
     best_epoch_: int
     _fitted_posterior: TrainedNetworks
     _auto_epochs: ClassVar[tuple[int, int, int]] = AUTO_EPOCHS
+    _lr_schedule: ClassVar[str] = "cosine"
 
     # ---------------------------------------------------------------------- for subclasses
 
@@ -128,30 +125,24 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         return tuple(check_integer(size, "hidden_layer_sizes") for size in sizes)
 
     def _options(self) -> TrainingOptions:
-        clip = self.clip_norm
-        net_params = self._net_params()
+        size, net_params = self.batch_size, self._net_params()
+        if isinstance(size, str) and size != "auto":
+            raise ValueError(f"`batch_size` must be 'auto' or a positive integer, got {size!r}.")
+        schedule, clip = net_params.pop("lr_schedule", self._lr_schedule), net_params.pop("clip_norm", 5.0)
         return TrainingOptions(
             architecture=self._architecture(),
-            batch_size=self._checked_batch_size(),
+            batch_size=size if size == "auto" else check_integer(size, "batch_size"),
             max_epochs=self.max_epochs,
             auto_epochs=self._auto_epochs,
             patience=PATIENCE if self.max_epochs == "auto" and self._auto_epochs == AUTO_EPOCHS else None,
-            lr_schedule=check_option(self.lr_schedule, "lr_schedule", ("cosine", "constant")),
-            clip_norm=None if clip is None else check_number(clip, "clip_norm", positive=True),
+            lr_schedule=check_option(schedule, "net_params['lr_schedule']", ("cosine", "constant")),
+            clip_norm=None if clip is None else check_number(clip, "net_params['clip_norm']", positive=True),
             device=self.device,
             dtype=self.dtype,
             callbacks=net_params.pop("callbacks", None),
             net_params=net_params,
             verbose=self.verbose,
         )
-
-    def _checked_batch_size(self) -> int | str:
-        size = self.batch_size
-        if not isinstance(size, str):
-            return check_integer(size, "batch_size")
-        if size != "auto":
-            raise ValueError(f"`batch_size` must be 'auto' or a positive integer, got {size!r}.")
-        return size
 
     def _net_params(self) -> dict[str, Any]:
         """Return the parameters of skorch. Raise an error if the estimator sets one of them."""

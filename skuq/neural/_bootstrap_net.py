@@ -72,25 +72,22 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     learning_rate : float, default=0.001
         Initial learning rate of Adam. The default is the learning rate of [2]_. The default of the other
         networks is 0.003. On four small data sets, the CRPS with 0.003 is 0.95 times the CRPS with 0.001.
-    lr_schedule : {"constant", "cosine"}, default="constant"
-        Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int, default=32
         Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default=80
         Number of epochs. "auto" means 8000 training steps in total, but at least 40 and at most 200 epochs.
         With "auto" and `keep_best`, training ends early when the number of epochs is twice the number of the
         best epoch so far. At least 40 epochs are trained.
-    clip_norm : float or None, default=5.0
-        Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
-        clipped.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Device of training and prediction. "auto" uses a GPU if a GPU is available and at least 32 networks
         are trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X and y are standardized in float64.
     net_params : dict or None, default=None
-        Additional parameters of the skorch net, such as ``optimizer`` and a list of ``callbacks``. Scoring
-        callbacks, such as EpochScoring, are not supported.
+        Further parameters of the skorch net, such as ``optimizer`` and a list of ``callbacks``. Scoring
+        callbacks, such as EpochScoring, are not supported. ``lr_schedule`` is "constant" (the default), or
+        "cosine", which decreases the learning rate to 0 by the last epoch. ``clip_norm`` is the upper limit
+        for the Euclidean norm of the gradient of each network (5.0 by default), or None.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
@@ -192,6 +189,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     """
 
     _calibrations = ("oob", "split", None)
+    _lr_schedule = "constant"
 
     def __init__(
         self,
@@ -209,10 +207,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         coverage: float = 0.9,
         held_out_size: Any = 0.2,
         learning_rate: float = 1e-3,
-        lr_schedule: str = "constant",
         batch_size: int = 32,
         max_epochs: int | str = 80,
-        clip_norm: float | None = 5.0,
         device: str = "auto",
         dtype: str = "float32",
         net_params: dict[str, Any] | None = None,
@@ -234,10 +230,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         self.coverage = coverage
         self.held_out_size = held_out_size
         self.learning_rate = learning_rate
-        self.lr_schedule = lr_schedule
         self.batch_size = batch_size
         self.max_epochs = max_epochs
-        self.clip_norm = clip_norm
         self.device = device
         self.dtype = dtype
         self.net_params = net_params

@@ -92,8 +92,6 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         Initial learning rate of Adam. The defaults of single networks are a learning rate of 0.003 and
         batches of 32 rows. On seven data sets, the CRPS with these values is 1.08 times the CRPS with the
         defaults of this class.
-    lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int or "auto", default="auto"
         Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
         "auto" is 64, or 32 if a member has fewer than 600 training rows.
@@ -104,9 +102,6 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         after 200 epochs, for example because there is little noise, a second training with 8000 steps and at
         most 1000 epochs replaces the first training. With ``batch_size="auto"``, the second training has 64
         rows per batch.
-    clip_norm : float or None, default=5.0
-        Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
-        clipped.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`. Not used with `bootstrap`.
     device : {"auto", "cpu", "cuda"}, default="auto"
@@ -115,8 +110,10 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X and y are standardized in float64.
     net_params : dict or None, default=None
-        Additional parameters of the skorch net, such as ``optimizer`` and a list of ``callbacks``. Scoring
-        callbacks, such as EpochScoring, are not supported.
+        Further parameters of the skorch net, such as ``optimizer`` and a list of ``callbacks``. Scoring
+        callbacks, such as EpochScoring, are not supported. ``lr_schedule`` is "cosine" (the default), which
+        decreases the learning rate to 0 by the last epoch, or "constant". ``clip_norm`` is the upper limit
+        for the Euclidean norm of the gradient of each network (5.0 by default), or None.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
@@ -185,12 +182,12 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     rows. Missing targets raise an error.
 
     Settings from the literature: Wibbeke et al. [2]_ use ``n_estimators=5``, ``loss="nll"``,
-    ``keep_best=False``, ``calibration=None``, ``max_epochs=50``, ``learning_rate=1e-3``, ``batch_size=32``
-    and ``lr_schedule="constant"``. Kompa et al. [3]_ use ``n_estimators=40``, ``loss="squared_error"``,
-    ``bootstrap=False``, ``keep_best=False``, ``calibration=None``, ``output="members"``, ``max_epochs=50``,
-    ``batch_size=32`` and ``lr_schedule="constant"``, and choose `learning_rate` with a random search. The
-    distribution of Kompa et al. is the sample of the predictions of 40 networks. Both papers use plain
-    layers: ``n_frequencies=0``, ``input_scale=False`` and ``activation="relu"``.
+    ``keep_best=False``, ``calibration=None``, ``max_epochs=50``, and ``learning_rate=1e-3``. Kompa et
+    al. [3]_ use ``n_estimators=40``, ``loss="squared_error"``, ``bootstrap=False``, ``keep_best=False``,
+    ``calibration=None``, ``output="members"`` and ``max_epochs=50``, and choose `learning_rate` with a random
+    search. The distribution of Kompa et al. is the sample of the predictions of 40 networks. Both papers use
+    ``batch_size=32``, ``net_params={"lr_schedule": "constant"}`` and plain layers: ``n_frequencies=0``,
+    ``input_scale=False`` and ``activation="relu"``.
 
     The learned frequencies and the learned scales of the inputs follow Holzmüller et al. [4]_, with three
     differences. There are at most 8 frequencies per column instead of 16. The initial weights of the
@@ -266,10 +263,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         output: str = "moments",
         held_out_size: Any = 0.2,
         learning_rate: float = 8e-3,
-        lr_schedule: str = "cosine",
         batch_size: int | str = "auto",
         max_epochs: int | str = "auto",
-        clip_norm: float | None = 5.0,
         cv: Any = 5,
         device: str = "auto",
         dtype: str = "float32",
@@ -293,10 +288,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         self.output = output
         self.held_out_size = held_out_size
         self.learning_rate = learning_rate
-        self.lr_schedule = lr_schedule
         self.batch_size = batch_size
         self.max_epochs = max_epochs
-        self.clip_norm = clip_norm
         self.cv = cv
         self.device = device
         self.dtype = dtype
@@ -462,8 +455,6 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
         class. With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
-    lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int, default=32
         Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
@@ -472,17 +463,16 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
         before epoch 40. The score of `keep_best` determines the best epoch. If this score still improves at
         the end of 200 epochs, for example because there is little noise, a second training with 8000 steps
         and at most 1000 epochs replaces the first training.
-    clip_norm : float or None, default=5.0
-        Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
-        clipped.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Device of training and prediction. "auto" uses a GPU if a GPU is available and at least 32 networks
         are trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X is standardized in float64.
     net_params : dict or None, default=None
-        Additional parameters of the skorch net, such as ``optimizer`` and a list of ``callbacks``. Scoring
-        callbacks, such as EpochScoring, are not supported.
+        Further parameters of the skorch net, such as ``optimizer`` and a list of ``callbacks``. Scoring
+        callbacks, such as EpochScoring, are not supported. ``lr_schedule`` is "cosine" (the default), which
+        decreases the learning rate to 0 by the last epoch, or "constant". ``clip_norm`` is the upper limit
+        for the Euclidean norm of the gradient of each network (5.0 by default), or None.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
@@ -558,10 +548,8 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
         standardize: str | bool = "columns",
         held_out_size: Any = 0.2,
         learning_rate: float = 3e-3,
-        lr_schedule: str = "cosine",
         batch_size: int = 32,
         max_epochs: int | str = "auto",
-        clip_norm: float | None = 5.0,
         device: str = "auto",
         dtype: str = "float32",
         net_params: dict[str, Any] | None = None,
@@ -578,10 +566,8 @@ class DeepEnsembleClassifier(BaseNeuralClassifier):
         self.standardize = standardize
         self.held_out_size = held_out_size
         self.learning_rate = learning_rate
-        self.lr_schedule = lr_schedule
         self.batch_size = batch_size
         self.max_epochs = max_epochs
-        self.clip_norm = clip_norm
         self.device = device
         self.dtype = dtype
         self.net_params = net_params

@@ -59,20 +59,19 @@ class Evidence:
     noise: float
 
     @classmethod
-    def maximize(cls, features: FloatArray, y: FloatArray, weight: FloatArray | None) -> Evidence:
+    def maximize(cls, features: FloatArray, y: FloatArray, weight: FloatArray) -> Evidence:
         """Maximize the evidence by MacKay's fixed-point iteration. A weight is a number of repetitions."""
-        counts = np.ones(len(y)) if weight is None else weight
-        weighted = features * counts[:, np.newaxis]
+        weighted = features * weight[:, np.newaxis]
         eigenvalues, rotation = np.linalg.eigh(weighted.T @ features)
         eigenvalues = np.maximum(eigenvalues, 0.0)
         projected = rotation.T @ (weighted.T @ y)
-        rotated, n = features @ rotation, float(counts.sum())
+        rotated, n = features @ rotation, float(weight.sum())
         precision, noise = 1.0, 0.1
         for _ in range(_FIXED_POINT_STEPS):
             shrunk = eigenvalues + precision * noise
             mean = projected / shrunk
             determined = float(np.sum(eigenvalues / shrunk))  # effective number of parameters
-            squared_error = float(counts @ np.square(y - rotated @ mean))
+            squared_error = float(weight @ np.square(y - rotated @ mean))
             precision = float(np.clip(determined / max(mean @ mean, 1e-300), _MIN_PRECISION, _MAX_PRECISION))
             noise = max(squared_error / max(n - determined, 1e-3 * n), MIN_NOISE)
         return cls(rotation, eigenvalues, projected, precision, noise)
@@ -81,7 +80,7 @@ class Evidence:
         shrunk = self.eigenvalues + self.precision * self.noise
         return LastLayerWeights(self.rotation, self.projected / shrunk, self.noise / shrunk)
 
-    def with_likely_noise(self, features: FloatArray, y: FloatArray, weight: FloatArray | None) -> Evidence:
+    def with_likely_noise(self, features: FloatArray, y: FloatArray, weight: FloatArray) -> Evidence:
         square = np.square(features @ self.rotation)
         rotated = features @ self.rotation
 

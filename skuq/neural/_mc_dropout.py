@@ -179,15 +179,10 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         out.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
-    lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int, default=32
         Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" means 6000 training steps in total, but at least 40 and at most 1000 epochs.
-    clip_norm : float or None, default=5.0
-        Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
-        clipped.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
@@ -196,8 +191,10 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X and y are standardized in float64.
     net_params : dict or None, default=None
-        Additional parameters of the skorch net, such as ``optimizer`` and a list of ``callbacks``. Scoring
-        callbacks, such as EpochScoring, are not supported.
+        Further parameters of the skorch net, such as ``optimizer`` and a list of ``callbacks``. Scoring
+        callbacks, such as EpochScoring, are not supported. ``lr_schedule`` is "cosine" (the default), which
+        decreases the learning rate to 0 by the last epoch, or "constant". ``clip_norm`` is the upper limit
+        for the Euclidean norm of the gradient of each network (5.0 by default), or None.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
@@ -298,10 +295,8 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         coverage: float = 0.9,
         held_out_size: Any = 0.2,
         learning_rate: float = 3e-3,
-        lr_schedule: str = "cosine",
         batch_size: int = 32,
         max_epochs: int | str = "auto",
-        clip_norm: float | None = 5.0,
         cv: Any = 5,
         device: str = "auto",
         dtype: str = "float32",
@@ -322,10 +317,8 @@ class MCDropoutRegressor(BaseNeuralRegressor):
         self.coverage = coverage
         self.held_out_size = held_out_size
         self.learning_rate = learning_rate
-        self.lr_schedule = lr_schedule
         self.batch_size = batch_size
         self.max_epochs = max_epochs
-        self.clip_norm = clip_norm
         self.cv = cv
         self.device = device
         self.dtype = dtype
@@ -392,23 +385,20 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         class. With a splitter, such as PredefinedSplit, the test rows of its first split are held out.
     learning_rate : float, default=0.003
         Initial learning rate of Adam.
-    lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int, default=32
         Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" means 6000 training steps in total, but at least 40 and at most 1000 epochs.
-    clip_norm : float or None, default=5.0
-        Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
-        clipped.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Device of training and prediction. "auto" uses a GPU if a GPU is available and at least 32 networks
         are trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X is standardized in float64.
     net_params : dict or None, default=None
-        Additional parameters of the skorch net, such as ``optimizer`` and a list of ``callbacks``. Scoring
-        callbacks, such as EpochScoring, are not supported.
+        Further parameters of the skorch net, such as ``optimizer`` and a list of ``callbacks``. Scoring
+        callbacks, such as EpochScoring, are not supported. ``lr_schedule`` is "cosine" (the default), which
+        decreases the learning rate to 0 by the last epoch, or "constant". ``clip_norm`` is the upper limit
+        for the Euclidean norm of the gradient of each network (5.0 by default), or None.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
@@ -483,10 +473,8 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         standardize: str | bool = "columns",
         held_out_size: Any = 0.2,
         learning_rate: float = 3e-3,
-        lr_schedule: str = "cosine",
         batch_size: int = 32,
         max_epochs: int | str = "auto",
-        clip_norm: float | None = 5.0,
         device: str = "auto",
         dtype: str = "float32",
         net_params: dict[str, Any] | None = None,
@@ -504,10 +492,8 @@ class MCDropoutClassifier(BaseNeuralClassifier):
         self.standardize = standardize
         self.held_out_size = held_out_size
         self.learning_rate = learning_rate
-        self.lr_schedule = lr_schedule
         self.batch_size = batch_size
         self.max_epochs = max_epochs
-        self.clip_norm = clip_norm
         self.device = device
         self.dtype = dtype
         self.net_params = net_params

@@ -102,7 +102,7 @@ class Standardizer:
     @classmethod
     def fit(cls, data: TrainingData, max_indicators: float) -> Self:
         columns, y = Columns.fit(data.X, max_indicators), data.y
-        share = _shares(data.sample_weight, len(y))
+        share = data.repetitions / data.repetitions.sum()
         X_mean, X_scale = _units_of_columns(columns(data.X)[0], share)
         start = y[share > 0][0]
         y_mean = start + share @ (y - start)
@@ -121,7 +121,8 @@ class Standardizer:
         columns = Columns.fit(data.X, np.inf)
         if not standardize:
             return cls(columns, np.zeros(()), np.ones(()), 0.0, 1.0)
-        mean, scale = _units_of_columns(columns(data.X)[0], _shares(data.sample_weight, len(data)))
+        share = data.repetitions / data.repetitions.sum()
+        mean, scale = _units_of_columns(columns(data.X)[0], share)
         if standardize == "columns" or not len(mean):
             return cls(columns, mean, scale, 0.0, 1.0)
         # variance of all values, within and between columns
@@ -155,10 +156,6 @@ class Standardizer:
         return np.asarray(self.y_scale * np.sqrt(variance))
 
 
-def _shares(weight: FloatArray | None, n: int) -> FloatArray:
-    return np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
-
-
 def _units_of_columns(X: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
     X = _filled(X, share)
     counted = X[share > 0][0] if len(X) else 0.0  # avoids rounding errors of large means
@@ -180,7 +177,7 @@ def _filled(X: FloatArray, share: FloatArray) -> FloatArray:
 def hold_out(held_out_size: Any, data: TrainingData, seed: int, *, by_class: bool = False) -> BoolArray:
     """Return the mask of the held-out rows. With ``by_class``, the draw is stratified by class."""
     n = len(data)
-    usable = np.arange(n) if data.sample_weight is None else np.flatnonzero(data.sample_weight)
+    usable = np.flatnonzero(data.repetitions)
     if len(usable) < 2:
         raise ValueError(
             "at least two rows must have a positive weight, because rows are held out of training. Got one "
@@ -523,4 +520,4 @@ def plan_pairs(seeds: Sequence[MemberSeed], rows: IntArray) -> list[MemberRows]:
 
 
 def rows_with_weight(mask: BoolArray, data: TrainingData) -> IntArray:
-    return np.flatnonzero(mask if data.sample_weight is None else mask & (data.sample_weight > 0))
+    return np.flatnonzero(mask & (data.repetitions > 0))

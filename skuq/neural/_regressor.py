@@ -112,7 +112,7 @@ class BaseNeuralRegressor(BaseNeuralEstimator, BaseUncertaintyRegressor):
 
     # --------------------------------------------------------------------------- calibration
 
-    def _is_out_of_bag(self) -> bool:
+    def _tests_own_rows(self) -> bool:
         return self._training_spec().bootstrap
 
     def _is_calibrated(self) -> bool:

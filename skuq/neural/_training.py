@@ -65,7 +65,12 @@ class KeepBestEpoch(Callback):
         """Find the rows on which each member is scored, and the rows of each score."""
         y = self.data[1]
         sizes = [len(plan.seeds) for plan in self.plans]
-        rows_of_members = self._rows_of_members()
+        offsets = np.cumsum([0, *(len(plan.y) for plan in self.plans)])
+        rows_of_members = [
+            np.flatnonzero(mask) + offset
+            for plan, offset in zip(self.plans, offsets, strict=False)
+            for mask in plan.scored_rows().T
+        ]
         self._member_rows = self._as_matrix(rows_of_members)
         weights = [np.ones(len(p.y)) if p.score_weight is None else p.score_weight for p in self.plans]
         weight = torch.as_tensor(np.concatenate(weights), dtype=y.dtype, device=y.device)
@@ -78,19 +83,11 @@ class KeepBestEpoch(Callback):
         self.scores_: list[FloatArray] = []
         self.best_epochs_ = np.zeros(len(sizes), dtype=int)
         self.n_epochs_ = np.zeros(len(sizes), dtype=int)
-        self._running = np.ones(len(sizes), dtype=bool)
+        self.running = np.ones(len(sizes), dtype=bool)  # fits that need further epochs
         self._best_scores = np.full(len(sizes), np.inf)
         self._best_state: dict[str, Tensor] = {}
         self._latest = math.nan
         return self
-
-    def _rows_of_members(self) -> list[IntArray]:
-        offsets = np.cumsum([0, *(len(plan.y) for plan in self.plans)])
-        return [
-            np.flatnonzero(mask) + offset
-            for plan, offset in zip(self.plans, offsets, strict=False)
-            for mask in plan.scored_rows().T
-        ]
 
     def _as_matrix(self, rows_of_members: list[IntArray]) -> Tensor:
         y = self.data[1]
@@ -124,7 +121,7 @@ class KeepBestEpoch(Callback):
         scores, better = np.full(len(self.plans), np.nan), np.zeros(len(self.plans), dtype=bool)
         if epoch % self.every == 0 or epoch == net.max_epochs:
             scores = self._score(net.module_)
-            better = self._running & (scores < self._best_scores)
+            better = self.running & (scores < self._best_scores)
             # NaN and infinite scores are never better
             self._best_scores = np.where(better, scores, self._best_scores)
             self.best_epochs_ = np.where(better, epoch, self.best_epochs_)
@@ -132,19 +129,14 @@ class KeepBestEpoch(Callback):
             finite = scores[np.isfinite(scores)]
             self._latest = float(finite.mean()) if len(finite) else math.inf
         self.scores_.append(scores)
-        self.n_epochs_[self._running] = epoch
+        self.n_epochs_[self.running] = epoch
         last = np.maximum(
             self.fewest, self.patience * np.where(self.best_epochs_ > 0, self.best_epochs_, np.inf)
         )
-        self._running &= epoch < last
+        self.running &= epoch < last
         # callbacks such as skorch's EarlyStopping expect a value in every epoch
         net.history.record("valid_loss", self._latest)
         net.history.record("valid_loss_best", bool(better.any()))
-
-    @property
-    def has_ended(self) -> bool:
-        """Return whether no fit needs further epochs."""
-        return not self._running.any()
 
     def _copy_state(self, module: StackedModule, fits: BoolArray) -> None:
         """Copy the weights and buffers of the members of the given fits."""
@@ -185,17 +177,13 @@ class KeepBestEpoch(Callback):
                 totals = totals or [y.new_zeros(len(y) + 1) for _ in parts]
                 for total, part in zip(totals, parts, strict=True):
                     total.index_add_(0, member_rows.flatten(), part.flatten())
-            scores = self._mean_scores([total[:-1] / self._n_members_per_row for total in totals])
-        return np.where(np.isnan(scores), np.inf, scores)
-
-    def _mean_scores(self, averages: Sequence[Tensor]) -> FloatArray:
-        """Return the mean score of each fit over its scored rows. It is NaN if there are no such rows."""
-        value = torch.zeros_like(self._total_weight)
-        for score, rows, fits, y, weight in self._scoring_rows:
-            row_scores = score.score_average([average[rows] for average in averages], y)
-            value.index_add_(0, fits, weight * row_scores)
-        scores: FloatArray = (value / self._total_weight).cpu().to(torch.float64).numpy()
-        return scores
+            averages = [total[:-1] / self._n_members_per_row for total in totals]
+            value = torch.zeros_like(self._total_weight)
+            for score, scored, fits, of_rows, weight in self._scoring_rows:
+                row_scores = score.score_average([average[scored] for average in averages], of_rows)
+                value.index_add_(0, fits, weight * row_scores)
+            scores = (value / self._total_weight).cpu().to(torch.float64).numpy()
+        return np.where(np.isnan(scores), np.inf, scores)  # NaN means that a fit has no scored row
 
 
 class EndTraining(Callback):
@@ -206,7 +194,7 @@ class EndTraining(Callback):
 
     def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
         """Raise the exception with which callbacks of skorch end a training."""
-        if self.keeper.has_ended:
+        if not self.keeper.running.any():
             raise KeyboardInterrupt
 
 
@@ -561,8 +549,8 @@ def _check_trained(net: StackedNet) -> None:
         raise ValueError("`callbacks` must not stop the training before the end of the first epoch.")
     if not torch.isfinite(net.module_.flat).all():
         raise ValueError(
-            "the training diverged: weights are not finite. Use a lower `learning_rate`, a `clip_norm`, or "
-            "`keep_best`, which keeps the weights of an earlier epoch."
+            "the training diverged: weights are not finite. Use a lower `learning_rate`, a `clip_norm` in "
+            "`net_params`, or `keep_best`, which keeps the weights of an earlier epoch."
         )
 
 

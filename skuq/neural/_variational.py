@@ -103,15 +103,10 @@ class VariationalRegressor(BaseNeuralRegressor):
         Initial learning rate of Adam. "auto" means 0.01, or 0.003 with `last_layer`. On four small data sets,
         the CRPS with 0.003 is 1.04 times the CRPS with the default 0.01. With `last_layer`, the CRPS with
         0.01 is 1.03 times the CRPS with the default 0.003.
-    lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int, default=32
         Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" means 6000 training steps in total, but at least 40 and at most 1000 epochs.
-    clip_norm : float or None, default=5.0
-        Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
-        clipped.
     cv : int, splitter or iterable, default=5
         Folds of `fit_transform`.
     device : {"auto", "cpu", "cuda"}, default="auto"
@@ -120,8 +115,10 @@ class VariationalRegressor(BaseNeuralRegressor):
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X and y are standardized in float64.
     net_params : dict or None, default=None
-        Additional parameters of the skorch net, such as ``optimizer`` and a list of ``callbacks``. Scoring
-        callbacks, such as EpochScoring, are not supported.
+        Further parameters of the skorch net, such as ``optimizer`` and a list of ``callbacks``. Scoring
+        callbacks, such as EpochScoring, are not supported. ``lr_schedule`` is "cosine" (the default), which
+        decreases the learning rate to 0 by the last epoch, or "constant". ``clip_norm`` is the upper limit
+        for the Euclidean norm of the gradient of each network (5.0 by default), or None.
     support : {"positive", "count"}, tuple (lower, upper), range or None, default=None
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
@@ -229,10 +226,8 @@ class VariationalRegressor(BaseNeuralRegressor):
         coverage: float = 0.9,
         held_out_size: Any = 0.2,
         learning_rate: float | str = "auto",
-        lr_schedule: str = "cosine",
         batch_size: int = 32,
         max_epochs: int | str = "auto",
-        clip_norm: float | None = 5.0,
         cv: Any = 5,
         device: str = "auto",
         dtype: str = "float32",
@@ -254,10 +249,8 @@ class VariationalRegressor(BaseNeuralRegressor):
         self.coverage = coverage
         self.held_out_size = held_out_size
         self.learning_rate = learning_rate
-        self.lr_schedule = lr_schedule
         self.batch_size = batch_size
         self.max_epochs = max_epochs
-        self.clip_norm = clip_norm
         self.cv = cv
         self.device = device
         self.dtype = dtype
@@ -370,23 +363,20 @@ class VariationalClassifier(BaseNeuralClassifier):
     learning_rate : float or "auto", default="auto"
         Initial learning rate of Adam. "auto" means 0.01, or 0.003 with `last_layer`. These values are as
         measured for `VariationalRegressor`.
-    lr_schedule : {"cosine", "constant"}, default="cosine"
-        Schedule of the learning rate. "cosine" decreases the learning rate to 0 by the last epoch.
     batch_size : int, default=32
         Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default="auto"
         Number of epochs. "auto" means 6000 training steps in total, but at least 40 and at most 1000 epochs.
-    clip_norm : float or None, default=5.0
-        Upper limit for the Euclidean norm of the gradient of each network. None means that gradients are not
-        clipped.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Device of training and prediction. "auto" uses a GPU if a GPU is available and at least 32 networks
         are trained or drawn.
     dtype : {"float32", "float64"}, default="float32"
         Floating-point type of the networks in training. X is standardized in float64.
     net_params : dict or None, default=None
-        Additional parameters of the skorch net, such as ``optimizer`` and a list of ``callbacks``. Scoring
-        callbacks, such as EpochScoring, are not supported.
+        Further parameters of the skorch net, such as ``optimizer`` and a list of ``callbacks``. Scoring
+        callbacks, such as EpochScoring, are not supported. ``lr_schedule`` is "cosine" (the default), which
+        decreases the learning rate to 0 by the last epoch, or "constant". ``clip_norm`` is the upper limit
+        for the Euclidean norm of the gradient of each network (5.0 by default), or None.
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each job trains a block of networks. The results do not depend on
         ``n_jobs``.
@@ -465,10 +455,8 @@ class VariationalClassifier(BaseNeuralClassifier):
         standardize: str | bool = "columns",
         held_out_size: Any = 0.2,
         learning_rate: float | str = "auto",
-        lr_schedule: str = "cosine",
         batch_size: int = 32,
         max_epochs: int | str = "auto",
-        clip_norm: float | None = 5.0,
         device: str = "auto",
         dtype: str = "float32",
         net_params: dict[str, Any] | None = None,
@@ -488,10 +476,8 @@ class VariationalClassifier(BaseNeuralClassifier):
         self.standardize = standardize
         self.held_out_size = held_out_size
         self.learning_rate = learning_rate
-        self.lr_schedule = lr_schedule
         self.batch_size = batch_size
         self.max_epochs = max_epochs
-        self.clip_norm = clip_norm
         self.device = device
         self.dtype = dtype
         self.net_params = net_params

@@ -112,10 +112,9 @@ class VariationalModule(RandomModule):
         return LastLayerWeights(None, mean, np.exp(2 * log_scale))
 
     def drawn_layer(self, k: int, n_draws: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        weight, bias = (self._drawn(name, n_draws, rng) for name in (f"weight_{k}", f"bias_{k}"))
-        return weight, bias
-
-    def _drawn(self, name: str, n_draws: int, rng: np.random.Generator) -> Tensor:
-        mean = self.weights[name]
-        z = torch.from_numpy(rng.standard_normal((n_draws, *mean.shape[1:])))
-        return mean + self.weights[f"log_scale_{name}"].exp() * z.to(mean)
+        drawn = []
+        for name in (f"weight_{k}", f"bias_{k}"):
+            mean = self.weights[name]
+            z = torch.from_numpy(rng.standard_normal((n_draws, *mean.shape[1:])))
+            drawn.append(mean + self.weights[f"log_scale_{name}"].exp() * z.to(mean))
+        return drawn[0], drawn[1]

@@ -25,7 +25,7 @@ from sklearn.preprocessing import (
 
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution, Normal, Transformed, affine, concat
-from skuq.distributions._value_quadrature import derivative
+from skuq.distributions._transformed import derivative
 
 _TAIL = 1e-6
 """The map must be defined and monotone between the quantiles at this level and at 1 minus this level."""

@@ -486,7 +486,11 @@ class VariationalProcess:
         memory = _Memory()
         for _ in range(MOST_STEPS):
             precision, shift = self.full_step(state, prior[1])
-            if _distance(state.coefficients, precision, shift) < settled:
+            # The difference of precisions is relative, because precisions grow with the number of rows. The
+            # gradient of the bound for the mean is in units of the bound.
+            moved = np.abs(precision - state.coefficients.precision).max() / np.abs(precision).max()
+            gradient = np.abs(shift - precision @ state.coefficients.mean).max()
+            if max(moved, gradient) < settled:
                 break
             # use the first step that does not lower the bound: extrapolated, full, or shorter
             tries = [memory.extrapolate(state.coefficients, precision, shift)]
@@ -530,11 +534,3 @@ class _Memory:
         square = aim[:-size].reshape(size, size)
         # removes asymmetry due to rounding, which would grow with each step
         return (square + square.T) / 2, aim[-size:], 1.0
-
-
-def _distance(coefficients: Coefficients, precision: FloatArray, shift: FloatArray) -> float:
-    # The difference of precisions is relative, because precisions grow with the number of rows. The
-    # difference of shifts is in units of the bound.
-    moved = np.abs(precision - coefficients.precision).max() / np.abs(precision).max()
-    left = np.abs(shift - precision @ coefficients.mean).max()  # the gradient of the bound for the mean
-    return float(max(moved, left))

@@ -13,7 +13,6 @@ from skuq._typing import ArrayLike, FloatArray, Frozen
 from skuq._validation import (
     check_integer,
     check_option,
-    check_sample_weight,
     check_target,
     effective_rows,
     repeated_rows,
@@ -23,7 +22,7 @@ from skuq.distributions import Distribution
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._pit import censored_pit_scores, pit_scores, spread_atoms
 from skuq.distributions._recalibrated import Recalibrated
-from skuq.recalibration._base import BaseRecalibrator, check_dist
+from skuq.recalibration._base import BaseRecalibrator, check_observed
 from skuq.recalibration._residuals import outside_share
 
 _DECIMALS = 12
@@ -204,17 +203,12 @@ class IsotonicRecalibrator(BaseRecalibrator):
         """
         if event is None and lower is None and upper is None:
             return super().fit(dist, y, sample_weight)
-        checked = check_dist(dist)
-        target = check_target(y, "y", len(checked))
-        bounds = read_bounds(target, event, lower, upper)
+        bounds = read_bounds(check_target(y, "y"), event, lower, upper)
         if bounds is None:  # every target is observed
             return super().fit(dist, y, sample_weight)
-        weight = check_sample_weight(sample_weight, len(checked))
-        if weight is None:
-            weight = np.ones(len(checked))
-        elif not weight.all():
-            rows = np.flatnonzero(weight)
-            checked, target, weight, bounds = checked[rows], target[rows], weight[rows], bounds.take(rows)
+        checked, target, weight = check_observed(dist, y, sample_weight)
+        if target.size < bounds.lower.size:  # rows of weight 0 are left out
+            bounds = bounds.take(np.flatnonzero(np.asarray(sample_weight)))
         self._fit_censored(checked, bounds, weight)
         self.n_features_in_ = 2
         return self

@@ -82,7 +82,7 @@ def isotonic_cdfs(x: FloatArray, y: FloatArray, weight: FloatArray) -> tuple[Flo
     np.minimum(level, 1.0, out=level)
     # At the last threshold, the cdf is 1. A sum of weights could have a rounding error.
     level[np.searchsorted(first, (len(thresholds) - 1) * len(knots)) :] = 1.0
-    return knots, StepTable._from_owned(thresholds, first, level, len(knots))
+    return knots, StepTable(thresholds, first, level, len(knots))
 
 
 class IsotonicDistributionalRecalibrator(BaseRecalibrator):

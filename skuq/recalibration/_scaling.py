@@ -330,6 +330,11 @@ class StdScalingRecalibrator(ScalingRecalibrator):
     :math:`0.6745\,\sigma_i` for a normal distribution. Without outliers, the variance of the robust factor is
     2.7 times the variance of the other factor.
 
+    With "nll", intervals have the nominal coverage only if the distributions have the right shape. If they
+    are calibrated but have longer tails than the errors, they become too narrow. For example, 90 % intervals
+    of ``UncertaintyRegressor(LinearRegression())`` for the strength of concrete (600 rows) cover 90.8 % of
+    the new rows without this recalibrator, 88.2 % with "nll" and 90.4 % with "coverage" (12 splits).
+
     "crps" minimizes :math:`\sum w_i r \, C_i\bigl((y_i - \mu_i) / r\bigr)`, where :math:`C_i(x)` is the CRPS
     of row i at :math:`\mu_i + x`. The sum is a convex function of :math:`r`. The root of its derivative is
     computed to ten digits. The influence of a row is proportional to its scale.

@@ -194,7 +194,7 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     def _is_calibrated(self) -> bool:
         return self.noise is not None  # without noise, the intervals are too short for y
 
-    def _is_out_of_bag(self) -> bool:
+    def _tests_own_rows(self) -> bool:
         return True
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:

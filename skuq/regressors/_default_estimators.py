@@ -16,6 +16,10 @@ from skuq._validation import check_random_state
 from skuq.regressors._uncertainty import UncertaintyRegressor
 
 LIGHTGBM: dict[str, Any] = {
+    "n_jobs": 1,
+    "deterministic": True,
+    "force_col_wise": True,
+    "verbose": -1,
     "n_estimators": 300,
     "num_leaves": 15,
     "min_child_samples": 1,
@@ -119,8 +123,7 @@ def default_estimators(
 def make_lightgbm(**params: Any) -> Any:
     from lightgbm import LGBMRegressor
 
-    fixed = {"n_jobs": 1, "deterministic": True, "force_col_wise": True, "verbose": -1}
-    return LGBMRegressor(**fixed, **{**LIGHTGBM, **params})
+    return LGBMRegressor(**{**LIGHTGBM, **params})
 
 
 def has_networks() -> bool:

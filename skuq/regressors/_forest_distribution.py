@@ -289,7 +289,7 @@ class ForestDistributionRegressor(BaseUncertaintyRegressor):
     def _n_tasks(self) -> int:
         return 2
 
-    def _is_out_of_bag(self) -> bool:
+    def _tests_own_rows(self) -> bool:
         return True
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:

@@ -195,6 +195,9 @@ class ResidualRegressor(BaseUncertaintyRegressor):
     def _fit(self, data: TrainingData, progress: Progress) -> None:
         self._learn(data, progress)
 
+    def _tests_own_rows(self) -> bool:
+        return True
+
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         rows, dist = self._fit_and_test(data, progress)
         if not is_partition([rows], len(data)):

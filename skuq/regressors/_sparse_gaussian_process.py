@@ -33,7 +33,8 @@ from skuq._validation import (
     check_unmasked,
     effective_rows,
 )
-from skuq.distributions import Distribution, Normal
+from skuq.distributions import Distribution, StudentT
+from skuq.distributions._student_t import fit_student
 
 _BLOCK = 2**21
 """At most this number of covariances between inducing points and rows is in memory at the same time."""
@@ -374,10 +375,10 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     r"""Gaussian process regression for many rows, with inducing points.
 
     The class estimates a smooth function of X and the epistemic uncertainty of this function (`epistemic`),
-    which increases with the distance from the training rows. The noise (`aleatoric`) is Gaussian with a
-    constant variance. scikit-learn's exact ``GaussianProcessRegressor`` takes O(n³) time. This class takes
-    O(n m²) time with m inducing points. Prefer `ResidualRegressor` if the noise varies with X or is not
-    Gaussian. Prefer trees or networks in `UncertaintyRegressor` if the function has jumps, or if X has many
+    which increases with the distance from the training rows. The noise (`aleatoric`) has a constant variance
+    and a Student t distribution. scikit-learn's exact ``GaussianProcessRegressor`` takes O(n³) time. This
+    class takes O(n m²) time with m inducing points. Prefer `ResidualRegressor` if the noise varies with X or
+    is skewed. Prefer trees or networks in `UncertaintyRegressor` if the function has jumps, or if X has many
     irrelevant columns. The class needs gpytorch: ``pip install "skuq[gp]"``.
 
     Parameters
@@ -422,6 +423,8 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         The fitted kernel, for standardized columns and a standardized target.
     noise_scale_ : float
         Estimated standard deviation of the noise, in the units of y.
+    df_ : float
+        Degrees of freedom of the Student t distributions, from 3 to 100. Infinite if y is constant.
     inducing_points_ : ndarray of shape (m, d)
         Inducing points, in the units of X.
     log_marginal_likelihood_ : float
@@ -436,8 +439,7 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     See Also
     --------
     LeastSquaresRegressor : Exact intervals for a linear function.
-    RecalibratedRegressor : Recalibration of a model, for example if the noise is not Gaussian or has no
-        constant variance.
+    RecalibratedRegressor : Recalibration of a model, for example if the noise has no constant variance.
 
     Notes
     -----
@@ -447,8 +449,11 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     and standard deviation. Constant columns are ignored. If y is constant, the distributions are point
     masses.
 
-    On six data sets with at most 600 training rows, 50 % intervals covered 57.2 % and 90 % intervals covered
-    90.7 % of the new rows on average.
+    The posterior is normal, but most errors have heavier tails. The distributions are therefore Student t
+    distributions with the mean and the variance of the posterior, and with the degrees of freedom that are
+    most likely for the training errors. On six data sets with at most 600 training rows, 50 and 90 %
+    intervals cover 51.8 and 89.8 % of the new rows on average. Intervals of the normal posterior cover 57.2
+    and 90.7 %.
 
     The intervals are too short if the assumptions do not hold, or if there are few rows for the number of
     length scales. On 80 rows of the Boston housing data, 90 % intervals covered 79 % of the new rows with 13
@@ -560,6 +565,8 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
                 report=progress.reporter("evaluation"),
             )
             self._posterior = collapsed_posterior(self.kernel_, X, y, weight, optimum, self.jitter)
+            error = y - self._posterior.latent(self.kernel_, X)[0]
+        self.df_ = fit_student(error, weight)[0] if error.any() else math.inf
         self.n_iter_ = optimum.n_iter
         self.noise_scale_ = self._y_scale * math.sqrt(optimum.noise)
         spread = np.where(np.isinf(self._X_scale), 0.0, self._X_scale)
@@ -598,10 +605,12 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         rows = self._standardize(validate_data(self, X, dtype=np.float64, reset=False))
         with torch_threads(self.torch_threads):
             mean, spread = self._posterior.latent(self.kernel_, rows)
-        return Normal(
+        width = self._y_scale * math.sqrt(1 - 2 / self.df_)
+        return StudentT(
             self._y_mean + self._y_scale * mean,
-            self._y_scale * np.sqrt(spread + self._posterior.noise),
-            epistemic_scale=self._y_scale * np.sqrt(spread),
+            width * np.sqrt(spread + self._posterior.noise),
+            self.df_,
+            epistemic_scale=width * np.sqrt(spread),
         )
 
     def _is_calibrated(self) -> bool:

@@ -120,47 +120,39 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     The support is never guessed from y. If y contains integers from 0 or 1, and more than 1 % of the
     predicted probability is below 0, a `SupportWarning` recommends ``support="count"``.
 
-    A posterior is exact if the assumptions of its model hold. If an assumption does not hold, for example
-    linearity or a constant noise variance, the posterior is miscalibrated. Use ``method="recalibrated"`` or
-    "residual" in this case. On 6 data sets with 600 rows or fewer, 50 and 90 % intervals of the posteriors of
-    BayesianRidge, ARDRegression and GaussianProcessRegressor cover 55 and 90 % of the test rows (up to 69 %
-    of 50 %). The CRPS of the linear posteriors is 1.9 times the CRPS of "residual" (between 1.1 and 5.8), and
-    the CRPS of the Gaussian process is 1.1 times (between 0.95 and 1.4). "auto" therefore uses the posterior
-    of the Gaussian process only, which also depends on the distance to the training rows.
+    With 12 or more rows, the coverage of 90 % intervals of "forest" and "residual" is 90 to 94 %, averaged
+    over training sets. On 15 data sets with 116 to 1000 training rows, 90 % intervals of "residual" around 13
+    regressors cover 90 to 92 % of the test rows. With fewer than 12 rows, a `SmallSampleWarning` is issued.
 
-    A distribution that is fitted to the training rows is too narrow on new rows. "recalibrated" corrects the
-    distribution with out-of-fold predictions. For quantiles, `~skuq.recalibration.QuantileShiftRecalibrator`
-    fits a shift for each level and fits the tails. For other distributions, one factor multiplies the width,
-    so that 90 % intervals contain 90 % of the out-of-fold targets. If no such factor exists,
-    `~skuq.recalibration.IsotonicRecalibrator` corrects the probability levels of the distribution. Models
-    that learn in context, such as TabPFN and TabICL, are nearly calibrated. For these models,
-    `~skuq.recalibration.ShrunkIsotonicRecalibrator` corrects the probability levels only if the correction
-    does not increase the CRPS.
+    A posterior is miscalibrated if an assumption does not hold, for example linearity or a constant noise
+    variance. On 6 data sets with 600 rows or fewer, 50 and 90 % intervals of the posteriors of BayesianRidge,
+    ARDRegression and GaussianProcessRegressor cover 55 and 90 % of the test rows (up to 69 % of 50 %). The
+    CRPS of the linear posteriors is 1.9 times the CRPS of "residual" (between 1.1 and 5.8), and the CRPS of
+    the Gaussian process is 1.1 times (between 0.95 and 1.4). "auto" therefore uses the posterior of the
+    Gaussian process only, which also depends on the distance to the training rows.
 
-    A quantile loss that needs one fit per level is fitted at the levels 0.05, 0.35, 0.65 and 0.95. For each
-    level, one model is fitted to all rows, and two models are fitted without one fold each. With four levels,
-    twelve fits are needed. The two folds are quarters of the rows, or halves if there are fewer than 100
-    rows. On the rows of the two folds, linear quantile regression derives quantiles at eleven levels from the
-    four fitted quantiles. The eleven quantiles are then shifted. This method was compared with LightGBM
-    without recalibration on 21 data sets. The ratio of the CRPS is 0.98, and the ratio of the interval score
-    at 90 % is 0.86. With about 100 rows, recalibration can increase the CRPS. Use ``effort="high"`` or
-    "residual" if there are few rows. For models that predict all levels with one fit (CatBoost, XGBoost,
-    quantile-forest), there are eleven levels, and 3, 5 or 10 folds.
+    "recalibrated" corrects the distribution of a model with out-of-fold predictions. For quantiles,
+    `~skuq.recalibration.QuantileShiftRecalibrator` fits a shift for each level and fits the tails. For other
+    distributions, one factor multiplies the width, so that 90 % intervals contain 90 % of the out-of-fold
+    targets. If no such factor exists, `~skuq.recalibration.IsotonicRecalibrator` corrects the probability
+    levels. For models that learn in context, `~skuq.recalibration.ShrunkIsotonicRecalibrator` corrects the
+    levels only if the correction does not increase the CRPS.
+
+    A quantile loss that needs one fit per level is fitted at the levels 0.05, 0.35, 0.65 and 0.95: once to
+    all rows, and twice without a quarter of the rows (half if there are fewer than 100 rows). On the rows
+    that are left out, linear quantile regression derives quantiles at eleven levels, which are then shifted.
+    On 21 data sets, the CRPS is 0.98 times the CRPS of scikit-learn's boosting without recalibration, and the
+    interval score at 90 % is 0.86 times. With about 100 rows, recalibration can increase the CRPS: use
+    ``effort="high"`` or "residual". Models that predict all levels with one fit (CatBoost, XGBoost,
+    quantile-forest) have eleven levels, and 3, 5 or 10 folds.
 
     `predict` returns the mean of the distribution. "conformal" and "native" keep the prediction of the model,
     and "recalibrated" moves it by as much as the recalibrator moves the mean. For a quantile loss, `predict`
-    therefore ignores the level of the loss.
-    ``predict_quantiles(X, 0.9)`` returns the 90 % quantile.
+    therefore ignores the level of the loss, and ``predict_quantiles(X, 0.9)`` returns the 90 % quantile.
 
-    With 12 or more rows, the coverage of 90 % intervals of "forest" and "residual" is 90 to 94 %,
-    averaged over training sets. On 15 data sets with 116 to 1000 training rows, 90 % intervals of "residual"
-    around 13 regressors cover 90 to 92 % of the test rows. With fewer than 12 rows, a `SmallSampleWarning` is
-    issued.
-
-    Cost: see the class of the method. "recalibrated" needs one fit per fold and one fit to all rows. If a
-    quantile loss needs one fit per level, the number of fits is multiplied by the number of levels. With 100
-    rows or more, `fit_transform` for such a loss needs 20 fits instead of 12, because each row must be in one
-    test fold.
+    Cost: see the class of the method. "recalibrated" needs one fit per fold and one fit to all rows, times
+    the number of levels if a quantile loss needs one fit per level. With 100 rows or more, `fit_transform`
+    for such a loss needs 20 fits instead of 12, because each row must be in one test fold.
 
     Examples
     --------
@@ -210,8 +202,8 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     def _is_calibrated(self) -> bool:
         return build(self._resolve(), self)._is_calibrated()
 
-    def _is_out_of_bag(self) -> bool:
-        return build(self._resolve(), self)._is_out_of_bag()
+    def _tests_own_rows(self) -> bool:
+        return build(self._resolve(), self)._tests_own_rows()
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str

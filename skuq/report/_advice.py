@@ -499,7 +499,8 @@ def _recalibrator(evidence: Evidence, fault: str) -> str:
     kind = evidence.kind
     if kind in ("bounds", "few quantiles") or (kind == "quantiles" and fault != "spread"):
         return "QuantileShiftRecalibrator()"
-    if evidence.diagnostics.bins is None:  # The other recalibrators need standard deviations.
+    without_std = kind != "unknown" or math.isnan(evidence.table["value"].get("ence", 0.0))
+    if evidence.diagnostics.bins is None and without_std:  # The other recalibrators need standard deviations.
         return "IsotonicRecalibrator()"
     if fault == "spread":
         return "BinnedScalingRecalibrator()"
@@ -507,8 +508,8 @@ def _recalibrator(evidence: Evidence, fault: str) -> str:
         coverage = evidence.claimed
         level = "" if coverage == DEFAULT_COVERAGE else f", coverage={coverage:.12g}"
         return f"StdScalingRecalibrator(objective='coverage'{level})"
-    # No map of the levels extends an ensemble beyond its outermost members.
-    return "EmpiricalRecalibrator()" if kind == "ensemble" else "IsotonicRecalibrator()"
+    # No map of the levels extends an ensemble, which may be of an unknown kind, beyond its outermost members.
+    return "IsotonicRecalibrator()" if kind == "distribution" else "EmpiricalRecalibrator()"
 
 
 def _of_forecasts(evidence: Evidence, fault: str, part: str = "") -> Tool:

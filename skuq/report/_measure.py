@@ -225,7 +225,8 @@ class Diagnostics:
     """Errors of one model in bins of the predicted uncertainty, its coverage at two levels, and its kind."""
 
     bins: pd.DataFrame | None = None
-    has_atoms: bool = False
+    has_atoms: bool | None = None
+    """Whether the forecasts have point masses. None if this is not known."""
     levels: tuple[float, ...] = ()
     """Levels of forecasts that are given by quantiles. Empty for other forecasts."""
     inner: float = np.nan
@@ -235,9 +236,9 @@ class Diagnostics:
 
     @property
     def kind(self) -> str:
-        """Return "distribution", "ensemble" (with point masses), "quantiles" or "few quantiles"."""
+        """Return "distribution", "ensemble" (point masses), "quantiles", "few quantiles" or "unknown"."""
         if not self.levels:
-            return "ensemble" if self.has_atoms else "distribution"
+            return {None: "unknown", True: "ensemble", False: "distribution"}[self.has_atoms]
         tail = max(self.levels[0], 1 - self.levels[-1])
         few = max(np.diff(self.levels), default=1.0) > WIDEST_GAP or tail > WIDEST_TAIL
         return "few quantiles" if few else "quantiles"

@@ -10,17 +10,17 @@ from scipy import stats
 from sklearn.base import RegressorMixin
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import train_test_split
-from sklearn.utils import Tags, get_tags, indexable
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import check_is_fitted
 
 from skuq._compat import count_rows, is_classifying, safe_indexing
 from skuq._fitting.cross_fit import cross_fit, point_predict, resolve_cv
 from skuq._fitting.fit_wrapped import fit_wrapped
 from skuq._fitting.seeds import seeded_clone
-from skuq._fitting.training_data import check_y
+from skuq._fitting.training_data import check_rows, check_y
 from skuq._numeric import unit_of
 from skuq._typing import FloatArray
-from skuq._validation import check_finite, check_new, check_option, check_same_rows, check_X
+from skuq._validation import check_finite, check_new, check_option, check_X
 from skuq.distributions import Distribution, Normal, ScipyDistribution, StudentT
 from skuq.simulation._base import BaseProcess, check_index, check_truth
 from skuq.simulation._fits import draw_seed, target_rng
@@ -174,11 +174,7 @@ class EstimatedProcess(RegressorMixin, BaseProcess):
         noise_estimator = _regressor(self.noise_estimator, "noise_estimator", estimator)
         check_X(X)
         target = check_y(y, self)
-        validate_data(self, X, skip_check_array=True)
-        (X,) = indexable(X)
-        check_same_rows(X, target)
-        if len(target) < 2:
-            raise ValueError(f"{type(self).__name__} needs at least 2 samples, got {len(target)} sample.")
+        X, _, _ = check_rows(self, X, target, None, {})
         self._seed = draw_seed(self.random_state)
         split = np.random.RandomState(self._seed)
         estimator, noise_estimator = (

@@ -228,7 +228,7 @@ def pair_sums(
     repeats = np.ones(y.size) if weight is None else weight
     pair_weight = np.ones(y.size)
     if ipcw and event is not None:
-        pair_weight = product_limit(y, event, weight, of_censoring=True).before(y) ** -2.0
+        pair_weight = product_limit(y, event, repeats, of_censoring=True).before(y) ** -2.0
     pair_weight[~(observed & (y < upper))] = 0.0  # A pair has the weight of its first row.
     # A row is later than another if its key is larger: of equal y, censored rows are later.
     key = 2 * np.unique(y, return_inverse=True)[1] + ~observed

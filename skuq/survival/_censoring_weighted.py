@@ -217,7 +217,7 @@ class CensoringWeightedRegressor(BaseCensoredRegressor):
         if not 0 <= floor <= 1:
             raise ValueError(f"`floor` must lie in [0, 1], got {floor:g}.")
         if self.censoring_estimator is None:
-            censoring = product_limit(data.y, event, data.sample_weight, of_censoring=True)
+            censoring = product_limit(data.y, event, data.repetitions, of_censoring=True)
             probability = censoring.before(data.y)
         else:
             model = seeded_clone(self.censoring_estimator, seed, self.random_state)

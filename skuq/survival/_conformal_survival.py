@@ -9,21 +9,19 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ShuffleSplit
-from sklearn.utils import Tags, get_tags, indexable
-from sklearn.utils.validation import validate_data
+from sklearn.utils import Tags, get_tags
 
 from skuq._censoring import check_times, read_censoring_time, read_event, require_events
 from skuq._compat import safe_indexing, versioned
 from skuq._fitting.cross_fit import check_held_out_size, n_held_out
 from skuq._fitting.seeds import MAX_SEED, seeded_clone
-from skuq._fitting.training_data import check_y
+from skuq._fitting.training_data import check_rows, check_y
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_new,
     check_number,
     check_random_state,
-    check_same_rows,
     check_single_coverage,
     check_X,
 )
@@ -168,11 +166,7 @@ class ConformalSurvivalRegressor(RegressorMixin, BaseEstimator):
         self._check_estimators()
         check_X(X)
         target = check_times(check_y(y, self), "y")
-        validate_data(self, X, skip_check_array=True)
-        (X,) = indexable(X)  # This function converts X only if its rows cannot be selected.
-        check_same_rows(X, target)
-        if target.size < 2:
-            raise ValueError(f"{type(self).__name__} needs at least 2 samples, got {target.size} sample.")
+        X, _, _ = check_rows(self, X, target, None, {})
         mask = read_event(event, target.size)
         require_events(mask)
         ends = self._read_ends(target, mask, censoring_time)

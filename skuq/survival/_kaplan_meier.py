@@ -67,7 +67,8 @@ def censoring_weights(
     """
     target = check_target(y, "y")
     mask = read_event(event, target.size)
-    weight = check_sample_weight(sample_weight, target.size)
+    given = check_sample_weight(sample_weight, target.size)
+    weight = np.ones(target.size) if given is None else given
     require_events(mask, weight)
     return event_weights(target, mask, weight)
 
@@ -181,7 +182,8 @@ def kaplan_meier_curve(
     """
     target = check_target(y, "y")
     mask = read_event(event, target.size)
-    weight = check_sample_weight(sample_weight, target.size)
+    given = check_sample_weight(sample_weight, target.size)
+    weight = np.ones(target.size) if given is None else given
     level = check_single_coverage(confidence, "confidence")
     if not check_option(reverse, "reverse", (True, False)):
         require_events(mask, weight)

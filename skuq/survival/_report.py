@@ -231,7 +231,7 @@ def _forecasts(y_pred: Any, rows: Rows, event: BoolArray | None) -> dict[str, Di
             f"{list(forecasts)}."
         )
     columns = {name: rows.of(forecast, argument_name(y_pred, name)) for name, forecast in forecasts.items()}
-    return {**columns, _REFERENCE: _without_features(rows.y, event, rows.weight)}
+    return {**columns, _REFERENCE: _without_features(rows.y, event, rows.repetitions)}
 
 
 def _check_time(rows: Rows, event: BoolArray | None, upper: float | None) -> float:
@@ -245,7 +245,7 @@ def _check_time(rows: Rows, event: BoolArray | None, upper: float | None) -> flo
     return time if event is None or not earlier.size else min(time, float(earlier.max()))
 
 
-def _without_features(y: FloatArray, event: BoolArray | None, weight: FloatArray | None) -> Distribution:
+def _without_features(y: FloatArray, event: BoolArray | None, weight: FloatArray) -> Distribution:
     """Return the Kaplan-Meier estimate for each row. All mass after the last time is slightly after it."""
     curve = product_limit(y, event, weight)
     times, steps = step_masses(curve.times, curve.survival)

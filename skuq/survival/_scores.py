@@ -122,9 +122,9 @@ def ipcw_crps_of_weights(
     times = np.minimum(y[known], upper)
 
     def of_weights(weight: FloatArray | None) -> float:
+        weight = np.ones(y.size) if weight is None else weight
         censoring = product_limit(y, event, weight, of_censoring=True)
-        count = np.ones(known.size) if weight is None else weight[known]
-        return weighted_mean(loss[known], inverse_weights(count, censoring.before(times)))
+        return weighted_mean(loss[known], inverse_weights(weight[known], censoring.before(times)))
 
     return of_weights
 
@@ -213,6 +213,7 @@ def localized_crps_rows(
     loss = np.empty(y.size)
     loss[~event] = _crps_up_to(y[~event], dist[~event], y[~event])
     if event.any():
+        weight = np.ones(y.size) if weight is None else weight
         censoring = product_limit(y, event, weight, of_censoring=True)
         loss[event] = _mean_over_censoring(y[event], dist[event], censoring)
     return loss
@@ -317,10 +318,10 @@ def ipcw_brier_of_weights(
         return partial(weighted_mean, squares)
 
     def of_weights(weight: FloatArray | None) -> float:
+        weight = np.ones(y.size) if weight is None else weight
         censoring = product_limit(y, event, weight, of_censoring=True)
         uncensored = np.where(reached, censoring.before(y), censoring.after(np.asarray(time)))
-        count = np.ones(y.size) if weight is None else weight
-        inverse = inverse_weights(count * (event | ~reached), uncensored)
-        return float(inverse @ squares / count.sum())
+        inverse = inverse_weights(weight * (event | ~reached), uncensored)
+        return float(inverse @ squares / weight.sum())
 
     return of_weights

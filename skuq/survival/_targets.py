@@ -112,7 +112,7 @@ class BaseCensoredRegressor(BaseUncertaintyRegressor):
         bounds = read_bounds(data.y, **censoring)
         if bounds is None:
             return data
-        require_events(bounds.known, data.sample_weight)
+        require_events(bounds.known, data.repetitions)
         return replace(data, metadata={**data.metadata, **censoring})
 
     def _bounds(self, data: TrainingData) -> Bounds | None:

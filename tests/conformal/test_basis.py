@@ -189,7 +189,7 @@ def test_bad_input(subtests):
     for basis, error, message in (
         (True, TypeError, r"`basis` must be a callable X -> array"),
         ([], TypeError, r"`basis` must be a callable X -> array"),
-        ("a", TypeError, r"`X` must be a DataFrame if `basis` names columns \(\['a'\]\), got ndarray"),
+        ("a", TypeError, r"`X` must be a pandas DataFrame if `basis` names columns \(\['a'\]\), got ndarray"),
         (lambda X: X[:5], ValueError, r"`basis` must give \d+ rows, one per row of X"),
         (lambda X: X[:, :0], ValueError, "at least one column"),
         (lambda X: np.where(X > 0.9, np.nan, X), ValueError, r"`basis` must be finite"),

@@ -472,7 +472,7 @@ def test_bad_parameters(subtests):
         ({"held_out_size": 1.5}, ValueError, "`held_out_size` must be a share"),
         ({"held_out_size": 400}, ValueError, "`held_out_size` must leave rows to train on"),
         ({"group_by": True}, TypeError, "`group_by` must be a callable"),
-        ({"group_by": "side"}, TypeError, "`X` must be a DataFrame if `group_by` is a column name"),
+        ({"group_by": "side"}, TypeError, "`X` must be a pandas DataFrame if `group_by` is a column name"),
         ({"density_ratio": 2.0}, TypeError, "`density_ratio` must be a callable"),
         ({"density_ratio": lambda X: -np.ones(len(X))}, ValueError, "`density_ratio` must be non-negative"),
         ({"density_ratio": lambda X: np.zeros(len(X))}, ValueError, "must be positive for at least one"),

@@ -51,7 +51,7 @@ def test_groups_by_the_name_of_a_column():
 
 def test_a_column_needs_a_data_frame_that_has_it():
     X, y = linear_world(80)
-    words = r"`X` must be a DataFrame if `group_by` is a column name \('kind'\), got ndarray"
+    words = r"`X` must be a pandas DataFrame if `group_by` is a column name \('kind'\), got ndarray"
     for rows, error, message in (
         (X, TypeError, words),
         (pd.DataFrame(X, columns=["a", "b", "c"]), ValueError, r"column of X, got 'kind'"),

@@ -46,7 +46,7 @@ CENTERS = {
 }
 
 WEIGHTS = {
-    "none": lambda rng, k: None,
+    "ones": lambda rng, k: np.ones(k),
     "whole": lambda rng, k: rng.integers(1, 4, size=k).astype(float),
     "fractions": lambda rng, k: rng.uniform(0.3, 2, size=k),
 }
@@ -57,7 +57,7 @@ def sort_all(centers, scores, weights, targets):
     sums = np.concatenate([row[:, None] + part for row, part in zip(centers, scores, strict=True)], axis=1)
     order = np.argsort(sums, axis=1)
     sums = np.take_along_axis(sums, order, axis=1)
-    weight = np.ones(sums.shape[1]) if weights is None else np.concatenate(weights)
+    weight = np.concatenate(weights)
     reached = np.cumsum(weight[order], axis=1)
     sums = np.column_stack([sums, np.full(len(sums), np.inf)])
     place = [(reached < target * (1 - 1e-12)).sum(axis=1) for target in targets]
@@ -76,12 +76,16 @@ def assert_same(found, expected, centers):
     assert (np.abs(error) <= 1e-12 * size).all()
 
 
+def ones(scores):
+    return [np.ones(len(part)) for part in scores]
+
+
 def by_fold(centers, scores, weights, targets):
     return smallest_fold_sums(centers, FoldScores(scores, weights), targets)
 
 
 def by_pair(centers, scores, weights, targets):
-    ranked = SortedScores(np.concatenate(scores), None if weights is None else np.concatenate(weights))
+    ranked = SortedScores(np.concatenate(scores), np.concatenate(weights))
     own = ModelOfFold(np.repeat(np.arange(len(scores)), [len(part) for part in scores]))
     return PairBounds(own, ranked, ranked).bounds(centers, targets)[:, 1]
 
@@ -97,9 +101,9 @@ def test_equal_to_sorting_all_sums(kernel, scoring, subtests):
             for seed, sizes in enumerate([(1,), (1, 2), (3, 40, 7), (90, 100, 110, 90), (400, 5, 300)]):
                 rng = np.random.default_rng(seed)
                 scores = [SCORES[scoring](rng, k) for k in sizes]
-                weights = None if weighting == "none" else [WEIGHTS[weighting](rng, k) for k in sizes]
+                weights = [WEIGHTS[weighting](rng, k) for k in sizes]
                 centers = CENTERS[centering](rng, len(sizes), 30)
-                total = sum(sizes) if weights is None else sum(map(np.sum, weights))
+                total = sum(map(np.sum, weights))
                 targets = np.concatenate([PROBABILITIES * (total + 1), [0.0, total, total + 1]])
                 expected = sort_all(centers, scores, weights, targets)
                 assert_same(kernel(centers, scores, weights, targets), expected, centers)
@@ -119,8 +123,8 @@ def test_equal_to_sorting_whatever_the_numbers(kernel, scores, centers, probabil
     scores = [np.array(part) for part in scores]
     column = np.array(centers[: len(scores)])[:, None]
     targets = np.array([probability * (sum(map(len, scores)) + 1)])
-    expected = sort_all(column, scores, None, targets)
-    found = kernel(column, scores, None, targets)
+    expected = sort_all(column, scores, ones(scores), targets)
+    found = kernel(column, scores, ones(scores), targets)
     size = 1e3 + np.abs(expected)  # scores may be far larger than a sum of theirs
     assert (np.isinf(found) == np.isinf(expected)).all()
     assert np.isinf(expected).all() or (np.abs(found - expected) <= 1e-12 * size).all()
@@ -134,7 +138,7 @@ def test_weights_are_repetitions_and_the_result_is_one_of_the_sums(kernel):
     repeated = [np.repeat(part, times) for part, times in zip(scores, weights, strict=True)]
     targets = PROBABILITIES * (sum(map(len, repeated)) + 1)
     found = kernel(centers, scores, [part.astype(float) for part in weights], targets)
-    assert_array_equal(found, kernel(centers, repeated, None, targets))
+    assert_array_equal(found, kernel(centers, repeated, ones(repeated), targets))
     for column, row in zip(centers.T, found, strict=True):
         sums = np.concatenate([center + part for center, part in zip(column, scores, strict=True)])
         assert np.isin(row[np.isfinite(row)], sums).all()
@@ -143,10 +147,10 @@ def test_weights_are_repetitions_and_the_result_is_one_of_the_sums(kernel):
 @both_kernels
 def test_ranks_that_rounding_lifts_and_order_statistics_of_zero(kernel):
     assert 0.55 * 100 > 55
-    found = kernel(np.zeros((1, 1)), [np.arange(1.0, 100.0)], None, np.array([0.55 * 100]))
+    found = kernel(np.zeros((1, 1)), [np.arange(1.0, 100.0)], [np.ones(99)], np.array([0.55 * 100]))
     assert found.item() == 55
     scores = [np.append(np.arange(-200.0, 201.0), np.zeros(50)) for _ in range(2)]
-    assert_array_equal(kernel(np.zeros((2, 3)), scores, None, np.array([450.0])), np.zeros((3, 1)))
+    assert_array_equal(kernel(np.zeros((2, 3)), scores, ones(scores), np.array([450.0])), np.zeros((3, 1)))
 
 
 @both_kernels
@@ -154,29 +158,34 @@ def test_chunks_of_rows_and_levels_do_not_matter(kernel, monkeypatch):
     rng = np.random.default_rng(0)
     scores = [rng.normal(size=100) for _ in range(4)]
     centers, targets = rng.normal(size=(4, 50)), PROBABILITIES * 401
-    whole = kernel(centers, scores, None, targets)
+    whole = kernel(centers, scores, ones(scores), targets)
     for floats in (1, 700, 3000):
         monkeypatch.setattr(order_statistics, "_CHUNK_FLOATS", floats)
         monkeypatch.setattr(cross_bounds, "_CHUNK_FLOATS", floats)
-        assert_array_equal(kernel(centers, scores, None, targets), whole)
+        assert_array_equal(kernel(centers, scores, ones(scores), targets), whole)
 
 
 def test_a_search_ends_whatever_the_numbers():
     rng = np.random.default_rng(0)
     scores = [2.0 ** -rng.uniform(0, 1000, size=1000) for _ in range(3)]
     centers, targets = 10.0 ** rng.uniform(-300, 8, size=(3, 100)), PROBABILITIES * 3001
-    found = by_fold(centers, scores, None, targets)
-    assert_same(found, sort_all(centers, scores, None, targets), centers)
+    found = by_fold(centers, scores, ones(scores), targets)
+    assert_same(found, sort_all(centers, scores, ones(scores), targets), centers)
 
 
 def test_a_single_score_of_each_kind_of_fold():
-    found = by_fold(np.array([[1.0], [10.0]]), [np.array([2.0]), np.array([])], None, np.array([1.0, 2.0]))
+    found = by_fold(
+        np.array([[1.0], [10.0]]),
+        [np.array([2.0]), np.array([])],
+        [np.ones(1), np.ones(0)],
+        np.array([1.0, 2.0]),
+    )
     assert_array_equal(found, [[3.0, np.inf]])
 
 
 def test_only_sums_that_may_matter_are_formed():
     rng = np.random.default_rng(0)
-    ranked = SortedScores(np.abs(rng.normal(size=2000)))
+    ranked = SortedScores(np.abs(rng.normal(size=2000)), np.ones(2000))
     near = rng.normal(size=30)
     window = ranked.window(np.array([0.9 * 2001]), near - 0.05, near + 0.05)
     assert 0 < window.stop - window.start < 150
@@ -208,10 +217,11 @@ def test_bounds_fold_by_fold_are_those_of_all_pairs():
     residuals = [rng.normal(size=k) for k in (40, 30, 50)]
     predictions = rng.normal(size=8) + 0.3 * rng.normal(size=(3, 8))
     targets = np.array([1.0, 60.0, 109.0, 121.0])
-    by_fold = FoldBounds(FoldScores([-part for part in residuals]), FoldScores(residuals))
+    weights = ones(residuals)
+    by_fold = FoldBounds(FoldScores([-part for part in residuals], weights), FoldScores(residuals, weights))
     pooled = np.concatenate(residuals)
     fold = ModelOfFold(np.repeat(np.arange(3), [40, 30, 50]))
-    by_pair = PairBounds(fold, SortedScores(-pooled), SortedScores(pooled))
+    by_pair = PairBounds(fold, SortedScores(-pooled, np.ones(120)), SortedScores(pooled, np.ones(120)))
     expected = np.empty((8, 2, 4))
     for row in range(8):
         sums = np.sort(predictions[fold.model, row] + pooled)

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 
 from skuq.distributions import Binned, Mixture, Normal, affine, concat
+from skuq.distributions._expectation import OutcomeRule
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._recalibrated import Recalibrated
 
@@ -163,7 +164,7 @@ def test_a_pool_of_many_bins_is_integrated():
 
 
 def _expected_square(dist):
-    return dist._outcome_rule().expect(np.square, np.zeros(1))
+    return OutcomeRule(dist).expect(np.square, np.zeros(1))
 
 
 def test_many_bins_are_recalibrated_at_their_edges():

@@ -21,7 +21,7 @@ from skuq.distributions import (
 )
 from skuq.distributions._beta_recalibrated import BetaRecalibrated
 from skuq.distributions._concatenated import Concatenated
-from skuq.distributions._expectation import SIZE, sum_rule
+from skuq.distributions._expectation import SIZE, OutcomeRule, sum_rule
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._recalibrated import Recalibrated
 from skuq.distributions._step_table import SharedSteps, StepTable
@@ -160,7 +160,7 @@ def many_integers(names, default):
 @many_integers(MANY_INTEGERS, {"Normal", "negative binomial", "Normal and a point mass"})
 def test_losses_of_many_integers_equal_sums_over_all_integers(name):
     dist = MANY_INTEGERS[name]
-    assert not dist._outcome_rule()._parts[0][1]._is_sum.all()
+    assert not OutcomeRule(dist)._parts[0][1]._is_sum.all()
     check_losses(dist, atoms_of, rtol=2e-9)
 
 
@@ -197,7 +197,7 @@ RNG = np.random.default_rng(0)
 MANY_MEMBERS = RNG.gamma(2.0, 30.0, size=(2, 1020))
 CDFS = np.sort(RNG.random((3, 1020)), axis=1) ** 2
 CDFS[:, -1] = 1.0
-STEPS = SharedSteps(StepTable.from_cdfs(np.sort(MANY_MEMBERS[0]), CDFS), [0.4, 1.7])
+STEPS = SharedSteps(StepTable.from_cdfs(np.sort(MANY_MEMBERS[0]), CDFS), np.array([0.4, 1.7]))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Beta calibration maps, and distributions of errors whose scale and shape are estimated."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -17,13 +19,14 @@ from skuq.distributions import (
     ScipyDistribution,
     SharedEmpirical,
     StudentT,
+    Transformed,
     affine,
     concat,
 )
 from skuq.distributions import _beta_recalibrated as maps
 from skuq.distributions._beta_recalibrated import BetaRecalibrated
 from skuq.distributions._level_map import LevelMap
-from skuq.distributions._recalibrated import _FOR_MOMENTS, _FOR_SCORES, Recalibrated
+from skuq.distributions._recalibrated import Recalibrated
 from skuq.distributions._student_t import (
     fit_student,
     predictive_df,
@@ -31,7 +34,6 @@ from skuq.distributions._student_t import (
     prior_share,
     shrunk_level_map,
 )
-from skuq.distributions._value_quadrature import value_crps
 from skuq.recalibration import IsotonicRecalibrator
 
 LEVELS = np.array([1e-300, 1e-12, 0.01, 0.3, 0.5, 0.9, 1 - 1e-9])
@@ -257,40 +259,66 @@ def test_a_pool_of_quantiles_with_ties_and_the_identity_is_the_pool():
     tied = [Quantiles(levels, np.where(np.abs(values) < 0.7, 0.0, values)) for values in draws]
     rows = Quantiles([0.2, 0.4, 0.6, 0.8], [[0.0, 1.0, 1.0, 3.0]] * 3)
     around = np.tile([np.nextafter(1.0, 0.0), 1.0], (3, 1))
-    assert_allclose(rows._cdf_table(around), [[0.4, 0.6]] * 3, rtol=1e-12)
+    assert_allclose(rows._tail_table(around), [[0.4, 0.4]] * 3, rtol=1e-12)
     for pool in (Mixture(tied), Mixture([tied[0], Normal(np.arange(6.0), 1.0)], [0.7, 0.3])):
         same = Recalibrated(pool, IDENTITY)
-        assert same._has_nodes(*_FOR_MOMENTS)
         for y in (0.0, np.linspace(-1.0, 3.0, 6)):
             assert_allclose(same.crps(y), pool.crps(y), rtol=1e-5)
         assert_allclose(same.mean(), pool.mean(), rtol=1e-5)
         assert_allclose(same.std(), pool.std(), rtol=1e-5)
 
 
-def test_pools_with_heavy_tails_or_poles_are_integrated_without_nodes():
-    normal = Normal([0.0, 1.0], [1.0, 0.5])
-    heaviest, heavy, light = (Mixture([StudentT([0.0, 3.0], 1.0, df), normal]) for df in (2.5, 3.0, 6.0))
-    pole, skewed = (
-        Mixture([ScipyDistribution(shape), normal])
-        for shape in (stats.gamma(np.full(2, 0.02)), stats.lognorm(np.full(2, 3.0)))
+def by_sums(dist, y, n=100_000):
+    """The CRPS of one row, as a sum over intervals whose lengths are proportional to the distance."""
+    ends, scale = np.concatenate([dist.ppf(1e-14), dist._isf(np.asarray(1e-14))]), dist.ppf(0.75) / 1e3
+    x = np.sort(np.append(scale * np.sinh(np.linspace(*np.arcsinh(ends / scale), n)), y))
+    rows = dist[np.zeros(x.size, dtype=int)]
+    squares = np.where(
+        x[:-1] < y, *(np.square((side[1:] + side[:-1]) / 2) for side in (rows.cdf(x), rows.sf(x)))
     )
-    for pool in (heaviest, pole, skewed):
-        member = Recalibrated(pool, IDENTITY)
-        for dist in (member, Recalibrated(Mixture([member, normal]), IDENTITY)):
-            assert not dist._has_nodes(*_FOR_SCORES)
-    assert Recalibrated(light, IDENTITY)._has_nodes(*_FOR_MOMENTS)
-    assert Recalibrated(heavy, IDENTITY)._has_nodes(*_FOR_SCORES)
-    assert not Recalibrated(heavy, IDENTITY)._has_nodes(*_FOR_MOMENTS)
-    assert_allclose(Recalibrated(heavy, IDENTITY).crps(0.5), heavy.crps(0.5), rtol=1e-5)
-    # The nodes end at quantiles of the base, which are not in the tails after this map.
-    widening = LevelMap.from_scores([-1.0, 1.0], [-1.0, 1.0], 0.5, 0.5)
-    assert not Recalibrated(light, widening)._has_nodes(*_FOR_SCORES)
-    widened = Recalibrated(Mixture([Recalibrated(light, widening), normal]), IDENTITY)
-    assert not widened._has_nodes(*_FOR_SCORES)
-    assert_allclose(Recalibrated(heavy, IDENTITY).std(), heavy.std(), rtol=3e-4)
-    assert_allclose(Recalibrated(light, IDENTITY).std(), light.std(), rtol=1e-5)
-    of_values = Recalibrated(pole, IDENTITY)
-    assert_array_equal(of_values.crps(0.0), value_crps(of_values, np.zeros(2)))
+    return np.diff(x) @ squares
+
+
+@pytest.mark.parametrize(
+    ("member", "rtol"),
+    [
+        (StudentT(0.0, 1.0, 2.5), 1e-5),
+        (StudentT(0.0, 1.0, 3.0).clip(-1.0), 1e-5),
+        (Transformed(Normal(0.0, 1.0), np.exp, np.log), 1e-5),
+        (concat([Empirical([[0.3, 2.0]]), StudentT(0.0, 1.0, 4.0)])[[0]], 1e-5),
+        (ScipyDistribution(stats.gamma([0.3])), 1e-5),
+        (ScipyDistribution(stats.lognorm([3.0])), 2e-4),
+    ],
+    ids=["t", "clipped", "transformed", "stacked", "pole", "skewed"],
+)
+def test_recalibrated_pools_of_any_members(member, rtol):
+    pool = Mixture([member, Normal(0.5, 1.0)])
+    widening = LevelMap.from_scores([-1.0, 1.0], [-1.0, 1.0], 0.8, 0.8)
+    for level_map in (IDENTITY, widening):
+        dist = Recalibrated(pool, level_map)
+        assert_allclose(dist.crps(0.7), by_sums(dist, 0.7), rtol=rtol)
+    nested = Recalibrated(Mixture([dist, Normal(0.0, 1.0)]), IDENTITY)
+    assert_allclose(nested.crps(0.7), by_sums(nested, 0.7), rtol=10 * rtol)
+
+
+def test_rows_of_several_families_have_the_scores_of_each_family():
+    parts = [Empirical([[0.0, 1.0, 3.0]]), Normal([0.0, 2.0], 1.0)]
+    rows, y = concat(parts)[[1, 0, 2]], np.array([0.3, 0.7, 1.0])
+    for build in (
+        lambda dist: Recalibrated(dist, LevelMap([0.2, 0.7], [0.1, 0.8])),
+        lambda dist: Transformed(dist, np.sinh, np.arcsinh),
+    ):
+        alone = np.concatenate(
+            [build(part).crps(at) for part, at in zip(parts, (y[[1]], y[[0, 2]]), strict=True)]
+        )
+        assert_array_equal(build(rows).crps(y), alone[[1, 0, 2]])
+        assert_array_equal(pickle.loads(pickle.dumps(build(rows))).std(), build(rows).std())
+
+
+def test_moments_of_recalibrated_pools():
+    for df, rtol in ((3.0, 3e-4), (6.0, 1e-5)):
+        pool = Mixture([StudentT([0.0, 3.0], 1.0, df), Normal([0.0, 1.0], [1.0, 0.5])])
+        assert_allclose(Recalibrated(pool, IDENTITY).std(), pool.std(), rtol=rtol)
 
 
 def test_integrals_of_nearly_equal_weights_are_kept_apart():

@@ -8,7 +8,6 @@ from numpy.polynomial import Polynomial
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skuq.distributions import Empirical, _step_table, concat
-from skuq.distributions import _piecewise_cdf as step_integrals
 from skuq.distributions._step_table import SharedSteps, StepTable
 
 THRESHOLDS = np.array([-1.0, 0.2, 1.5, 4.0])
@@ -26,7 +25,6 @@ def as_empirical():
 @pytest.mark.parametrize("block", [1, 9, 1 << 20])
 def test_equals_the_dense_distribution(block, monkeypatch):
     monkeypatch.setattr(_step_table, "_BLOCK", block)
-    monkeypatch.setattr(step_integrals, "BLOCK", block)
     ours, dense = SharedSteps(TABLE, POSITION), as_empirical()
     assert_allclose(ours.mean(), dense.mean(), rtol=1e-14)
     assert_allclose(ours.std(), dense.std(), rtol=1e-14)
@@ -57,7 +55,7 @@ def test_rows_of_two_tables_are_concatenated():
     ours = SharedSteps(TABLE, POSITION)
     twin = pickle.loads(pickle.dumps(ours))
     assert type(concat([ours, twin])) is SharedSteps
-    other = SharedSteps(StepTable.from_cdfs([0.0, 1.0], [[0.5, 1.0]]), [0.0])
+    other = SharedSteps(StepTable.from_cdfs(np.array([0.0, 1.0]), [[0.5, 1.0]]), np.zeros(1))
     assert_allclose(concat([ours, other]).mean(), [*ours.mean(), 0.5])
     with pytest.raises(ValueError, match="read-only"):
         twin.table.values[0] = 0.0

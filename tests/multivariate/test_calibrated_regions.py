@@ -38,7 +38,7 @@ def cross(shape, weight=None, n=29, seed=0):
         REGION_SCORES[shape],
         np.arange(n) % 3,
         rng.uniform(0, 3, size=n),
-        weight,
+        np.ones(n) if weight is None else weight,
     )
 
 
@@ -46,9 +46,8 @@ def accepted(regions, y, coverage):
     """Return whether fewer rows than c (n + 1) have smaller scores than y, by the definition of CV+."""
     score = regions.score
     own = [float(score.score(score.read(one.predict_dist(X[:1])), y[np.newaxis])[0]) for one in MODELS]
-    weight = np.ones(len(regions.scores)) if regions.weight is None else regions.weight
-    below = weight[regions.scores < np.array(own)[regions.fold]].sum()
-    return below < coverage * (weight.sum() + 1) - 1e-9
+    below = regions.weight[regions.scores < np.array(own)[regions.fold]].sum()
+    return below < coverage * (regions.n_calibration + 1) - 1e-9
 
 
 SKEWED = np.array([[4.0, 1.0], [1.0, 1.0]])
@@ -144,7 +143,7 @@ def test_regions_of_too_few_rows_contain_everything(shape):
 def test_equal_models_give_the_region_of_one_model():
     regions = cross("ellipsoid")
     same = CrossRegions(
-        (FoldModel(MODELS[0]),) * 3, regions.score, regions.fold, regions.scores, None
+        (FoldModel(MODELS[0]),) * 3, regions.score, regions.fold, regions.scores, regions.weight
     ).region(X, 0.8)
     one = SplitRegions(FoldModel(MODELS[0]), regions.score, WeightedRanks(regions.scores)).region(X, 0.8)
     assert same.bounds() == pytest.approx(one.bounds())

@@ -744,8 +744,8 @@ def test_skorchs_early_stopping_and_checkpoints_work(model, sine, tmp_path):
     stop = skorch.callbacks.EarlyStopping(patience=4)  # of "valid_loss"
     kept = skorch.callbacks.Checkpoint(dirname=tmp_path, f_optimizer=None)  # where "valid_loss_best"
     last = skorch.callbacks.TrainEndCheckpoint(dirname=tmp_path, f_optimizer=None)
-    model.set_params(max_epochs=400, lr_schedule="constant", learning_rate=0.02)
-    model.set_params(net_params={"callbacks": [stop, kept, last]}).fit(*sine)
+    options = {"lr_schedule": "constant", "callbacks": [stop, kept, last]}
+    model.set_params(max_epochs=400, learning_rate=0.02, net_params=options).fit(*sine)
     assert model.best_epoch_ < len(model.history_) < 400
     scores = [row["valid_loss"] for row in model.history_ if "valid_loss" in row]
     assert len(scores) == len(model.history_) // 2
@@ -765,8 +765,8 @@ def test_epochs_are_printed_if_verbose(model, sine, capsys):
 
 def test_a_training_that_diverges_raises(model, sine):
     """Whether calibrated or not: else predict_dist would fail, with numbers that are not the user's."""
-    options = {"optimizer": torch.optim.SGD}
-    model.set_params(learning_rate=1e30, clip_norm=None, net_params=options)
+    options = {"optimizer": torch.optim.SGD, "clip_norm": None}
+    model.set_params(learning_rate=1e30, net_params=options)
     if "snapshot_learning_rate" in model.get_params():
         model.set_params(snapshot_learning_rate=1e30)
     with pytest.raises(ValueError, match=r"the training diverged.* Use a lower `learning_rate`"):
@@ -892,8 +892,6 @@ BAD_PARAMETERS = [
     ({"batch_size": "small"}, ValueError, "`batch_size` must be 'auto' or a positive integer"),
     ({"max_epochs": "many"}, ValueError, "`max_epochs` must be 'auto' or a positive integer"),
     ({"max_epochs": 0}, ValueError, "`max_epochs` must be at least 1"),
-    ({"lr_schedule": "linear"}, ValueError, "`lr_schedule` must be one of"),
-    ({"clip_norm": -1}, ValueError, "`clip_norm` must be positive"),
     ({"device": "tpu"}, ValueError, "`device` must be one of"),
     ({"dtype": "float16"}, ValueError, "`dtype` must be one of"),
     ({"calibration": "yes"}, ValueError, "`calibration` must be one of"),
@@ -901,7 +899,8 @@ BAD_PARAMETERS = [
     ({"net_params": {"lr": 0.1}}, ValueError, "must not contain 'lr'.* Use the parameter `learning_rate`"),
     ({"net_params": {"criterion": 1}}, ValueError, "must not contain 'criterion', which .*Regressor sets"),
     ({"net_params": {"optimizer__lr": 0.1}}, ValueError, "'optimizer__lr'.* parameter `learning_rate`"),
-    ({"net_params": {"lr_schedule": 1}}, ValueError, "'lr_schedule'.* Use the parameter `lr_schedule`"),
+    ({"net_params": {"lr_schedule": 1}}, ValueError, r"`net_params\['lr_schedule'\]` must be one of"),
+    ({"net_params": {"clip_norm": -1}}, ValueError, r"`net_params\['clip_norm'\]` must be positive"),
     ({"net_params": {"train_split": 1}}, ValueError, "'train_split'.* parameter `held_out_size`"),
     ({"net_params": {"iterator_train__shuffle": 1}}, ValueError, "'iterator_train__shuffle'.* Leave it"),
     ({"net_params": [("optimizer", 1)]}, TypeError, "`net_params` must be a dict or None"),

@@ -531,8 +531,8 @@ def test_bad_parameters_raise_with_the_remedy(model, blobs, subtests):
     ("last_layer", "rate", "expected"), [(False, "auto", 0.01), (True, "auto", 0.003), (True, 0.02, 0.02)]
 )
 def test_the_automatic_learning_rate_is_by_the_uncertain_layers(last_layer, rate, expected, blobs):
-    model = VariationalClassifier(**{**SMALL, "learning_rate": rate, "lr_schedule": "constant"})
-    model.set_params(last_layer=last_layer, max_epochs=2)
+    model = VariationalClassifier(**{**SMALL, "learning_rate": rate})
+    model.set_params(last_layer=last_layer, max_epochs=2, net_params={"lr_schedule": "constant"})
     explicit = clone(model).set_params(learning_rate=expected).fit(*blobs)
     same(model.fit(*blobs).predict_proba(blobs[0]), explicit.predict_proba(blobs[0]))
     data = model._read(*blobs, None, {}, "fit")

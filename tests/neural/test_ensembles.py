@@ -136,7 +136,8 @@ def test_few_members_have_no_spread_to_calibrate_by(sine):
 
 
 def test_ensembles_of_the_literature_are_settings(sine):
-    common = {"keep_best": False, "calibration": None, "max_epochs": 10, "lr_schedule": "constant", **PLAIN}
+    common = {"keep_best": False, "calibration": None, "max_epochs": 10, **PLAIN}
+    common["net_params"] = {"lr_schedule": "constant"}
     wibbeke = DeepEnsembleRegressor(5, loss="nll", random_state=0, **{**common, "learning_rate": 1e-3})
     kompa = DeepEnsembleRegressor(
         10, loss="squared_error", bootstrap=False, output="members", random_state=0, **common

@@ -78,12 +78,13 @@ class CopyWeights(skorch.callbacks.Callback):
 def test_weights_of_an_epoch_give_the_forecast_of_that_epoch():
     """So that any metric can be plotted by epoch, as in examples/neural/plot_training_curve.py."""
     X, y = world(60, 0, 1, None)
-    steps = {"lr_schedule": "constant", "keep_best": False, "calibration": None, "random_state": 0}
-    copies = CopyWeights()
-    model = PNNRegressor((8,), max_epochs=10, net_params={"callbacks": [copies]}, **steps).fit(X, y)
+    steps = {"keep_best": False, "calibration": None, "random_state": 0}
+    constant, copies = {"lr_schedule": "constant"}, CopyWeights()
+    model = PNNRegressor((8,), max_epochs=10, net_params={**constant, "callbacks": [copies]}, **steps)
+    model.fit(X, y)
     for epoch in (3, 7, 10):
         model.net_.module_.load_state_dict(copies.weights[epoch - 1])
-        shorter = PNNRegressor((8,), max_epochs=epoch, **steps).fit(X, y)
+        shorter = PNNRegressor((8,), max_epochs=epoch, net_params=constant, **steps).fit(X, y)
         np.testing.assert_array_equal(np.asarray(model.predict_dist(X)), np.asarray(shorter.predict_dist(X)))
 
 
@@ -107,8 +108,7 @@ def test_snapshots_are_the_weights_of_the_last_epochs(schedule):
     model = SWARegressor(
         learning_rate=0.01,
         snapshot_learning_rate=0.002,
-        lr_schedule=schedule,
-        net_params={"callbacks": [watching]},
+        net_params={"lr_schedule": schedule, "callbacks": [watching]},
         **SHORT,
     ).fit(*world(100, 0, 1))
     assert len(model.history_) == model.best_epoch_ == 15
@@ -202,7 +202,7 @@ def regression(n, seed):
 
 def test_precision_and_noise_are_those_of_bayesian_ridge():
     features, y = regression(60, 0)
-    found = Evidence.maximize(features, y, None)
+    found = Evidence.maximize(features, y, np.ones(60))
     flat = {"alpha_1": 0, "alpha_2": 0, "lambda_1": 0, "lambda_2": 0}
     known = BayesianRidge(fit_intercept=False, max_iter=1000, tol=1e-10, **flat).fit(features, y)
     assert found.precision == pytest.approx(known.lambda_, rel=1e-6)
@@ -217,23 +217,27 @@ def test_weights_are_repetitions_in_the_evidence():
     features, y = regression(60, 0)
     weight = np.random.default_rng(1).integers(0, 4, size=60)
     one = Evidence.maximize(features, y, weight.astype(float))
-    other = Evidence.maximize(np.repeat(features, weight, axis=0), np.repeat(y, weight), None)
+    other = Evidence.maximize(
+        np.repeat(features, weight, axis=0), np.repeat(y, weight), np.ones(weight.sum())
+    )
     assert one.precision == pytest.approx(other.precision)
     assert one.noise == pytest.approx(other.noise)
     unseen, target = regression(40, 2)
     heavy = np.random.default_rng(3).integers(0, 4, size=40)
     noisy = one.with_likely_noise(unseen, 2 * target, heavy.astype(float))
-    repeated = other.with_likely_noise(np.repeat(unseen, heavy, axis=0), 2 * np.repeat(target, heavy), None)
+    repeated = other.with_likely_noise(
+        np.repeat(unseen, heavy, axis=0), 2 * np.repeat(target, heavy), np.ones(heavy.sum())
+    )
     assert noisy.noise == pytest.approx(repeated.noise, rel=1e-4)
 
 
 def test_the_likely_noise_is_found_and_never_smaller():
     features, y = regression(60, 0)
-    evidence = Evidence.maximize(features, y, None)
+    evidence = Evidence.maximize(features, y, np.ones(60))
     unseen, target = regression(4000, 1)
-    assert evidence.with_likely_noise(unseen, target, None).noise >= evidence.noise
+    assert evidence.with_likely_noise(unseen, target, np.ones(4000)).noise >= evidence.noise
     much = target + np.random.default_rng(2).normal(size=4000)
-    found = evidence.with_likely_noise(unseen, much, None)
+    found = evidence.with_likely_noise(unseen, much, np.ones(4000))
 
     def cost(noise):
         posterior = replace(evidence, noise=noise).posterior()
@@ -246,7 +250,7 @@ def test_the_likely_noise_is_found_and_never_smaller():
 
 def test_functions_drawn_have_the_moments_of_the_posterior():
     features, y = regression(60, 0)
-    posterior = Evidence.maximize(features, y, None).posterior()
+    posterior = Evidence.maximize(features, y, np.ones(60)).posterior()
     mean, variance = posterior.moments(features)
     draws = posterior.draws(features, 20_000, 0)
     np.testing.assert_allclose(draws.std(axis=1), np.sqrt(variance), rtol=0.03)

@@ -15,7 +15,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from sklearn.model_selection import GridSearchCV
 
 from skuq import get_scorer, predict_dist
-from skuq.distributions import Normal
+from skuq.distributions import Normal, StudentT
+from skuq.metrics import prediction_interval_coverage
 from skuq.regressors import SparseGaussianProcessRegressor, UncertaintyRegressor
 from skuq.regressors._sparse_gaussian_process import (
     _build_model,
@@ -165,6 +166,20 @@ def test_the_epistemic_part_grows_away_from_the_rows():
     assert np.isfinite(model.predict_interval(endless)).all()
 
 
+def test_the_tails_are_those_of_the_noise():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(1200, 1))
+    for noise, df, normal in ((rng.standard_t(3, 1200), 6, 0.61), (rng.normal(size=1200), 30, 0.5)):
+        y = np.sin(2 * X[:, 0]) + 0.3 * noise
+        model = SparseGaussianProcessRegressor(8, random_state=0, max_iter=15).fit(X[:600], y[:600])
+        dist, new = model.predict_dist(X[600:]), y[600:]
+        assert (model.df_ <= df) if df == 6 else (model.df_ >= df)
+        assert dist.std().mean() == pytest.approx(model.noise_scale_, rel=0.05)
+        assert prediction_interval_coverage(new, dist, coverage=0.5) == pytest.approx(0.5, abs=0.06)
+        as_normal = Normal(dist.mean(), dist.std())
+        assert prediction_interval_coverage(new, as_normal, coverage=0.5) == pytest.approx(normal, abs=0.04)
+
+
 @pytest.mark.parametrize("n_inducing_points", [6, pytest.param(100, marks=pytest.mark.laws)])
 def test_weights_equal_repetition(n_inducing_points):
     X, y = heteroscedastic_world(50)
@@ -241,7 +256,8 @@ def kompa_2021(data: pd.DataFrame, splits: int) -> tuple[float, float]:
         order = rng.choice(len(values), len(values), replace=False)
         train, test = values[order[: round(0.9 * len(values))]], values[order[round(0.9 * len(values)) :]]
         model = SparseGaussianProcessRegressor(10, ard=False, random_state=0).fit(train[:, :-1], train[:, -1])
-        lower, upper = model.predict_interval(test[:, :-1], 0.95).T
+        dist = model.predict_dist(test[:, :-1])
+        lower, upper = Normal(dist.mean(), dist.std()).interval(0.95).T  # the paper's posterior is normal
         inside = (lower <= test[:, -1]) & (test[:, -1] <= upper)
         results.append((inside.mean(), (upper - lower).mean() / train[:, -1].std()))
     return tuple(np.mean(results, axis=0))
@@ -513,7 +529,7 @@ def test_in_searches_and_recalibration():
     grid = {"n_inducing_points": [2, 20], "kernel": ["rbf", gpytorch.kernels.LinearKernel()]}
     search = GridSearchCV(model, grid, scoring=get_scorer("neg_crps"), cv=3, error_score="raise").fit(X, y)
     assert search.best_params_["n_inducing_points"] == 20
-    assert isinstance(predict_dist(search, X), Normal)
+    assert isinstance(predict_dist(search, X), StudentT)
     front = UncertaintyRegressor(model, method="native", random_state=0).fit(X, y)
     approximate = UncertaintyRegressor(model, cv=3, random_state=0).fit(X, y)
     assert approximate.method_ == "recalibrated"

@@ -21,6 +21,7 @@ from sklearn.naive_bayes import GaussianNB
 import skuq
 from skuq.distributions import Empirical, Normal, Quantiles, as_distribution
 from skuq.evaluation import uncertainty_report
+from skuq.metrics import prediction_interval_coverage
 from skuq.monitoring import ClassMetricAccumulator, MetricAccumulator
 from skuq.recalibration import StdScalingRecalibrator
 from skuq.report import HTMLReport
@@ -273,6 +274,18 @@ def test_the_code_for_forecasts_runs_and_repairs_each_kind_of_forecast(fault):
                 code,
                 titles(after),
             )
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_code_of_a_report_without_forecasts_runs_for_each_kind_of_forecast(fault):
+    y, loc, scale = rows(800)
+    for kind, forecast in kinds_of(*FAULTS[fault](y, loc, scale)).items():
+        page = HTMLReport.from_reports(uncertainty_report(y, forecast, n_resamples=0, n_draws=0))
+        variables = {"skuq": skuq, "old_forecasts": forecast, "old_y": y, "forecasts": forecast}
+        for code in codes_of(page):
+            if "old_forecasts" in code:
+                after = prediction_interval_coverage(y, eval(code, variables))
+                assert 0.85 < after < 0.95, (kind, code, after)
 
 
 def test_the_code_for_groups_runs():

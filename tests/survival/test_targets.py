@@ -75,7 +75,7 @@ def test_masses_of_intervals_are_those_of_lifelines():
     lower = rng.uniform(0, 10, size=40)
     upper = lower + rng.uniform(0.5, 5, size=40)
     cells, masses_of = interval_masses(Bounds(lower, upper))
-    masses = masses_of(None)
+    masses = masses_of(np.ones(lower.size))
     points = (cells.lower + cells.upper) / 2
     peer = lifelines.KaplanMeierFitter().fit_interval_censoring(lower, upper, tol=1e-9)
     at = np.array([2.0, 4.0, 6.0, 8.0, 10.0])
@@ -95,7 +95,9 @@ def test_right_censoring_as_bounds_gives_the_kaplan_meier_masses():
     cells, masses_of = interval_masses(Bounds(y, np.where(event, y, np.inf)))
     np.testing.assert_array_equal(cells.lower, np.sort(y[event]))
     order = np.argsort(y[event])
-    np.testing.assert_allclose(masses_of(None), censoring_weights(y, event)[event][order], atol=1e-3)
+    np.testing.assert_allclose(
+        masses_of(np.ones(y.size)), censoring_weights(y, event)[event][order], atol=1e-3
+    )
 
 
 def test_structured_targets_are_converted(gbsg2):

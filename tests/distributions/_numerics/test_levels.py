@@ -22,7 +22,7 @@ from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._level_quadrature import snap_levels
 from skuq.distributions._recalibrated import Recalibrated
-from skuq.distributions._value_quadrature import derivative
+from skuq.distributions._transformed import derivative
 
 RNG = np.random.default_rng(6)
 SHARED = SharedEmpirical(0.0, 1.0, np.arange(1, 201.0))
