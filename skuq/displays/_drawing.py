@@ -42,7 +42,7 @@ PERFECT = "Perfectly calibrated"
 
 _BELOW, _OWN_FIGURE = "skuq-legend-below", "skuq-figure"
 
-_MOST_WIDTH, _MOST_AREA = 0.95, 0.3
+_MOST_WIDTH, _MOST_AREA = 0.95, 0.2
 """Largest size of a legend inside the axes, as a share of the axes."""
 
 Axes: TypeAlias = "matplotlib.axes.Axes"
