@@ -177,8 +177,7 @@ FAULTS = {
     ),
     "no intervals": Fault(
         "No verdict on the {claimed} intervals",
-        "The forecasts give the quantiles of the levels {levels}. All other quantiles, among them an end of "
-        "the {claimed} intervals, are assumptions of skuq.",
+        "An end of the {claimed} intervals is not given. It is an assumption of skuq.",
         "Create the report with a coverage that the given quantiles enclose{enclosed}.",
         severity="note",
     ),
@@ -446,7 +445,7 @@ def verdict(evidence: Evidence, found: Sequence[Finding]) -> str:
     error = error_of_share(DEFAULT_COVERAGE if math.isnan(claimed) else claimed, evidence.rows)
     inside, goal = (rounded(each, error, percent=True) for each in (evidence.headline["inside"], claimed))
     if not evidence.knows_intervals:
-        words = f"the forecasts give no {percent(claimed)} intervals"
+        words = f"the forecasts give only the quantiles of the levels {evidence.numbers['levels']}"
     elif not evidence.of_classes:
         words = f"the {percent(claimed)} intervals contain {inside} of the observed values"
     else:

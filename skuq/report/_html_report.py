@@ -215,19 +215,23 @@ class HTMLReport:
         attrs = self.report.attrs
         self.findings: dict[str, list[Finding]] = {}
         self.summaries: dict[str, str] = {}
-        for name, table in models_of(self.report).items():
+        self._models = models_of(self.report)
+        for name, table in self._models.items():
             parts = {by: tables[name] for by, tables in self.slices.items() if name in tables}
             diagnostics = self.diagnostics.get(name, Diagnostics())
             headline, rows, of_classes = attrs["headlines"][name], attrs["rows"], attrs["of_classes"]
             evidence = Evidence(headline, table, rows, of_classes, parts, diagnostics)
             self.findings[name] = findings(evidence)
             self.summaries[name] = verdict(evidence, self.findings[name])
+            if not evidence.knows_intervals and "picp" in table.index:
+                table.loc["picp", "reading"] = self.summaries[name]
 
     @property
     def html(self) -> str:
         """The page as one text."""
         return render(
             self.report,
+            self._models,
             self.slices,
             title=self.title,
             created=self._time(),
@@ -242,7 +246,7 @@ class HTMLReport:
     def values(self) -> dict[str, Any]:
         """All values of the page, without the figures."""
         models = {}
-        for name, table in models_of(self.report).items():
+        for name, table in self._models.items():
             parts = {by: tables[name] for by, tables in self.slices.items() if name in tables}
             models[name] = {
                 "summary": self.summaries[name],

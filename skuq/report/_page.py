@@ -268,7 +268,9 @@ def models_of(report: UncertaintyReport) -> dict[str, pd.DataFrame]:
     return {name: pd.DataFrame(plain.xs(name, level="model")) for name in names}
 
 
-def render(report: UncertaintyReport, slices: Parts, **content: Any) -> str:
+def render(
+    report: UncertaintyReport, models: Mapping[str, pd.DataFrame], slices: Parts, **content: Any
+) -> str:
     """Return the page. Its template reads the other arguments."""
     from jinja2 import Environment, StrictUndefined
 
@@ -277,12 +279,13 @@ def render(report: UncertaintyReport, slices: Parts, **content: Any) -> str:
     return environment.from_string(_resource("page.html.jinja")).render(
         content,
         version=__version__,
+        named=len(models) > 1,
         rows=f"{report.attrs['rows']:.12g}",
         confidence=percent(report.attrs["confidence"]),
         outside=percent(1 - report.attrs["confidence"]),
         has_range=bool(report["calibrated_low"].notna().any()),
-        tables=_metric_tables(report),
-        slices=_slice_tables(slices, named=len(report.attrs["summary"]) > 1),
+        tables=_metric_tables(report, models),
+        slices=_slice_tables(slices, named=len(models) > 1),
         figure_size=[round(96 * side) for side in SIZE],
         script=script,
         # The content security policy of the page allows only this script.
@@ -295,13 +298,14 @@ def _resource(name: str) -> str:
     return files("skuq.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _metric_tables(report: UncertaintyReport) -> list[dict[str, Any]]:
-    models, tables = models_of(report), []
+def _metric_tables(report: UncertaintyReport, models: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
+    tables = []
     confidence = percent(report.attrs["confidence"])
     frames = {name: report._one_model(table) for name, table in models.items()}
     if len(models) > 1:
         values = {name: table["value"] for name, table in models.items()}
-        tables.append(_metric_table(report, "Models side by side", report._side_by_side(), values))
+        frame = report._side_by_side(spans=False)
+        tables.append(_metric_table(report, "Models side by side", frame, values))
     for name, frame in frames.items():
         numbers = {
             "Value": models[name]["value"],

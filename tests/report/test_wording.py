@@ -221,6 +221,15 @@ def test_only_quantiles_that_are_given_are_judged(monkeypatch):
             assert ("Few quantiles are given" in titles) is (name in ("few", "bounds"))
             assert "wrong" not in {each.severity for each in page.findings["model"]}
     quartiles = Quantiles(LEVELS["quartiles"], dist.quantile(LEVELS["quartiles"]))
+    (picp,) = (
+        each
+        for each in pages_of(y, quartiles)[0].values["models"]["model"]["metrics"]
+        if each["metric"] == "picp"
+    )
+    assert picp["reading"] == (
+        "No verdict on the 90 % intervals: the forecasts give only the quantiles of the levels "
+        "0.25, 0.5 and 0.75"
+    )
     assert pages_of(y, quartiles)[0].findings["model"][0].remedy.endswith("enclose, such as coverage=0.5.")
     summary = pages_of(y, quartiles, coverage=0.5)[0].summaries["model"]
     assert summary.startswith("No fault found: the 50 % intervals contain ")
