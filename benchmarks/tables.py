@@ -165,8 +165,8 @@ def main(given: list[str] | None = None) -> int:
         for name in chosen.only:
             run_script(name, chosen.quick)
         return 0
-    hours = sum(BENCHMARKS[name]["quick_minutes" if chosen.quick else "minutes"] for name in chosen.only) / 60
-    print(f"{len(chosen.only)} benchmarks take {hours:.1f} hours on one core.", flush=True)
+    minutes = sum(BENCHMARKS[name]["quick_minutes" if chosen.quick else "minutes"] for name in chosen.only)
+    print(f"{len(chosen.only)} benchmarks, about {minutes / 60:.2f} hours on one core.", flush=True)
     command = [sys.executable, "-m", "benchmarks.tables", "--here", *(["--quick"] if chosen.quick else [])]
     codes = {
         name: subprocess.run([*command, "--only", name], cwd=ROOT, check=False).returncode

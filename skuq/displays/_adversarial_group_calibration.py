@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
-from skuq.displays._drawing import PERFECT, Style, check_matplotlib, has_label
+from skuq.displays._drawing import PERFECT, Axes, Style, check_matplotlib, has_label
 from skuq.distributions import Normal
 from skuq.metrics import adversarial_group_calibration_curve
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _ERRORS = {"mace": "Mean absolute", "rmsce": "Root mean squared"}
 
@@ -125,7 +122,7 @@ class AdversarialGroupCalibrationDisplay(CurveDisplay):
         size = 100 * self.fractions
         means = [100 * worst.mean(axis=1) for worst in folds]
         curves = [(size, mean) for mean in means]
-        color = self._draw_curves(curves, self.name if name is None else name, line_kwargs, markersize=4.0)
+        color = self._draw_curves(curves, name, line_kwargs, markersize=4.0)
         self.band_ = None
         if band and len(folds) == 1 and folds[0].shape[1] > 1:
             error = 200 * folds[0].std(axis=1, ddof=1) / np.sqrt(folds[0].shape[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -12,11 +12,17 @@ import pandas as pd
 from skuq._typing import FloatArray
 from skuq._validation import check_option
 from skuq.displays._display import AxesMixin
-from skuq.displays._drawing import PERFECT, RED, REFERENCE, Style, check_matplotlib, choose_rows, percent
+from skuq.displays._drawing import (
+    PERFECT,
+    RED,
+    REFERENCE,
+    Axes,
+    Style,
+    check_matplotlib,
+    choose_rows,
+    percent,
+)
 from skuq.monitoring import MetricAccumulator, calibration_drift
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _FLAGGED = "Flagged"
 _FLAGGED_BY_PIT_TOO = "Flagged: wrong coverage or PIT"  # The coverage of a flagged period may be right.
@@ -133,7 +139,7 @@ class CalibrationDriftDisplay(AxesMixin):
         unit = 100.0 if self.quantity == "coverage" else 1.0
         place, value = _places(self.table.index), unit * self.table[self.quantity].to_numpy()
         style: dict[str, Any] = {"linewidth": 1.2, "markersize": 4.0}
-        color = self._draw_curves([(place, value)], self.name if name is None else name, line_kwargs, **style)
+        color = self._draw_curves([(place, value)], name, line_kwargs, **style)
         ends = self._ends()
         self.bars_ = None
         if ends is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -12,13 +12,10 @@ from scipy.stats import beta
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_single_coverage
 from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
-from skuq.displays._drawing import Style, check_matplotlib, percent
+from skuq.displays._drawing import Axes, Style, check_matplotlib, percent
 from skuq.evaluation import probability_reliability_curve
 from skuq.metrics import class_reliability_table
 from skuq.monitoring import ClassMetricAccumulator
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -132,7 +129,7 @@ class ClassReliabilityDisplay(CurveDisplay):
         x, y = ("predicted", "observed") if binned else ("forecast", "recalibrated")
         curves = [(table[x].to_numpy(), table[y].to_numpy()) for table in tables]
         marker: dict[str, Any] = {"markersize": 4.5} if binned else {}
-        color = self._draw_curves(curves, self.name if name is None else name, line_kwargs, **marker)
+        color = self._draw_curves(curves, name, line_kwargs, **marker)
         self.band_ = self.intervals_ = None
         if self.confidence is not None and len(tables) == 1:
             share = check_single_coverage(self.confidence, "confidence")

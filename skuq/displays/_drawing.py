@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from skuq._validation import as_float_array, check_integer, check_rows
 from skuq.distributions import Distribution
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    import matplotlib.axes
     from matplotlib.lines import AxLine
 
 BLUE = "#3b6fb6"
@@ -26,8 +26,8 @@ CURVES = (BLUE, "#d9822b", "#3f8f5f", "#8a5aa8", RED, "#4aa3b5")
 
 DASHES = (
     "-",
-    (0, (7, 1.5)),
-    (0, (7, 1.5, 1.5, 1.5)),
+    (0, (12, 1.5)),
+    (0, (9, 1.5, 1.5, 1.5)),
     (0, (3, 1)),
     (0, (1.2, 1)),
     (0, (7, 1, 1.2, 1, 1.2, 1)),
@@ -42,9 +42,10 @@ PERFECT = "Perfectly calibrated"
 
 _BELOW, _OWN_FIGURE = "skuq-legend-below", "skuq-figure"
 
-_MOST_WIDTH, _MOST_AREA = 0.95, 0.3
+_MOST_WIDTH, _MOST_AREA = 0.95, 0.2
 """Largest size of a legend inside the axes, as a share of the axes."""
 
+Axes: TypeAlias = "matplotlib.axes.Axes"
 Style = Mapping[str, Any] | None
 
 
@@ -59,9 +60,9 @@ def check_matplotlib(caller: str) -> None:
 def get_axes(ax: Axes | None, figsize: tuple[float, float]) -> Axes:
     """Return the given axes or new axes."""
     if ax is not None:
-        from matplotlib.axes import Axes
+        import matplotlib.axes
 
-        if not isinstance(ax, Axes):
+        if not isinstance(ax, matplotlib.axes.Axes):
             hint = " Pass one of its elements." if isinstance(ax, np.ndarray) else ""
             raise TypeError(f"`ax` must be a matplotlib Axes or None, got {type(ax).__name__}.{hint}")
         return ax
@@ -140,6 +141,7 @@ def draw_legend(ax: Axes, *, below: bool = False, **options: Any) -> None:
             columns = min(max(int(1 / share[0]), 1), len(order))
             legend = ax.legend(handles, labels, **options | _place_below(ax), ncols=columns)
             legend.set_gid(_BELOW)
+            ax.set_anchor("N")  # Axes of equal units would otherwise move down, and cut off the legend.
     figure: Any = ax.figure
     if figure.get_gid() == _OWN_FIGURE:  # The axes keep their height.
         figure.set_figheight(figure.get_figheight() + _height_below(ax) - earlier)

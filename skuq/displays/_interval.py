@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from skuq.displays._drawing import (
     ATOM_ALPHA,
     BLUE,
     RED,
+    Axes,
     Style,
     atom_label,
     check_matplotlib,
@@ -30,9 +31,6 @@ from skuq.displays._drawing import (
 )
 from skuq.distributions import Distribution
 from skuq.distributions._convert import as_forecast
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SortBy = Literal["observed", "predicted", "width"]
 

@@ -14,12 +14,11 @@ from scipy.spatial.distance import squareform
 from skuq._typing import IntArray
 from skuq._validation import check_number
 from skuq.displays._display import AxesMixin
-from skuq.displays._drawing import INK, Style, check_matplotlib, merge_style
+from skuq.displays._drawing import INK, Axes, Style, check_matplotlib, merge_style
 from skuq.evaluation import metric_agreement
 from skuq.evaluation._metric_agreement import MetricAgreement
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.collections import QuadMesh
     from matplotlib.colorbar import Colorbar
     from matplotlib.text import Text

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from scipy.special import ndtri
 
 from skuq._typing import ArrayLike
 from skuq._validation import check_single_coverage
 from skuq.displays._display import CurveDisplay, Fold, as_folds, as_list, one_or_list
-from skuq.displays._drawing import Style, check_matplotlib, percent
+from skuq.displays._drawing import Axes, Style, check_matplotlib, percent
 from skuq.distributions import as_distribution
 from skuq.metrics import murphy_curve
 from skuq.metrics._murphy import MurphyCurve
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Functional = Literal["mean", "quantile", "probability"]
 
@@ -119,10 +116,7 @@ class MurphyDisplay(CurveDisplay):
         width = float(ndtri((1 + check_single_coverage(confidence, "confidence")) / 2))
         curves = as_list(self.curve)
         color = self._draw_curves(
-            [(curve.theta, curve.scores) for curve in curves],
-            self.name if name is None else name,
-            line_kwargs,
-            linewidth=1.5,
+            [(curve.theta, curve.scores) for curve in curves], name, line_kwargs, linewidth=1.5
         )
         self.band_ = self.ref_line_ = None
         what = "Difference of scores" if self.is_difference else "Mean elementary score"

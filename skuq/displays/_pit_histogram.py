@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.stats import binom, poisson, uniform
@@ -21,13 +21,10 @@ from skuq._validation import (
     check_target,
 )
 from skuq.displays._display import Display, Fold, HistogramMixin
-from skuq.displays._drawing import GRAY, PERFECT, Style, check_matplotlib, percent
+from skuq.displays._drawing import GRAY, PERFECT, Axes, Style, check_matplotlib, percent
 from skuq.distributions import ScipyDistribution, as_distribution
 from skuq.metrics import regression_calibration_curve
 from skuq.monitoring import MetricAccumulator
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Band = Literal["simultaneous", "pointwise"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -12,11 +12,8 @@ from scipy.stats import binom
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_number, check_option
 from skuq.displays._display import HistogramMixin, label_of
-from skuq.displays._drawing import Style, check_column, check_matplotlib, percent
+from skuq.displays._drawing import Axes, Style, check_column, check_matplotlib, percent
 from skuq.displays._sharpness import round_number
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _LEAST_BIN_WIDTH = 0.002
 _SHARE_IN_BAND = 0.95
@@ -148,9 +145,8 @@ class PointwiseCoverageDisplay(HistogramMixin):
         marks["label"] = label_of(self.name if name is None else name, score)
         self.hist_ = None
         if self.x is None:
-            self.line_ = self.ax_.axvline(
-                self.values.mean(), **self._style("lines.Line2D", marks, line_kwargs, "line_kwargs")
-            )
+            marks = self._style("lines.Line2D", marks, line_kwargs, "line_kwargs")
+            self.line_ = self.ax_.axvline(self.values.mean(), **marks)
             edges, color = self._edges(bin_width), self.line_.get_color()
             self.hist_ = self._draw_histogram(self.values, edges, None, color, hist_kwargs)
             labels = _NAMES[self.kind, self.over], f"Share of {self.over} (%)"

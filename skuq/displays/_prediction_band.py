@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from skuq.displays._display import Display, Fold
 from skuq.displays._drawing import (
     ATOM_ALPHA,
     BLUE,
+    Axes,
     Style,
     atom_label,
     check_column,
@@ -33,9 +34,6 @@ from skuq.displays._drawing import (
 )
 from skuq.displays._interval import finite_bounds
 from skuq.distributions import as_distribution
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _ATOM_WIDTH = 10.0
 """Thickness of an atom of probability 1, in points."""
@@ -197,13 +195,9 @@ class PredictionBandDisplay(Display):
                 step = np.diff(line)[[0, -1], np.newaxis] * [[-1.0], [1.0]]
                 first, last = np.clip(mean[[0, -1]] + step, bounds.min(), bounds.max())
                 mean = np.vstack([first, mean, last])
-            default: dict[str, Any] = {
-                "color": BLUE,
-                "alpha": min(0.22 + 0.12 * depth, 0.6),
-                "linewidth": 0.8,
-                "zorder": 1.0,
-            }
-            default |= {"label": f"{percent(self.coverage[column])} prediction interval", "gid": None}
+            default: dict[str, Any] = {"color": BLUE, "alpha": min(0.22 + 0.12 * depth, 0.6)}
+            default |= {"linewidth": 0.8, "zorder": 1.0, "gid": None}
+            default["label"] = f"{percent(self.coverage[column])} prediction interval"
             self.bands_.append(self._draw_fill(places, mean[:, 0], mean[:, 1], style, **default))
 
     def _draw_atoms(self, places: FloatArray, groups: list[IntArray], style: Style) -> None:

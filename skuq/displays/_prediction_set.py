@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -11,12 +11,9 @@ import pandas as pd
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_coverage, check_option
 from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
-from skuq.displays._drawing import REFERENCE, Style, check_matplotlib
+from skuq.displays._drawing import REFERENCE, Axes, Style, check_matplotlib
 from skuq.metrics import conditional_set_coverage
 from skuq.prediction._predict_set import class_proba, predict_set, prediction_set
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SHOWN = ("coverage", "size")
 CLAIMED, NOMINAL = "Predicted coverage", "Nominal coverage"
@@ -122,7 +119,7 @@ class PredictionSetDisplay(CurveDisplay):
         self._use_axes(ax, (5.2, 5.2))
         tables: list[pd.DataFrame] = as_list(self.table)
         curves = [(table["nominal"].to_numpy(), table[column].to_numpy()) for table in tables]
-        color = self._draw_curves(curves, self.name if name is None else name, line_kwargs, markersize=3.5)
+        color = self._draw_curves(curves, name, line_kwargs, markersize=3.5)
         self.claimed_ = self.ref_line_ = None
         if show == "coverage":
             if len(tables) == 1 and not np.array_equal(tables[0]["claimed"], tables[0]["nominal"]):

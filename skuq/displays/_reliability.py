@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -12,12 +12,9 @@ from scipy.stats import chi2
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_repetitions, check_single_coverage
 from skuq.displays._display import CurveDisplay, as_folds, as_list, one_or_list
-from skuq.displays._drawing import Style, check_matplotlib, percent, with_unit
+from skuq.displays._drawing import Axes, Style, check_matplotlib, percent, with_unit
 from skuq.metrics import reliability_table
 from skuq.monitoring import MetricAccumulator
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 INTERVAL_COVERAGE = 0.9
 """Default coverage of the confidence intervals of the errors."""
@@ -124,7 +121,7 @@ class ReliabilityDisplay(CurveDisplay):
         self._use_axes(ax, (5.2, 5.2))
         tables: list[pd.DataFrame] = as_list(self.table)
         curves = [(table["rmv"].to_numpy(), table["rmse"].to_numpy()) for table in tables]
-        color = self._draw_curves(curves, self.name if name is None else name, line_kwargs, markersize=4.5)
+        color = self._draw_curves(curves, name, line_kwargs, markersize=4.5)
         self.intervals_ = None
         if confidence is not None and len(tables) == 1:
             share = check_single_coverage(confidence, "confidence")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -11,12 +11,18 @@ import pandas as pd
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_option, check_sample_weight, check_target
 from skuq.displays._display import Display
-from skuq.displays._drawing import BLUE, RED, Style, check_matplotlib, choose_rows, rows_that_count, with_unit
+from skuq.displays._drawing import (
+    BLUE,
+    RED,
+    Axes,
+    Style,
+    check_matplotlib,
+    choose_rows,
+    rows_that_count,
+    with_unit,
+)
 from skuq.distributions import as_distribution
 from skuq.metrics import reliability_table
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Kind = Literal["signed", "absolute"]
 

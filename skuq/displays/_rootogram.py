@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import check_integer, check_option, check_sample_weight, check_target
 from skuq.displays._display import Display
-from skuq.displays._drawing import BLUE, CURVE, RED, Style, check_matplotlib, merge_style
+from skuq.displays._drawing import BLUE, CURVE, RED, Axes, Style, check_matplotlib, merge_style
 from skuq.distributions import as_distribution
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Kind = Literal["hanging", "standing", "suspended"]
 KINDS = ("hanging", "standing", "suspended")
 
 _MOST_BARS = 60
 """By default, at most this number of counts have their own bar. The last bar contains all larger counts."""
+
+_MOST_HANGING = 30.0
+"""By default, bars are suspended if the square root of a frequency is larger, because the warning limits of
+hanging bars would look like a single line."""
 
 _BAND = 1.0
 """Distance between the expected square root and the warning limits. The std of the square root of a count is
@@ -103,7 +104,7 @@ class RootogramDisplay(Display):
         ax: Axes | None = None,
         *,
         name: str | None = None,
-        kind: Kind = "hanging",
+        kind: Kind | None = None,
         band: bool = True,
         bar_kwargs: Style = None,
         line_kwargs: Style = None,
@@ -117,9 +118,11 @@ class RootogramDisplay(Display):
             Axes to draw on. None makes a new figure.
         name : str, default=None
             Title. None uses the attribute `name`.
-        kind : {"hanging", "standing", "suspended"}, default="hanging"
+        kind : {"hanging", "standing", "suspended"} or None, default=None
             Position of the bars. "hanging" bars hang from the line of the expected frequencies. "standing"
             bars begin at 0. "suspended" bars show the difference between expected and observed frequencies.
+            None means "suspended" if a count has more than 900 rows, because the warning limits of hanging
+            bars would look like a single line, and "hanging" otherwise.
         band : bool, default=True
             Whether to draw the warning limits of hanging and suspended bars.
         bar_kwargs : dict, default=None
@@ -135,9 +138,11 @@ class RootogramDisplay(Display):
             The display itself.
         """
         self._use_axes(ax, (6.4, 4.0))
-        check_option(kind, "kind", KINDS)
+        check_option(kind, "kind", (*KINDS, None))
         check_option(band, "band", (True, False))
         seen, expected = np.sqrt(self.observed), np.sqrt(self.expected)
+        if kind is None:
+            kind = "suspended" if max(seen.max(), expected.max()) > _MOST_HANGING else "hanging"
         bottom = expected - seen if kind == "hanging" else np.zeros_like(seen)
         height = expected - seen if kind == "suspended" else seen
         default = {"color": BLUE, "alpha": 0.45, "width": 0.9}
@@ -145,14 +150,8 @@ class RootogramDisplay(Display):
         self.bars_ = self.ax_.bar(self.counts, height, bottom=bottom, **merged)
         self.bars_.patches[0].set_label("Observed")  # the legend of displays takes single artists
         curve = np.zeros_like(expected) if kind == "suspended" else expected
-        line: dict[str, Any] = {
-            "color": RED,
-            "marker": "o",
-            "markersize": 4.0,
-            "linewidth": 1.5,
-            "label": "Expected",
-        }
-        self.line_ = self._draw_line(self.counts, curve, line_kwargs, gid=CURVE, **line)
+        line: dict[str, Any] = {"marker": "o", "markersize": 4.0, "linewidth": 1.5, "gid": CURVE}
+        self.line_ = self._draw_line(self.counts, curve, line_kwargs, color=RED, label="Expected", **line)
         self.band_ = None
         if band and kind != "standing":
             style = {**self._reference_line(), "linewidth": 0.8, "label": "Warning limits"}
@@ -220,10 +219,9 @@ class RootogramDisplay(Display):
         if max_count is not None:
             last = float(check_integer(max_count, "max_count", minimum=int(first) + 1))
         counts = np.arange(first, last + 1)
-        observed = np.array([weight[y == k].sum() for k in counts])
-        observed[-1] = weight[y >= last].sum()
-        below = weight @ dist._cdf(np.full(len(dist), first - 0.5))
-        reached = np.array([weight @ dist._cdf(np.full(len(dist), k + 0.5)) for k in counts[:-1]])
-        expected = np.diff(np.concatenate([[below], reached, [weight.sum()]]))
+        place = (np.minimum(y, last) - first).astype(int)
+        observed = np.bincount(place, weight, minlength=len(counts)).astype(np.float64)
+        below = [weight @ dist._cdf(np.full(len(dist), k - 0.5)) for k in counts]
+        expected = np.diff([*below, weight.sum()])
         display = cls(counts=counts, observed=observed, expected=expected, open_end=last < largest, name=name)
         return display.plot(ax, **kwargs)

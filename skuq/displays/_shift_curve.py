@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import EFFECTIVE_ROWS, as_float_array, check_finite, check_number, check_rows
 from skuq.displays._display import AxesMixin
-from skuq.displays._drawing import REFERENCE, Style, check_matplotlib
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from skuq.displays._drawing import REFERENCE, Axes, Style, check_matplotlib
 
 FEW_ROWS = 50
 """Points with fewer effective rows than this are hollow circles."""
@@ -119,9 +116,7 @@ class ShiftCurveDisplay(AxesMixin):
         """
         self._use_axes(ax, (6.0, 4.0))
         mean, spread = self.values.mean(axis=1), self.values.std(axis=1)
-        color = self._draw_curves(
-            [(self.severities, mean)], self.name if name is None else name, line_kwargs, markersize=4.5
-        )
+        color = self._draw_curves([(self.severities, mean)], name, line_kwargs, markersize=4.5)
         self.band_ = None
         if self.values.shape[1] > 1:
             ends, label = (mean - spread, mean + spread), "± 1 standard deviation of the folds"

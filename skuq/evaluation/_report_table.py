@@ -85,6 +85,11 @@ class RowFormat:
         return text.removeprefix("-") if float(text) == 0 else text
 
 
+def rounded(value: float, error: float, *, percent: bool = False) -> str:
+    """Return a number with the digits that its standard error allows."""
+    return RowFormat.of([value], percent=percent, error=error)(value)
+
+
 def _decimals(value: float, digits: int) -> int:
     return digits - 1 - int(f"{value:.{digits - 1}e}".split("e")[1])
 
@@ -392,7 +397,7 @@ class UncertaintyReport(pd.DataFrame):
         """
         lines = [self._title()]
         lines += [f"{name}: {words}" if self._names() else words for name, words in self._summary().items()]
-        frame = self._side_by_side() if self._names() else self._one_model()
+        frame = self._side_by_side() if self._names() else self._one_model(self)
         lines += ["", _aligned(frame.drop(columns="Reading", errors="ignore"))]
         if self._names():
             lines.append(STAR)
@@ -423,7 +428,7 @@ class UncertaintyReport(pd.DataFrame):
             for name, words in self._summary().items()
         ]
         parts = [f"<p><b>{escape(self._title())}</b></p>", f"<ul>{''.join(items)}</ul>"]
-        parts.append(_html_table(self._side_by_side() if named else self._one_model()))
+        parts.append(_html_table(self._side_by_side() if named else self._one_model(self)))
         if named:
             note = re.sub("`(.+?)`", r"<code>\1</code>", escape(STAR))
             parts.append(f"<p>{note}</p>")
@@ -453,18 +458,19 @@ class UncertaintyReport(pd.DataFrame):
     def _percent(self) -> str:
         return f"{100 * self.attrs['confidence']:g} %"
 
-    def _one_model(self) -> pd.DataFrame:
-        written = [self._format(self.iloc[[i]]) for i in range(len(self))]
-        frame = pd.DataFrame({"Metric": self["title"], "Value": _each(written, self["value"])})
-        if self["low"].notna().any():
-            frame[f"{self._percent()} interval"] = _spans(written, self["low"], self["high"])
-        if self["calibrated"].notna().any():
-            frame["Calibrated"] = _each(written, self["calibrated"])
-        if self["calibrated_low"].notna().any():
-            bounds = self["calibrated_low"], self["calibrated_high"]
+    def _one_model(self, part: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of one model as text."""
+        written = [self._format(part.iloc[[i]]) for i in range(len(part))]
+        frame = pd.DataFrame({"Metric": part["title"], "Value": _each(written, part["value"])})
+        if part["low"].notna().any():
+            frame[f"{self._percent()} interval"] = _spans(written, part["low"], part["high"])
+        if part["calibrated"].notna().any():
+            frame["Calibrated"] = _each(written, part["calibrated"])
+        if part["calibrated_low"].notna().any():
+            bounds = part["calibrated_low"], part["calibrated_high"]
             frame[f"{self._percent()} of calibrated"] = _spans(written, *bounds)
-        frame["Best"] = self._best(self)
-        frame["Reading"] = self["reading"]
+        frame["Best"] = self._best(part)
+        frame["Reading"] = part["reading"]
         return frame
 
     def _format(self, rows: pd.DataFrame) -> RowFormat:
@@ -484,7 +490,7 @@ class UncertaintyReport(pd.DataFrame):
             cells.append(", ".join(part for part in (direction, goal) if part))
         return cells
 
-    def _side_by_side(self) -> pd.DataFrame:
+    def _side_by_side(self, *, spans: bool = True) -> pd.DataFrame:
         first = self.groupby(level="metric", sort=False).first()
         written = [self._format(rows) for _, rows in self.groupby(level="metric", sort=False)]
         frame = pd.DataFrame({"Metric": first["title"]})
@@ -492,7 +498,7 @@ class UncertaintyReport(pd.DataFrame):
             part, won = self._part(name).reindex(first.index), won_by(self, name)
             columns = (part[column] for column in ("value", "low", "high"))
             frame[name] = [
-                f"{form(value)}{'*' if metric in won else ' '} {form.span(low, high)}"
+                f"{form(value)}{'*' if metric in won else ' '}" + f" {form.span(low, high)}" * spans
                 for form, metric, value, low, high in zip(written, part.index, *columns, strict=True)
             ]
         frame["Best"] = self._best(first)

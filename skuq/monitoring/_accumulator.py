@@ -533,6 +533,12 @@ class MetricAccumulator(BaseAccumulator):
         """Whether any forecast so far has atoms (point masses)."""
         return self._values is not None and bool(self._value(self._tables["atoms"]))
 
+    @property
+    def _quantile_levels(self) -> tuple[float, ...]:
+        """Levels of the quantiles that all forecasts give. Empty if the forecasts are whole distributions."""
+        levels: tuple[float, ...] = self._value(self._tables["quantile levels"]) if self._rows else ()
+        return levels
+
     def update(self, y: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Add a block of rows.
 

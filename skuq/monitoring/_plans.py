@@ -34,8 +34,10 @@ from skuq.metrics._ucc_scores import CLOSED_FORM, relative_gain
 from skuq.monitoring._statistics import (
     AtomBlocks,
     BandsByScale,
+    Levels,
     LogHistogram,
     Moments,
+    QuantileLevels,
     RowsByStd,
     RowSums,
     SquaresByStd,
@@ -319,6 +321,10 @@ def _check_kind(spec: MetricSpec, of_classes: bool) -> None:
         )
 
 
+def _sorted_levels(levels: Levels) -> tuple[float, ...]:
+    return tuple(sorted(levels.given or ()))
+
+
 def _first(means: FloatArray) -> float:
     return float(means[0])
 
@@ -328,6 +334,7 @@ def plans_of_tables(arguments: Mapping[str, Any]) -> dict[str, Plan]:
     plans = {
         "inside": means_plan(partial(coverage_rows, coverage=coverage)).then(_first),
         "atoms": Plan((AtomBlocks(),), bool),
+        "quantile levels": Plan((QuantileLevels(),), _sorted_levels),
     }
     if curves:
         plans["below"] = means_plan(below_median_rows).then(_first)

@@ -30,7 +30,7 @@ from skuq._numeric import (
 )
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_no_nan
-from skuq.distributions import Distribution
+from skuq.distributions import Distribution, Quantiles
 from skuq.metrics._class_scores import check_classes
 from skuq.metrics._inputs import Forecast, check_forecast, check_forecast_or_bounds, finite_moment
 from skuq.metrics._kernels import BLOCK
@@ -254,6 +254,24 @@ class TargetMoments(Statistic):
 class AtomBlocks(Statistic):
     def of(self, block: Block) -> int:
         return int(isinstance(block.forecast, Distribution) and not block.forecast.has_density)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Levels of the quantiles that all forecasts give. None if the forecasts are whole distributions."""
+
+    given: frozenset[float] | None
+
+    def __add__(self, other: Self) -> Self:
+        if self.given is None or other.given is None:
+            return other if self.given is None else self
+        return type(self)(self.given & other.given)
+
+
+class QuantileLevels(Statistic):
+    def of(self, block: Block) -> Levels:
+        forecast = block.forecast
+        return Levels(frozenset(forecast.levels.tolist()) if isinstance(forecast, Quantiles) else None)
 
 
 def groups_by_std(squares: LogHistogram) -> tuple[FloatArray, FloatArray, FloatArray]:

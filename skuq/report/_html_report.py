@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from html import escape
 from json import dumps
@@ -28,13 +28,15 @@ from skuq.displays._display import check_cv_results, models_of_cv
 from skuq.displays._drawing import check_matplotlib
 from skuq.distributions import Distribution, concat
 from skuq.evaluation import uncertainty_report
-from skuq.evaluation._report_table import UncertaintyReport
+from skuq.evaluation._report import assemble
+from skuq.evaluation._report_table import Headline, UncertaintyReport
 from skuq.prediction import predict_dist
 from skuq.prediction._predict_set import class_proba
 from skuq.report._advice import Evidence, Finding, findings, verdict
 from skuq.report._measure import (
     Accumulator,
     Diagnostics,
+    Parts,
     checked_forecasts,
     coverage_of_accumulators,
     coverage_of_parts,
@@ -49,12 +51,12 @@ from skuq.report._measure import (
 from skuq.report._page import (
     Figure,
     check_jinja2,
-    figure_of_parts,
     figures_of,
     figures_of_accumulators,
+    figures_of_parts,
     models_of,
+    plain_values,
     render,
-    values_of,
     write_together,
 )
 
@@ -98,29 +100,21 @@ def joined(reports: Mapping[str, UncertaintyReport]) -> UncertaintyReport:
     """Return one report of several models."""
     if not reports:
         raise ValueError("`reports` must hold at least one report, got none.")
-    tables: dict[str, pd.DataFrame] = {}
-    attrs: dict[str, Any] = {"definitions": {}, "in_percent": []}
+    tables, headlines = {}, {}
+    attrs = check_report(next(iter(reports.values())), "reports").attrs
     for name, report in reports.items():
-        check_report(report, "reports")
-        attrs["definitions"] |= report.attrs["definitions"]
-        attrs["in_percent"] = [*attrs["in_percent"], *report.attrs["in_percent"]]
-        for inner, table in models_of(report).items():
-            label = str(name) if report.index.nlevels == 1 else f"{name}, {inner}"
-            tables[label] = table
-            for key in ("summary", "headlines"):
-                attrs.setdefault(key, {})[label] = report.attrs[key][inner]
+        own = check_report(report, "reports").attrs
         for key in ("rows", "confidence", "of_classes"):
-            if attrs.setdefault(key, report.attrs[key]) != report.attrs[key]:
+            if attrs[key] != own[key]:
                 raise ValueError(
-                    f"`reports` must have equal {key}, got {attrs[key]!r} and {report.attrs[key]!r}. "
-                    "Evaluate all models on the same rows."
+                    f"`reports` must have equal {key}, got {attrs[key]!r} and {own[key]!r}. Evaluate all "
+                    "models on the same rows."
                 )
-    whole = UncertaintyReport(pd.concat(tables, names=["model", "metric"]).swaplevel())
-    whole.attrs.update(attrs)
-    return whole
-
-
-Parts = Mapping[str, Mapping[str, pd.DataFrame]]
+        for inner, headline in own["headlines"].items():
+            label = str(name) if report.index.nlevels == 1 else f"{name}, {inner}"
+            table = report if report.index.nlevels == 1 else report.xs(inner, level="model")
+            tables[label], headlines[label] = pd.DataFrame(table).reset_index(), Headline(**headline)
+    return assemble(tables, headlines, attrs["rows"], attrs["confidence"], single=False)
 
 
 MOST_DRAWN_ROWS = 100_000_000
@@ -218,41 +212,59 @@ class HTMLReport:
         check_jinja2("HTMLReport")
         if self.created is None:
             self.created = datetime.now(UTC)
-        evidence = {name: self._evidence(name, table) for name, table in models_of(self.report).items()}
-        self.findings: dict[str, list[Finding]] = {name: findings(each) for name, each in evidence.items()}
-        self.summaries: dict[str, str] = {
-            name: verdict(each, self.findings[name]) for name, each in evidence.items()
-        }
-
-    def _evidence(self, name: str, table: pd.DataFrame) -> Evidence:
-        parts = {by: tables[name] for by, tables in self.slices.items()}
         attrs = self.report.attrs
-        diagnostics = self.diagnostics.get(name, Diagnostics())
-        return Evidence(
-            attrs["headlines"][name], table, attrs["rows"], attrs["of_classes"], parts, diagnostics
-        )
+        self.findings: dict[str, list[Finding]] = {}
+        self.summaries: dict[str, str] = {}
+        self._models = models_of(self.report)
+        for name, table in self._models.items():
+            parts = {by: tables[name] for by, tables in self.slices.items() if name in tables}
+            diagnostics = self.diagnostics.get(name, Diagnostics())
+            headline, rows, of_classes = attrs["headlines"][name], attrs["rows"], attrs["of_classes"]
+            evidence = Evidence(headline, table, rows, of_classes, parts, diagnostics)
+            self.findings[name] = findings(evidence)
+            self.summaries[name] = verdict(evidence, self.findings[name])
+            if not evidence.knows_intervals and "picp" in table.index:
+                table.loc["picp", "reading"] = self.summaries[name]
 
     @property
     def html(self) -> str:
         """The page as one text."""
-        return render(figures=self.figures, **self._content())
+        return render(
+            self.report,
+            self._models,
+            self.slices,
+            title=self.title,
+            created=self._time(),
+            findings=self.findings,
+            summaries=self.summaries,
+            figures=self.figures,
+            facts=self.facts,
+            trace=self._trace(),
+        )
 
     @property
     def values(self) -> dict[str, Any]:
         """All values of the page, without the figures."""
-        return values_of(**self._content())
+        models = {}
+        for name, table in self._models.items():
+            parts = {by: tables[name] for by, tables in self.slices.items() if name in tables}
+            models[name] = {
+                "summary": self.summaries[name],
+                "shares": self.report.attrs["headlines"][name],
+                "findings": [asdict(finding) for finding in self.findings[name]],
+                "metrics": table.rename_axis("metric").reset_index().to_dict("records"),
+                "parts": {
+                    by: part.rename_axis("part").reset_index().to_dict("records")
+                    for by, part in parts.items()
+                },
+            }
+        values = {"title": self.title, "created": self._time(), "rows": self.report.attrs["rows"]}
+        values |= {"facts": self.facts, "models": models, "trace": self._trace()}
+        plain: dict[str, Any] = plain_values(values)
+        return plain
 
-    def _content(self) -> dict[str, Any]:
-        return {
-            "title": self.title,
-            "created": self._time(),
-            "report": self.report,
-            "findings": self.findings,
-            "summaries": self.summaries,
-            "slices": self.slices,
-            "facts": self.facts,
-            "trace": {**self.origin, "Created": self._time(), **installed_versions()},
-        }
+    def _trace(self) -> dict[str, str]:
+        return {**self.origin, "Created": self._time(), **installed_versions()}
 
     def _time(self) -> str:
         if isinstance(self.created, datetime):
@@ -387,10 +399,12 @@ class HTMLReport:
         if time is not None:
             name = str(getattr(time, "name", None) or "time")
             parts[name] = periods_of(time, name, n)
+        known = [name for name in forecasts.models if forecasts.of_classes or forecasts.gives_intervals(name)]
         slices = {
-            by: {name: coverage_of_parts(forecasts, name, each) for name in forecasts.models}
+            by: {name: coverage_of_parts(forecasts, name, each) for name in known}
             for by, each in parts.items()
         }
+        diagnostics = {name: diagnostics_of(forecasts, name) for name in forecasts.models}
         options = {"coverage": level, "random_state": random_state}
         options |= {"n_resamples": n_resamples, "n_draws": n_draws}
         trace = {
@@ -401,9 +415,9 @@ class HTMLReport:
         }
         return cls(
             report=report,
-            figures=[*figures_of(forecasts), *_figures_of_parts(slices, forecasts.of_classes)],
+            figures=[*figures_of(forecasts, diagnostics), *figures_of_parts(slices)],
             slices=slices,
-            diagnostics={name: diagnostics_of(forecasts, name) for name in forecasts.models},
+            diagnostics=diagnostics,
             facts=facts_of(forecasts),
             origin=trace,
             title=title,
@@ -604,6 +618,7 @@ class HTMLReport:
             str(by): {name: coverage_of_accumulators(parts) for name in models}
             for by, parts in (slices or {}).items()
         }
+        diagnostics = {name: diagnostics_of_accumulator(each) for name, each in models.items()}
         trace = {
             "Call": call_text("from_accumulator", "accumulator", {"random_state": random_state}),
             **(origin or {}),
@@ -611,12 +626,9 @@ class HTMLReport:
         }
         return cls(
             report=report,
-            figures=[
-                *figures_of_accumulators(models),
-                *_figures_of_parts(tables, report.attrs["of_classes"]),
-            ],
+            figures=[*figures_of_accumulators(models, diagnostics), *figures_of_parts(tables)],
             slices=tables,
-            diagnostics={name: diagnostics_of_accumulator(each) for name, each in models.items()},
+            diagnostics=diagnostics,
             facts=facts_of_accumulator(first),
             origin=trace,
             title=title,
@@ -641,7 +653,3 @@ def _named_groups(groups: Any) -> dict[str, Any]:
     if isinstance(groups, pd.DataFrame):
         return {str(name): groups[name] for name in groups}
     return {str(getattr(groups, "name", None) or "group"): groups}
-
-
-def _figures_of_parts(slices: Parts, of_classes: bool) -> list[Figure]:
-    return [figure_of_parts(by, tables, of_classes) for by, tables in slices.items()]

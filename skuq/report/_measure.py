@@ -23,6 +23,8 @@ from skuq.metrics._kernels import covered
 from skuq.monitoring import ClassMetricAccumulator, MetricAccumulator
 
 Accumulator = MetricAccumulator | ClassMetricAccumulator
+Parts = Mapping[str, Mapping[str, pd.DataFrame]]
+"""Coverage of parts of the rows, by the name of the grouping and the name of the model."""
 
 FALSE_ALARM = 0.01
 """Largest probability that any part of the rows of a calibrated model is flagged."""
@@ -35,8 +37,9 @@ SMALL_GAP = 0.01
 
 INNER, OUTER = 0.5, 0.99
 
-WIDEST_GAP = 0.25
-"""The page does not judge the shape or the standard deviation of quantiles with a wider gap of levels."""
+WIDEST_GAP, WIDEST_TAIL = 0.25, 0.1
+"""The page does not judge the shape or the standard deviation of quantiles with a wider gap of levels, or
+with a larger probability beyond the outermost quantiles."""
 
 MOST_GROUPS = 100
 OTHERS = "other groups"
@@ -83,6 +86,13 @@ class Forecasts:
         if forecast.dtype == np.bool_:
             return inside, np.full(len(self.y), self.coverage)
         return inside, claimed_mass(forecast, sets)
+
+    def gives_intervals(self, name: str) -> bool:
+        """Return whether the forecast gives the ends of its intervals. Sets have none."""
+        if self.of_classes:
+            return False
+        ends = (1 - self.coverage) / 2, (1 + self.coverage) / 2
+        return Diagnostics(levels=levels_of(self.models[name])).knows(*ends)
 
     def may_cover_more(self, name: str) -> bool:
         """Return whether calibrated intervals or sets of this forecast may cover more than nominal."""
@@ -212,15 +222,40 @@ def _accumulated_shares(accumulator: Accumulator) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Errors of one model in bins of the predicted uncertainty, and its coverage at two other levels."""
+    """Errors of one model in bins of the predicted uncertainty, its coverage at two levels, and its kind."""
 
     bins: pd.DataFrame | None = None
-    kind: str = "unknown"
-    """"distribution", "ensemble" (with point masses), "quantiles", "few quantiles" or "unknown"."""
+    has_atoms: bool | None = None
+    """Whether the forecasts have point masses. None if this is not known."""
+    levels: tuple[float, ...] = ()
+    """Levels of forecasts that are given by quantiles. Empty for other forecasts."""
     inner: float = np.nan
     """Share of observed values in the central interval with the nominal coverage `INNER`."""
     outer: float = np.nan
     """Share of observed values in the central interval with the nominal coverage `OUTER`."""
+
+    @property
+    def kind(self) -> str:
+        """Return "distribution", "ensemble" (point masses), "quantiles", "few quantiles" or "unknown"."""
+        if not self.levels:
+            return {None: "unknown", True: "ensemble", False: "distribution"}[self.has_atoms]
+        tail = max(self.levels[0], 1 - self.levels[-1])
+        few = max(np.diff(self.levels), default=1.0) > WIDEST_GAP or tail > WIDEST_TAIL
+        return "few quantiles" if few else "quantiles"
+
+    def knows(self, *levels: float) -> bool:
+        """Return whether the quantiles of these levels are given or between close given quantiles."""
+        given = np.array(self.levels or [0.0, 1.0])
+        if np.isclose(given, np.reshape(levels, (-1, 1))).any(axis=1).all() or not self.levels:
+            return True
+        place = given.searchsorted(levels)
+        inside = (place > 0) & (place < len(given))
+        return bool(inside.all() and (np.diff(given)[place - 1] <= WIDEST_GAP).all())
+
+
+def levels_of(forecast: Any) -> tuple[float, ...]:
+    """Return the levels of forecasts that are given by quantiles."""
+    return tuple(forecast.levels.tolist()) if isinstance(forecast, Quantiles) else ()
 
 
 def diagnostics_of(forecasts: Forecasts, name: str) -> Diagnostics:
@@ -233,26 +268,26 @@ def diagnostics_of(forecasts: Forecasts, name: str) -> Diagnostics:
         bins = None
     # Levels between or beyond the given ones are not a fault of the forecast.
     if isinstance(forecast, Quantiles):
-        return Diagnostics(bins, "few quantiles" if has_few_quantiles(forecast) else "quantiles")
+        return Diagnostics(bins, levels=levels_of(forecast))
     if not forecast.has_density:
-        return Diagnostics(bins, "ensemble")
+        return Diagnostics(bins, has_atoms=True)
     shares = [
         prediction_interval_coverage(y, forecast, sample_weight=weight, coverage=level)
         for level in (INNER, OUTER)
     ]
-    return Diagnostics(bins, "distribution", *shares)
-
-
-def has_few_quantiles(forecast: Any) -> bool:
-    """Return whether the shape and the standard deviation of a forecast are not given."""
-    return isinstance(forecast, Quantiles) and bool(np.diff(forecast.levels).max() > WIDEST_GAP)
+    return Diagnostics(bins, False, (), *shares)
 
 
 def diagnostics_of_accumulator(accumulator: Accumulator) -> Diagnostics:
-    if isinstance(accumulator, MetricAccumulator) and "reliability" in accumulator.curves:
-        kind = "ensemble" if accumulator.has_atoms else "distribution"
-        return Diagnostics(accumulator.reliability_table(), kind)
-    return Diagnostics()
+    if isinstance(accumulator, ClassMetricAccumulator):
+        return Diagnostics()
+    bins = accumulator.reliability_table() if "reliability" in accumulator.curves else None
+    return Diagnostics(bins, accumulator.has_atoms, accumulator._quantile_levels)
+
+
+def error_of_share(share: float, n: float) -> float:
+    """Return the standard error of a share of n rows."""
+    return math.sqrt(share * (1 - share) / n)
 
 
 def bias_and_width(

@@ -1,11 +1,11 @@
-"""Words of the page: shares, names of parts, and the sentence below each figure."""
+"""Words of the page: names of parts and models, and the sentence below each figure."""
 
 from __future__ import annotations
 
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,12 @@ from skuq.displays import (
     ReliabilityDisplay,
     SharpnessDisplay,
 )
-from skuq.distributions import Quantiles
-from skuq.evaluation._report_table import TIE
+from skuq.evaluation._report_table import TIE, RowFormat, percent, rounded
 from skuq.report._measure import (
     SMALL_GAP,
     STANDARD_ERRORS,
     bias_and_width,
+    error_of_share,
     errors_of_halves,
     explained_by_chance,
     is_high,
@@ -45,31 +45,6 @@ def plain_words(text: str) -> str:
     )
 
 
-def in_hundred(*shares: float) -> list[str]:
-    """Return shares per hundred, with decimals if shares would otherwise look equal, or look like 0 or 1."""
-    for decimals in (0, 1, 2, 3):
-        texts = [f"{100 * share:.{decimals}f}" for share in shares]
-        looks_exact = any(
-            0 < share < 1 and float(text) in (0, 100) for share, text in zip(shares, texts, strict=True)
-        )
-        if len(set(texts)) == len(texts) and not looks_exact:
-            break
-    return texts
-
-
-def rounded(value: float, error: float) -> str:
-    """Return a number with the digits that its error allows."""
-    if not 0 < error < math.inf:
-        return f"{value:.3g}"
-    decimals = -math.floor(math.log10(error))
-    return f"{round(value, decimals):.{max(decimals, 0)}f}"
-
-
-def sides(of_classes: bool) -> tuple[str, str]:
-    """Return the words for a coverage that is too low or too high."""
-    return ("too certain", "not certain enough") if of_classes else ("too narrow", "too wide")
-
-
 def is_of_periods(table: pd.DataFrame) -> bool:
     """Return whether the parts are periods of time. Names of groups are text."""
     return isinstance(table.index, pd.DatetimeIndex) or pd.api.types.is_numeric_dtype(table.index)
@@ -82,6 +57,29 @@ def part_label(label: Any, table: pd.DataFrame) -> str:
         days = bool((starts == starts.normalize()).all())
         return f"{label:%Y-%m-%d}" if days else f"{label:%Y-%m-%d %H:%M}"
     return f"{label:g}" if isinstance(label, float) else str(label)
+
+
+def part_format(table: pd.DataFrame) -> RowFormat:
+    """Return the format of the coverage of parts. The 99 % intervals have a width of several errors."""
+    error = float((table["high"] - table["low"]).min()) / 8
+    return RowFormat.of([*table["coverage"], *table["nominal"]], percent=True, error=error)
+
+
+def directions(table: pd.DataFrame) -> str:
+    """Name the worst parts: "The coverage is too low in North (73 % instead of 90 %)."."""
+    form, texts = part_format(table), []
+    for side, chosen in (("too low", table[is_low(table)]), ("too high", table[is_high(table)])):
+        if chosen.empty:
+            continue
+        size = chosen["coverage"].sub(chosen["nominal"]).abs().to_numpy()
+        worst = sorted(size.argsort(kind="stable")[::-1][:MOST_NAMED])
+        names = [
+            f"{part_label(label, table)} ({form(row['coverage'])} instead of {form(row['nominal'])})"
+            for label, row in chosen.iloc[worst].iterrows()
+        ]
+        rest = len(chosen) - len(names)
+        texts.append(f"{side} in {listed([*names, *[f'{rest} more'] * bool(rest)])}")
+    return f"The coverage is {', and '.join(texts)}."
 
 
 def listed(names: list[str]) -> str:
@@ -108,24 +106,13 @@ def legend_names(names: Iterable[str]) -> dict[str, str]:
     }
 
 
-MEANINGS = {
-    "high": "the forecasts are too high",
-    "low": "the forecasts are too low",
-    "narrow": "the intervals are too narrow",
-    "wide": "the intervals are too wide",
+SHAPES = {
+    "high": ("lies above the diagonal", "fall from left to right", "the forecasts are too high"),
+    "low": ("lies below the diagonal", "rise from left to right", "the forecasts are too low"),
+    "narrow": ("is flatter than the diagonal in the middle", "form a U", "the intervals are too narrow"),
+    "wide": ("is steeper than the diagonal in the middle", "form a hump", "the intervals are too wide"),
 }
-CURVES = {
-    "high": "lies above the diagonal",
-    "low": "lies below the diagonal",
-    "narrow": "is flatter than the diagonal in the middle",
-    "wide": "is steeper than the diagonal in the middle",
-}
-BARS = {
-    "high": "fall from left to right",
-    "low": "rise from left to right",
-    "narrow": "form a U",
-    "wide": "form a hump",
-}
+"""Looks of a calibration curve and of the bars of a PIT histogram, and their meaning."""
 
 
 def _equal(n: float) -> str:
@@ -135,35 +122,36 @@ def _equal(n: float) -> str:
 def _shape(curve: bool, levels: Any, shares: Any, n: float) -> str:
     """Describe the shape of the observed shares below levels, and its meaning."""
     bias, width = bias_and_width(levels, shares, n)
-    seen = [("low", "", "high")[bias + 1], ("narrow", "", "wide")[width + 1]]
-    seen = [each for each in seen if each]
-    what, looks = ("The curve", CURVES) if curve else ("The bars", BARS)
+    names = ("", "high", "low")[bias], ("", "wide", "narrow")[width]
+    seen = [SHAPES[name] for name in names if name]
+    what = "The curve" if curve else "The bars"
     if seen:
-        return (
-            f"{what} {' and '.join(looks[each] for each in seen)}, so "
-            f"{' and '.join(MEANINGS[each] for each in seen)}."
+        looks, meanings = (
+            " and ".join(each[not curve] for each in seen),
+            " and ".join(each[2] for each in seen),
         )
+        return f"{what} {looks}, so {meanings}."
     worst = int(np.argmax(np.abs(shares - levels)))
     if explained_by_chance(levels, shares, n):
-        verb = "follows the diagonal" if curve else "have equal heights"
-        return f"{what} {verb}, {_equal(n)}"
+        return f"{what} {'follows the diagonal' if curve else 'have equal heights'}, {_equal(n)}"
     if abs(shares[worst] - levels[worst]) <= SMALL_GAP:
         verb = "is close to the diagonal" if curve else "have almost equal heights"
         return (
             f"{what} {verb}: the share of observed values below a quantile differs from its level by at most "
             f"{100 * SMALL_GAP:g} percentage point."
         )
-    level, share = in_hundred(levels[worst], shares[worst])
+    verb = "leaves the diagonal" if curve else "have different heights"
+    share = rounded(shares[worst], error_of_share(levels[worst], n), percent=True)
     return (
-        f"{what} {'leaves the diagonal' if curve else 'have different heights'}, because {share} % of the "
-        f"observed values lie below the quantile of {level} %."
+        f"{what} {verb}, because {share} of the observed values lie below the quantile of "
+        f"{percent(levels[worst])}."
     )
 
 
-def read_few_quantiles(forecast: Quantiles) -> str:
+def read_few_quantiles(levels: Sequence[float]) -> str:
     return (
-        f"Only {len(forecast.levels)} quantiles are given. skuq assumes the distribution between and beyond "
-        "these quantiles, so the page draws no conclusion from this figure."
+        f"Only the quantiles of {listed([percent(p) for p in levels])} are given. skuq assumes the "
+        "distribution between and beyond them, so the page draws no conclusion from this figure."
     )
 
 
@@ -182,26 +170,22 @@ def read_reliability(display: ReliabilityDisplay) -> str:
     parts = errors_of_halves(table)
     if any(rmse > 0 and rmv == 0 for _, rmv, rmse in parts):
         return "Some points lie above the diagonal: the predicted standard deviation is 0, but not the error."
-    total = sum(n for n, *_ in parts)
-    rmv, rmse = (math.sqrt(sum(each[0] * each[i] ** 2 for each in parts) / total) for i in (1, 2))
-    ratios = [rmse / rmv if rmv else 1.0 for _, rmv, rmse in (parts[0], parts[-1], (total, rmv, rmse))]
+    n = sum(each[0] for each in parts)
+    whole = n, *(math.sqrt(sum(each[0] * each[i] ** 2 for each in parts) / n) for i in (1, 2))
+    ratios = [rmse / rmv if rmv else 1.0 for _, rmv, rmse in (parts[0], parts[-1], whole)]
     # The standard error of the logarithm of a root mean square of m normal errors is 1 / sqrt(2 m).
-    errors = [math.sqrt(0.5 / n) for n in (parts[0][0], parts[-1][0], total)]
-    first, second, whole = (
-        int(np.sign(ratio - 1)) if _differ(ratio, 1.0, error) else 0
-        for ratio, error in zip(ratios, errors, strict=True)
-    )
-    if first == second == whole == 0:
-        return f"The points lie on the diagonal, {_equal(total)}"
+    errors = [math.sqrt(0.5 / each[0]) for each in (parts[0], parts[-1], whole)]
     low, high, factor = (rounded(ratio, ratio * error) for ratio, error in zip(ratios, errors, strict=True))
-    if whole == 0 or (first != second and _differ(ratios[0], ratios[1], math.hypot(*errors[:2]))):
+    if _differ(ratios[0], ratios[1], math.hypot(*errors[:2])):
         slope = "flatter" if ratios[0] > ratios[1] else "steeper"
         return (
             f"The points are {slope} than the diagonal: errors are {low} times the predicted standard "
             f"deviation where it is small, and {high} times where it is large."
         )
-    side = "above" if whole > 0 else "below"
-    return f"The points lie {side} the diagonal: errors are {factor} times as large as predicted."
+    if _differ(ratios[2], 1.0, errors[2]):
+        side = "above" if ratios[2] > 1 else "below"
+        return f"The points lie {side} the diagonal: errors are {factor} times as large as predicted."
+    return f"The points lie on the diagonal, {_equal(n)}"
 
 
 def _differ(first: float, second: float, error: float) -> bool:
@@ -227,12 +211,11 @@ def read_classes(display: ClassReliabilityDisplay) -> str:
     n, p = table["n"], table["predicted"].clip(0, 1)
     gap = float((n * (table["observed"] - p)).sum() / n.sum())
     error = math.sqrt(float((n * p * (1 - p)).sum())) / float(n.sum())
-    size = rounded(100 * abs(gap), 100 * error)
     if abs(gap) > max(STANDARD_ERRORS * error, TIE):
         side, less = ("below", "less") if gap < 0 else ("above", "more")
         return (
-            f"The points lie {side} the diagonal, because the class is observed {size} percentage points "
-            f"{less} often than predicted."
+            f"The points lie {side} the diagonal, because the class is observed "
+            f"{rounded(100 * abs(gap), 100 * error)} percentage points {less} often than predicted."
         )
     far = (table["observed"] - p).abs() > STANDARD_ERRORS * np.sqrt(p * (1 - p) / n) + 0.5 / n
     if far.any():
@@ -241,30 +224,19 @@ def read_classes(display: ClassReliabilityDisplay) -> str:
     return f"The points lie on the diagonal, {_equal(float(n.sum()))}"
 
 
-def read_intervals(
-    share: float, goal: float, n: float, *, may_cover_more: bool, drawn: int, rows: int
-) -> str:
-    error = math.sqrt(goal * (1 - goal) / n)
-    shown, nominal = rounded(100 * share, 100 * error), f"{100 * goal:g}"
-    words = f"{shown} % of the intervals contain their observed value, and {nominal} % should"
+def read_intervals(share: float, goal: float, n: float, *, may_cover_more: bool) -> str:
+    error = error_of_share(goal, n)
     if abs(share - goal) <= STANDARD_ERRORS * error + 0.5 / n:
-        words += "." if f"{float(shown):g}" == nominal else "; chance explains the difference."
+        end = ", within the range of chance"
     elif may_cover_more and share > goal:
-        words += " at least."
+        end = " at least"
     else:
-        words += f", so {'too few do' if share < goal else 'too many do'}."
-    return words + (f" {drawn} of {rows} rows are drawn." if drawn < rows else "")
+        end = f", so too {'few' if share < goal else 'many'} do"
+    shown = rounded(share, error, percent=True)
+    return f"{shown} of the intervals contain their observed value, and {percent(goal)} should{end}."
 
 
-def read_parts(table: pd.DataFrame, of_classes: bool) -> str:
-    what = "probabilities" if of_classes else "intervals"
-    texts = []
-    for side, chosen in zip(sides(of_classes), (is_low(table), is_high(table)), strict=True):
-        names = [part_label(label, table) for label in table.index[chosen]]
-        if names:
-            rest = len(names) - MOST_NAMED
-            names = names[:MOST_NAMED] + ([f"{rest} more"] if rest > 0 else [])
-            texts.append(f"{side} in {listed(names)}")
-    if texts:
-        return f"The {what} are {', '.join(texts)}."
-    return f"The {what} are right in each part, {_equal(float(table['n'].sum()))}"
+def read_parts(table: pd.DataFrame) -> str:
+    if table["flag"].any():
+        return directions(table)
+    return f"The coverage is right in each part, {_equal(float(table['n'].sum()))}"

@@ -57,6 +57,15 @@ def test_bars_and_line(kind):
     assert display.ax_.get_title(loc="left") == "Poisson"
 
 
+def test_the_limits_are_visible_for_any_number_of_rows():
+    for times in (1, 100):
+        mean = np.repeat(MEAN, times)
+        display = draw(np.random.default_rng(1).poisson(mean), stats.poisson(mean))
+        above, below = (float(line.get_ydata()[0]) for line in display.band_)
+        shares = [bar.get_height() for bar in display.bars_]
+        assert (above - below) / np.ptp(shares) > 0.1
+
+
 def test_a_forecast_of_real_numbers_counts_by_unit_intervals():
     display = draw([1, 2, 3], Normal(np.full(3, 2.0), 1.0))
     assert_allclose(display.expected[1], 3 * (stats.norm.cdf(0.5) - stats.norm.cdf(-0.5)))

@@ -65,7 +65,7 @@ def csv(frame, tmp_path_factory) -> Path:
 @pytest.fixture(autouse=True)
 def _no_figures(monkeypatch) -> None:
     """Leave out the figures, which take most of the time."""
-    for name in ("figures_of", "figures_of_accumulators", "_figures_of_parts"):
+    for name in ("figures_of", "figures_of_accumulators", "figures_of_parts"):
         monkeypatch.setattr(f"skuq.report._html_report.{name}", lambda *args, **kwargs: [])
 
 

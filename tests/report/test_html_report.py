@@ -48,7 +48,7 @@ def figures() -> None:
 @pytest.fixture(autouse=True)
 def _no_figures(request, monkeypatch) -> None:
     if "figures" not in request.fixturenames:
-        for name in ("figures_of", "figures_of_accumulators", "_figures_of_parts"):
+        for name in ("figures_of", "figures_of_accumulators", "figures_of_parts"):
             monkeypatch.setattr(f"skuq.report._html_report.{name}", lambda *args, **kwargs: [])
 
 
@@ -85,7 +85,7 @@ def of_normals(y, loc, scale, **kwargs) -> HTMLReport:
         # a fault of many rows may be small
         (lambda y, loc, s: (y, loc, 0.98 * s), "The intervals are too narrow, by a small amount", None),
         (lambda y, loc, s: (y, loc, 1.03 * s), "The intervals are too wide, by a small amount", None),
-        (lambda y, loc, s: (y, loc + 0.02, s), "The forecasts are slightly too high", None),
+        (lambda y, loc, s: (y, loc + 0.02, s), "The forecasts are too high, by a small amount", None),
     ],
 )
 def test_each_fault_is_found_and_has_a_tool(change, title, tool):
@@ -138,7 +138,8 @@ def test_many_parts_with_a_fault_are_counted_and_rare_groups_are_one_part():
     y, loc, scale = rows(6000)
     group = np.arange(6000) % 12
     report = of_normals(y, loc, np.where(group < 8, 0.4, 1.0) * scale, groups=group)
-    assert re.search(r"of 100\)(, \d+ \(\d+ of 100\)){4} and 3 more", report.findings["model"][0].words)
+    part = r"\d+ \(\d+\.\d % instead of 90\.0 %\)"
+    assert re.search(rf"{part}(, {part}){{4}} and 3 more", report.findings["model"][0].words)
     y, loc, scale = rows(900)
     group = np.where(np.arange(900) < 400, np.arange(900) % 99, 1000 + np.arange(900) % 250)
     table = of_normals(y, loc, scale, groups=group).slices["group"]["model"]
@@ -164,18 +165,19 @@ def test_groups_that_fail_in_opposite_directions_are_the_first_finding():
     )
     first, *others = report.findings["model"]
     assert first.title == "The coverage depends on group, in opposite directions"
-    pattern = r"The intervals are too narrow in North \(\d+ of 100\) and South \(\d+ of 100\), "
-    pattern += r"too wide in West \(100 of 100; 90 expected\)\. "
-    pattern += "Each number states how many of 100 intervals contain the observed value."
-    assert re.fullmatch(pattern, first.words)
+    pattern = (
+        r"The coverage is too low in North \(\d+ % instead of 90 %\) and South \(\d+ % instead of 90 %\), "
+    )
+    assert re.fullmatch(pattern + r"and too high in West \(100 % instead of 90 %\)\.", first.words)
     assert any("With the forecasts alone" in tool.when for tool in first.tools)
     by_title = {each.title: each for each in others}
-    assert "Act on the first finding" in by_title["The intervals are too narrow"].remedy
-    assert by_title["The intervals are too narrow"].tools == ()
-    assert "by chance" not in by_title["The forecasts are too high"].words
+    both = by_title["The intervals are too narrow, and the forecasts are too high"]
+    assert "Act on the first finding" in both.remedy
+    assert both.tools == ()
+    assert "by chance" not in both.words
     assert "The coverage does not depend on time" in by_title
-    assert ">too narrow</td>" in report.html
-    assert ">too wide</td>" in report.html
+    assert ">too low</td>" in report.html
+    assert ">too high</td>" in report.html
 
 
 def test_a_fault_of_one_group_is_the_first_finding():
@@ -184,7 +186,7 @@ def test_a_fault_of_one_group_is_the_first_finding():
     report = of_normals(y, loc, np.where(group == "North", 4, 1) * scale, groups=group)
     first, *others = report.findings["model"]
     assert first.title == "The coverage depends on group"
-    assert first.words.startswith("The intervals are too wide in North (100 of 100; 90 expected)")
+    assert first.words.startswith("The coverage is too high in North (100 % instead of 90 %).")
     assert first.words.endswith("The other rows are right.")
     (wide,) = (each for each in others if each.title == "The intervals are too wide")
     assert wide.tools == ()
@@ -203,7 +205,7 @@ def test_a_bias_comes_first_has_its_size_and_one_call_repairs_bias_and_width():
     size = np.mean(y - loc + 0.4)
     assert f"too low on average by {size:.2f} (in the units of the observed values): " in low.words
     assert "lie below the middle of their forecast; 50 % should." in low.words
-    assert "The model is overconfident." in low.words
+    assert "Decisions that rely on too narrow intervals fail" in low.words
     assert "IsotonicRecalibrator()" in low.tools[1].code
 
 
@@ -261,9 +263,9 @@ def test_the_code_for_forecasts_runs_and_repairs_each_kind_of_forecast(fault):
         variables = {"old_forecasts": past, "old_y": y[old], "forecasts": new_forecast}
         codes = [code for code in codes_of(report) if "old_forecasts" in code]
         assert len(codes) == len(set(codes)) == sum("Recalibrator" in code for code in codes)
-        # Bounds do not show a bias, and few quantiles do not show the uncertainty of individual rows.
+        # Neither bounds nor two quantiles show the median and the uncertainty of individual rows.
         bounds = ("high", "uneven", "opposite")
-        hidden = {"bounds": bounds, "frame of bounds": bounds, "two quantiles": ("uneven", "opposite")}
+        hidden = {"bounds": bounds, "frame of bounds": bounds, "two quantiles": bounds}
         assert codes or fault in hidden[kind]
         for code in codes[-1:]:
             after = HTMLReport.from_predictions(y[new], eval(code, {"skuq": skuq, **variables}), **options)

@@ -12,10 +12,10 @@ from scipy.special import ndtr, ndtri
 
 from skuq.distributions import Normal, Quantiles
 from skuq.metrics import class_reliability_table, regression_calibration_curve, reliability_table
-from skuq.report import _measure
+from skuq.monitoring import MetricAccumulator
+from skuq.report import HTMLReport
 from skuq.report import _wording as wording
 from skuq.report._measure import with_flags
-from skuq.report._page import figures_of
 
 SHAPES = {
     "right": ("The curve follows the diagonal", "The bars have equal heights", ""),
@@ -145,20 +145,19 @@ def test_classes_intervals_and_parts():
     table = pd.DataFrame({"n": 100.0, "observed": [1.0 - 1e-15, 0.0], "predicted": [1.0, 0.0]})
     assert "lie on the diagonal" in wording.read_classes(SimpleNamespace(table=table))
     for share, words in (
-        (0.9, "90.0 % of the intervals contain their observed value, and 90 % should. "),
-        (0.894, "89.4 % of the intervals contain their observed value, and 90 % should; chance explains"),
+        (0.894, "89.4 % of the intervals contain their observed value, and 90 % should, within the range of"),
         (0.8, "so too few do."),
         (0.99, "so too many do."),
     ):
-        options = {"may_cover_more": False, "drawn": 100, "rows": 1000}
-        text = wording.read_intervals(share, 0.9, 1000, **options)
-        assert words in text
-        assert text.endswith("100 of 1000 rows are drawn.")
+        assert words in wording.read_intervals(share, 0.9, 1000, may_cover_more=False)
+    assert wording.read_intervals(0.99, 0.9, 1000, may_cover_more=True).endswith("90 % should at least.")
     table = pd.DataFrame({"n": 400.0, "coverage": [0.9, 0.7, 1.0], "nominal": 0.9}, index=["a", "b", "c"])
     flagged = with_flags(table, may_cover_more=False)
-    assert wording.read_parts(flagged, False) == "The intervals are too narrow in b, too wide in c."
-    assert wording.read_parts(flagged[:1], False) == (
-        "The intervals are right in each part, except for differences that chance explains with 400 rows."
+    assert wording.read_parts(flagged) == (
+        "The coverage is too low in b (70 % instead of 90 %), and too high in c (100 % instead of 90 %)."
+    )
+    assert wording.read_parts(flagged[:1]) == (
+        "The coverage is right in each part, except for differences that chance explains with 400 rows."
     )
 
 
@@ -181,30 +180,69 @@ def test_names_in_a_legend_differ():
 
 
 def test_numbers_have_the_digits_that_their_error_allows():
-    cases = [(0.123456, 0.02, "0.12"), (94.04, 3.4, "94"), (1234.5, 40, "1230"), (1.5, 0, "1.5")]
-    cases.append((2.0, math.inf, "2"))
+    cases = [(0.123456, 0.02, "0.12"), (94.04, 3.4, "94"), (1234.5, 40, "1230"), (1.5, 0, "1.50")]
+    cases.append((2.0, math.inf, "2.00"))
     for value, error, text in cases:
         assert wording.rounded(value, error) == text
-    assert wording.in_hundred(0.9996, 0.9) == ["99.96", "90.00"]
-    assert wording.in_hundred(1.0, 0.9) == ["100", "90"]
+    assert wording.rounded(0.9996, 0.001, percent=True) == "99.96 %"
 
 
-def test_few_quantiles_are_not_judged():
-    y, dist = forecast(300, 0, 1)
-    levels = [0.05, 0.5, 0.95]
-    few = _measure.checked_forecasts(
-        y,
-        {"few": Quantiles(levels, dist.quantile(levels))},
-        sample_weight=None,
-        coverage=0.9,
-        labels=None,
-        of_classes=False,
+LEVELS = {
+    "few": [0.05, 0.5, 0.95],
+    "bounds": [0.05, 0.95],
+    "quartiles": [0.25, 0.5, 0.75],
+    "deciles": np.arange(1, 10) / 10,
+    "many": np.arange(1, 20) / 20,
+}
+
+
+def pages_of(y: np.ndarray, model: Quantiles, **options) -> list[HTMLReport]:
+    """Return the page of all rows, and the page of rows in two blocks."""
+    whole = MetricAccumulator("picp", curves=("calibration", "reliability"))
+    for part in (slice(500), slice(500, None)):
+        whole.update(y[part], model[part])
+    direct = HTMLReport.from_predictions(y, model, n_resamples=0, n_draws=0, created="2024", **options)
+    return [direct, HTMLReport.from_accumulator(whole, created="2024")]
+
+
+def test_only_quantiles_that_are_given_are_judged(monkeypatch):
+    for name in ("figures_of", "figures_of_accumulators", "figures_of_parts"):
+        monkeypatch.setattr(f"skuq.report._html_report.{name}", lambda *args: [])
+    y, dist = forecast(1000, 0, 1)
+    for name, levels in LEVELS.items():
+        model = Quantiles(levels, dist.quantile(levels))
+        is_given = name not in ("quartiles", "deciles")
+        pages = pages_of(y, model, groups=pd.Series(np.arange(1000) % 2, name="half"))
+        assert (pages[0].slices["half"] == {}) is not is_given
+        for page in pages:
+            titles = [each.title for each in page.findings["model"]]
+            assert ("No verdict on the 90 % intervals" in titles) is not is_given
+            assert ("No fault found" in titles) is is_given
+            assert ("Few quantiles are given" in titles) is (name in ("few", "bounds"))
+            assert "wrong" not in {each.severity for each in page.findings["model"]}
+    quartiles = Quantiles(LEVELS["quartiles"], dist.quantile(LEVELS["quartiles"]))
+    (picp,) = (
+        each
+        for each in pages_of(y, quartiles)[0].values["models"]["model"]["metrics"]
+        if each["metric"] == "picp"
     )
-    judged = {figure.title: "draws no conclusion" not in figure.caption for figure in figures_of(few)}
-    assert judged == {
-        "Calibration curve": False,
-        "PIT histogram": False,
-        "Reliability diagram": False,
-        "Sharpness": True,
-        "Intervals of individual rows": True,
-    }
+    assert picp["reading"] == (
+        "No verdict on the 90 % intervals: the forecasts give only the quantiles of the levels "
+        "0.25, 0.5 and 0.75"
+    )
+    assert pages_of(y, quartiles)[0].findings["model"][0].remedy.endswith("enclose, such as coverage=0.5.")
+    summary = pages_of(y, quartiles, coverage=0.5)[0].summaries["model"]
+    assert summary.startswith("No fault found: the 50 % intervals contain ")
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_figures_of_few_quantiles_are_not_read(number, monkeypatch):
+    other = ("figures_of_accumulators", "figures_of")[number]
+    monkeypatch.setattr(f"skuq.report._html_report.{other}", lambda *args: [])
+    y, dist = forecast(600, 0, 1)
+    levels = LEVELS["quartiles"]
+    page = pages_of(y, Quantiles(levels, dist.quantile(levels)))[number]
+    captions = {each.title: each.caption for each in page.figures}
+    assert "Intervals of individual rows" not in captions
+    for title in ("Calibration curve", "PIT histogram", "Reliability diagram"):
+        assert captions[title].startswith("Only the quantiles of 25 %, 50 % and 75 % are given.")
