@@ -197,7 +197,7 @@ def _blocks(dist: Any) -> Iterator[tuple[slice, Any]]:
         yield rows, dist if len(dist) <= dist._rows_at_once else dist[rows]
 
 
-_SAME = Polynomial([0.0, 1.0]), Polynomial([0.0, 1.0])
+_SAME: Terms = np.asarray, np.asarray
 
 
 def value_moments(dist: Any) -> tuple[FloatArray, FloatArray]:
@@ -220,7 +220,8 @@ def step_terms(weight: Polynomial) -> tuple[Polynomial, Polynomial]:
 
 
 def value_crps(dist: Any, y: FloatArray, weight: Polynomial = UNIFORM) -> FloatArray:
-    return _around(dist, y, ("crps", *weight.coef), step_terms(weight))
+    terms: Terms = (np.square, np.square) if weight is UNIFORM else step_terms(weight)
+    return _around(dist, y, ("crps", *weight.coef), terms)
 
 
 def value_mean_distance(dist: Any, y: FloatArray) -> FloatArray:
