@@ -48,8 +48,11 @@ _LEAST_NODES = 300
 _REACH = 6.0
 """If the map moves the outermost landmarks to smaller scores, the probability beyond them counts."""
 
+_FARTHEST = 1e300
+"""Largest absolute value of a node."""
+
 _TIE = 1e-10
-"""Width of the panel of a jump, relative to the largest value of the row."""
+"""Width of the panel of a jump, relative to the size of the value and of the row."""
 
 _SCORE_LIMIT = 38.0
 """Infinite scores are replaced by this finite score."""
@@ -116,6 +119,7 @@ class Recalibrated(Distribution):
     level_map: LevelMap
 
     _PER_ROW = ("base",)
+    _rows_at_once = 256  # The arrays for the map fit into the cache.
 
     def __new__(cls, base: Distribution, level_map: LevelMap) -> Distribution:  # type: ignore[misc]
         if isinstance(base, Empirical):
@@ -225,6 +229,7 @@ class Recalibrated(Distribution):
         # The map may move the ends far beyond the landmarks of the base.
         is_heavy = bool(np.abs(self.level_map.pieces(_ENDS)).min() < _REACH)
         ends = [end(np.asarray(LANDMARK_TAIL[0])) for end in (self._ppf, self._isf) if is_heavy]
+        ends = [np.clip(end, -_FARTHEST, _FARTHEST) for end in ends]  # The quantile may overflow.
         is_heavy = is_heavy or not self._light_tails
         least = _LEAST_NODES if points else 2 * _LEAST_NODES
         return _MappedRule(self.base, self.level_map, is_heavy, least, *points, *ends)
@@ -338,7 +343,8 @@ class _MappedRule(ValueRule):
         if not base.has_density:
             # A narrow panel, which ends at the edge, holds the jump. A cdf may count nearly equal values as
             # equal, so the panel has a width.
-            before = np.repeat(edges - _TIE * np.abs(edges).max(axis=1, keepdims=True), 2, axis=1)
+            size = np.abs(edges) + np.median(np.abs(edges), axis=1, keepdims=True)
+            before = np.repeat(edges - _TIE * size, 2, axis=1)
             x = np.insert(x, np.repeat(np.arange(0, x.shape[1], parts), 2), before, axis=1)
         scores = ndtri(base._tail_table(x))
         scores[:, x.shape[1] // 2 :] *= -1
@@ -351,7 +357,7 @@ class _MappedRule(ValueRule):
         z = (self.x - center) / unit
         # Panels in which z has one sign in all rows have an integral on one side only.
         stop = 2 * math.ceil(np.count_nonzero(z.min(axis=0) < 0) / 2) + 1
-        start = 2 * (max(np.count_nonzero(z.max(axis=0) <= 0) - 1, 0) // 2)
+        start = 2 * (max(int(np.count_nonzero(z.max(axis=0) <= 0)) - 1, 0) // 2)
 
         def integrals(side: str, k: TailFunction, end: np.ufunc, columns: slice) -> list[FloatArray]:
             outcomes = [end(z[:, columns], 0.0) ** power for power in powers]
