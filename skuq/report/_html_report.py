@@ -399,12 +399,12 @@ class HTMLReport:
         if time is not None:
             name = str(getattr(time, "name", None) or "time")
             parts[name] = periods_of(time, name, n)
-        known = [name for name in forecasts.models if forecasts.of_classes or forecasts.gives_intervals(name)]
+        diagnostics = {name: diagnostics_of(forecasts, name) for name in forecasts.models}
+        known = [name for name, each in diagnostics.items() if each.gives_intervals(level)]
         slices = {
             by: {name: coverage_of_parts(forecasts, name, each) for name in known}
             for by, each in parts.items()
         }
-        diagnostics = {name: diagnostics_of(forecasts, name) for name in forecasts.models}
         options = {"coverage": level, "random_state": random_state}
         options |= {"n_resamples": n_resamples, "n_draws": n_draws}
         trace = {
@@ -614,11 +614,12 @@ class HTMLReport:
             raise ValueError(f"`slices` must be None for several models, got {len(models)} models.")
         report = joined({name: each.report(random_state=random_state) for name, each in models.items()})
         (first, *_) = models.values()
+        diagnostics = {name: diagnostics_of_accumulator(each) for name, each in models.items()}
+        known = [name for name, each in models.items() if diagnostics[name].gives_intervals(each.coverage)]
         tables = {
-            str(by): {name: coverage_of_accumulators(parts) for name in models}
+            str(by): {name: coverage_of_accumulators(parts) for name in known}
             for by, parts in (slices or {}).items()
         }
-        diagnostics = {name: diagnostics_of_accumulator(each) for name, each in models.items()}
         trace = {
             "Call": call_text("from_accumulator", "accumulator", {"random_state": random_state}),
             **(origin or {}),

@@ -157,7 +157,7 @@ class Plot:
             for name, call in calls.items():
                 display, known = call(name=names[name], ax=ax), diagnostics[name]
                 few = self.curve and known.kind == "few quantiles"
-                texts[name] = read_few_quantiles(known.levels) if few else self.read(display)
+                texts[name] = read_few_quantiles(known.levels or ()) if few else self.read(display)
             return of_all_models(texts)
 
         return [draw(self.title, plot)] if calls else []
@@ -176,7 +176,8 @@ def figures_of(forecasts: Forecasts, diagnostics: Mapping[str, Diagnostics]) -> 
         make = plot.display.from_predictions
         calls = {name: partial(make, forecasts.y, each, **options) for name, each in curves.items()}
         figures += plot.draw(calls, diagnostics)
-    return figures + [_intervals(forecasts, name) for name in shown if forecasts.gives_intervals(name)]
+    given = [name for name in shown if diagnostics[name].gives_intervals(forecasts.coverage)]
+    return figures + [_intervals(forecasts, name) for name in given if not forecasts.of_classes]
 
 
 def figures_of_accumulators(
