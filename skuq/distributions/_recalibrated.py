@@ -42,7 +42,7 @@ _ROUNDING = 1e-14
 _ENDS = ndtri(LANDMARK_TAIL[0]) * np.array([1.0, -1.0])
 """Normal scores of the outermost landmarks."""
 
-_LEAST_NODES = 320
+_LEAST_NODES = 300
 """Integrals of a recalibrated base have at least this number of nodes. Moments need twice as many."""
 
 _REACH = 6.0
