@@ -100,7 +100,7 @@ def joined(reports: Mapping[str, UncertaintyReport]) -> UncertaintyReport:
     """Return one report of several models."""
     if not reports:
         raise ValueError("`reports` must hold at least one report, got none.")
-    tables, headlines = {}, {}
+    tables, headlines, goals = {}, {}, set()
     attrs = check_report(next(iter(reports.values())), "reports").attrs
     for name, report in reports.items():
         own = check_report(report, "reports").attrs
@@ -114,6 +114,12 @@ def joined(reports: Mapping[str, UncertaintyReport]) -> UncertaintyReport:
             label = str(name) if report.index.nlevels == 1 else f"{name}, {inner}"
             table = report if report.index.nlevels == 1 else report.xs(inner, level="model")
             tables[label], headlines[label] = pd.DataFrame(table).reset_index(), Headline(**headline)
+            goals.add(float(headline["claimed"]))
+    if len(goals) > 1 and not attrs["of_classes"]:
+        raise ValueError(
+            f"`reports` must have equal coverage, got {sorted(goals)}. Widths and scores of intervals with "
+            "different coverages cannot be compared."
+        )
     return assemble(tables, headlines, attrs["rows"], attrs["confidence"], single=False)
 
 
@@ -398,6 +404,10 @@ class HTMLReport:
         parts = {by: groups_of(values, by, n) for by, values in _named_groups(groups).items()}
         if time is not None:
             name = str(getattr(time, "name", None) or "time")
+            if name in parts:
+                raise ValueError(
+                    f"`groups` must not have the name of `time`, got {name!r}. Rename the groups."
+                )
             parts[name] = periods_of(time, name, n)
         diagnostics = {name: diagnostics_of(forecasts, name) for name in forecasts.models}
         known = [name for name, each in diagnostics.items() if each.gives_intervals(level)]
@@ -545,7 +555,7 @@ class HTMLReport:
         ----------
         reports : UncertaintyReport or mapping of str to UncertaintyReport
             Reports from `~skuq.evaluation.uncertainty_report` or `MetricAccumulator.report`, all with the
-            same number of rows and the same confidence. A mapping gives the names of models.
+            same number of rows, confidence and coverage. A mapping gives the names of models.
         title : str, default="Uncertainty report"
             Title of the page.
         created : datetime or str, default=None
@@ -652,5 +662,8 @@ def _named_groups(groups: Any) -> dict[str, Any]:
     if groups is None:
         return {}
     if isinstance(groups, pd.DataFrame):
+        names = [str(name) for name in groups]
+        if len(set(names)) < len(names):
+            raise ValueError(f"`groups` must have columns with different names, got {names}.")
         return {str(name): groups[name] for name in groups}
     return {str(getattr(groups, "name", None) or "group"): groups}
