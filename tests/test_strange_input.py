@@ -25,7 +25,6 @@ from skuq.distributions import (
     concat,
 )
 from skuq.distributions._conformal_predictive import ConformalPredictive
-from skuq.distributions._level_map import LevelMap
 from skuq.evaluation import (
     bootstrap_interval,
     conditional_coverage_estimate,
@@ -333,7 +332,6 @@ KINDS = [
     (lambda: crps_loss([10**400] * N, DIST), ValueError, "`y_true` must hold numbers up to"),
     (lambda: DIST.interval(10**400), ValueError, "`coverage` must hold numbers up to"),
     (lambda: Normal(RAGGED, 1.0), ValueError, "`loc` must have rows of one length"),
-    (lambda: LevelMap(RAGGED, [0.2]), ValueError, "`levels` must have rows of one length"),
     (lambda: pinball_loss(Y, DIST, levels=RAGGED), ValueError, "`levels` must have rows of one length"),
     (lambda: MetricAccumulator(levels=RAGGED), ValueError, "`levels` must have rows of one length"),
     (lambda: MetricAccumulator(levels="ninety"), TypeError, "`levels` must hold real numbers"),

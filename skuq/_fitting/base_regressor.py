@@ -154,7 +154,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         self._fit(data, progress)
         if data.y.ndim == 1:  # the models of several targets are not compared
             warn_of_mismatch(
-                find_mismatch(self, folds, data.X, data.y, predict_quartiles),
+                find_mismatch(self, folds, data.X, data.y, _quartiles),
                 "`fit_transform` returns distributions from the models of the folds, but new rows are "
                 "predicted by the model that is fitted to all rows",
             )
@@ -433,8 +433,7 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
     def _check_new(self, X: Any) -> Any:
         """Check X, and return it with the column names of `fit`: wrapped models do not repeat the warning."""
         check_new(self, X)
-        names = getattr(self, "feature_names_in_", None)
-        return pd.DataFrame(X, columns=names) if names is not None and isinstance(X, np.ndarray) else X
+        return _with_names(self, X)
 
     # ------------------------------------------------------------------------- scikit-learn
 
@@ -480,6 +479,17 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         if child.regressor_tags is not None:
             tags.regressor_tags = child.regressor_tags
         return tags
+
+
+def _with_names(regressor: BaseUncertaintyRegressor, X: Any) -> Any:
+    """Return X with the column names of `fit`, also if X is an array."""
+    names = getattr(regressor, "feature_names_in_", None)
+    return pd.DataFrame(X, columns=names) if names is not None and isinstance(X, np.ndarray) else X
+
+
+def _quartiles(regressor: BaseUncertaintyRegressor, X: Any) -> FloatArray:
+    """Return the quartiles for rows that `fit` has converted to an array."""
+    return predict_quartiles(regressor, _with_names(regressor, X))
 
 
 def _points_of(dist: Distribution) -> FloatArray:

@@ -121,8 +121,7 @@ class AdversarialGroupCalibrationDisplay(CurveDisplay):
         folds: list[FloatArray] = as_list(self.worst)
         size = 100 * self.fractions
         means = [100 * worst.mean(axis=1) for worst in folds]
-        curves = [(size, mean) for mean in means]
-        color = self._draw_curves(curves, self.name if name is None else name, line_kwargs, markersize=4.0)
+        color = self._draw_curves([(size, mean) for mean in means], name, line_kwargs, markersize=4.0)
         self.band_ = None
         if band and len(folds) == 1 and folds[0].shape[1] > 1:
             error = 200 * folds[0].std(axis=1, ddof=1) / np.sqrt(folds[0].shape[1])

@@ -150,21 +150,16 @@ class CalibrationCurveDisplay(CurveDisplay):
         if band is not None and not any(_BAND in text for text in self.ax_.get_legend_handles_labels()[1]):
             grid = np.linspace(0.0, 1.0, 401)
             lower, upper = sampling_band(grid, self.n_rows, band, probability)
-            style: dict[str, Any] = {
-                "color": GRAY,
-                "alpha": 0.22,
-                "label": f"{percent(probability)} {_BAND} (n = {self.n_rows:.0f})",
-            }
-            self.band_ = self._draw_fill(
-                100 * grid, 100 * lower, 100 * upper, fill_kwargs, zorder=1.0, **style
-            )
+            label = f"{percent(probability)} {_BAND} (n = {self.n_rows:.0f})"
+            style: dict[str, Any] = {"color": GRAY, "alpha": 0.22, "label": label, "zorder": 1.0}
+            self.band_ = self._draw_fill(100 * grid, 100 * lower, 100 * upper, fill_kwargs, **style)
         self.ref_line_ = self._draw_diagonal(ref_line, ref_line_kwargs)
         levels = np.concatenate([[0.0], self.levels, [1.0]])
         curves = [
             (100 * levels, 100 * np.concatenate([[0.0], observed, [1.0]]))
             for observed in as_list(self.proportions)
         ]
-        self._draw_curves(curves, self.name if name is None else name, line_kwargs)
+        self._draw_curves(curves, name, line_kwargs)
         xlabel, ylabel = _LABELS[self.kind]
         self.ax_.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
         self.ax_.set_xticks(range(0, 101, 20))

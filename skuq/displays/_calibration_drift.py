@@ -139,7 +139,7 @@ class CalibrationDriftDisplay(AxesMixin):
         unit = 100.0 if self.quantity == "coverage" else 1.0
         place, value = _places(self.table.index), unit * self.table[self.quantity].to_numpy()
         style: dict[str, Any] = {"linewidth": 1.2, "markersize": 4.0}
-        color = self._draw_curves([(place, value)], self.name if name is None else name, line_kwargs, **style)
+        color = self._draw_curves([(place, value)], name, line_kwargs, **style)
         ends = self._ends()
         self.bars_ = None
         if ends is not None:

@@ -129,7 +129,7 @@ class ClassReliabilityDisplay(CurveDisplay):
         x, y = ("predicted", "observed") if binned else ("forecast", "recalibrated")
         curves = [(table[x].to_numpy(), table[y].to_numpy()) for table in tables]
         marker: dict[str, Any] = {"markersize": 4.5} if binned else {}
-        color = self._draw_curves(curves, self.name if name is None else name, line_kwargs, **marker)
+        color = self._draw_curves(curves, name, line_kwargs, **marker)
         self.band_ = self.intervals_ = None
         if self.confidence is not None and len(tables) == 1:
             share = check_single_coverage(self.confidence, "confidence")

@@ -88,6 +88,7 @@ class AxesMixin:
     ax_: Axes
     figure_: Figure | SubFigure
     line_: Line2D | list[Line2D]
+    name: str | None
 
     def _use_axes(self, ax: Axes | None, figsize: tuple[float, float]) -> None:
         check_matplotlib(f"{type(self).__name__}.plot")
@@ -149,14 +150,11 @@ class AxesMixin:
 
     def _draw_rows(self, x: FloatArray, y: FloatArray, n: int, label: str, style: Style) -> PathCollection:
         """Draw points of rows. The legend states how many of the n rows are drawn."""
-        many = len(x) > 300
-        default: dict[str, Any] = {
-            "color": self._ink,
-            "s": 9.0 if many else 16.0,
-            "alpha": 0.35 if many else 0.6,
-        }
-        note = "" if len(x) == n else f" ({len(x)} of {n} rows)"
-        return self._draw_points(x, y, style, linewidths=0.0, label=label + note, **default)
+        size, alpha = (9.0, 0.35) if len(x) > 300 else (16.0, 0.6)
+        label += "" if len(x) == n else f" ({len(x)} of {n} rows)"
+        return self._draw_points(
+            x, y, style, color=self._ink, s=size, alpha=alpha, linewidths=0.0, label=label
+        )
 
     def _draw_curves(
         self,
@@ -167,7 +165,11 @@ class AxesMixin:
         note: str | None = None,
         **default: Any,
     ) -> Any:
-        """Draw the curves of one model with one legend entry, and return their color."""
+        """Draw the curves of one model with one legend entry, and return their color.
+
+        The name None means the name of the display.
+        """
+        name = self.name if name is None else name
         notes = [f"{len(curves)} folds"] if len(curves) > 1 else []
         notes += [note] if note is not None else []
         base = {**self._next_style(marker="markersize" in default), "linewidth": 2.0, "zorder": 2.2}

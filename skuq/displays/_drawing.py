@@ -26,8 +26,8 @@ CURVES = (BLUE, "#d9822b", "#3f8f5f", "#8a5aa8", RED, "#4aa3b5")
 
 DASHES = (
     "-",
-    (0, (12, 1.5)),
-    (0, (9, 1.5, 1.5, 1.5)),
+    (0, (7, 1.5)),
+    (0, (7, 1.5, 1.5, 1.5)),
     (0, (3, 1)),
     (0, (1.2, 1)),
     (0, (7, 1, 1.2, 1, 1.2, 1)),
@@ -42,7 +42,7 @@ PERFECT = "Perfectly calibrated"
 
 _BELOW, _OWN_FIGURE = "skuq-legend-below", "skuq-figure"
 
-_MOST_WIDTH, _MOST_AREA = 0.95, 0.3
+_MOST_WIDTH, _MOST_AREA = 0.95, 0.2
 """Largest size of a legend inside the axes, as a share of the axes."""
 
 Axes: TypeAlias = "matplotlib.axes.Axes"
@@ -141,6 +141,7 @@ def draw_legend(ax: Axes, *, below: bool = False, **options: Any) -> None:
             columns = min(max(int(1 / share[0]), 1), len(order))
             legend = ax.legend(handles, labels, **options | _place_below(ax), ncols=columns)
             legend.set_gid(_BELOW)
+            ax.set_anchor("N")  # Axes of equal units would otherwise move down, and cut off the legend.
     figure: Any = ax.figure
     if figure.get_gid() == _OWN_FIGURE:  # The axes keep their height.
         figure.set_figheight(figure.get_figheight() + _height_below(ax) - earlier)

@@ -116,10 +116,7 @@ class MurphyDisplay(CurveDisplay):
         width = float(ndtri((1 + check_single_coverage(confidence, "confidence")) / 2))
         curves = as_list(self.curve)
         color = self._draw_curves(
-            [(curve.theta, curve.scores) for curve in curves],
-            self.name if name is None else name,
-            line_kwargs,
-            linewidth=1.5,
+            [(curve.theta, curve.scores) for curve in curves], name, line_kwargs, linewidth=1.5
         )
         self.band_ = self.ref_line_ = None
         what = "Difference of scores" if self.is_difference else "Mean elementary score"

@@ -145,9 +145,8 @@ class PointwiseCoverageDisplay(HistogramMixin):
         marks["label"] = label_of(self.name if name is None else name, score)
         self.hist_ = None
         if self.x is None:
-            self.line_ = self.ax_.axvline(
-                self.values.mean(), **self._style("lines.Line2D", marks, line_kwargs, "line_kwargs")
-            )
+            marks = self._style("lines.Line2D", marks, line_kwargs, "line_kwargs")
+            self.line_ = self.ax_.axvline(self.values.mean(), **marks)
             edges, color = self._edges(bin_width), self.line_.get_color()
             self.hist_ = self._draw_histogram(self.values, edges, None, color, hist_kwargs)
             labels = _NAMES[self.kind, self.over], f"Share of {self.over} (%)"

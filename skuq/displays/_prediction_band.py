@@ -195,13 +195,9 @@ class PredictionBandDisplay(Display):
                 step = np.diff(line)[[0, -1], np.newaxis] * [[-1.0], [1.0]]
                 first, last = np.clip(mean[[0, -1]] + step, bounds.min(), bounds.max())
                 mean = np.vstack([first, mean, last])
-            default: dict[str, Any] = {
-                "color": BLUE,
-                "alpha": min(0.22 + 0.12 * depth, 0.6),
-                "linewidth": 0.8,
-                "zorder": 1.0,
-            }
-            default |= {"label": f"{percent(self.coverage[column])} prediction interval", "gid": None}
+            default: dict[str, Any] = {"color": BLUE, "alpha": min(0.22 + 0.12 * depth, 0.6)}
+            default |= {"linewidth": 0.8, "zorder": 1.0, "gid": None}
+            default["label"] = f"{percent(self.coverage[column])} prediction interval"
             self.bands_.append(self._draw_fill(places, mean[:, 0], mean[:, 1], style, **default))
 
     def _draw_atoms(self, places: FloatArray, groups: list[IntArray], style: Style) -> None:

@@ -119,7 +119,7 @@ class PredictionSetDisplay(CurveDisplay):
         self._use_axes(ax, (5.2, 5.2))
         tables: list[pd.DataFrame] = as_list(self.table)
         curves = [(table["nominal"].to_numpy(), table[column].to_numpy()) for table in tables]
-        color = self._draw_curves(curves, self.name if name is None else name, line_kwargs, markersize=3.5)
+        color = self._draw_curves(curves, name, line_kwargs, markersize=3.5)
         self.claimed_ = self.ref_line_ = None
         if show == "coverage":
             if len(tables) == 1 and not np.array_equal(tables[0]["claimed"], tables[0]["nominal"]):

@@ -113,7 +113,7 @@ class QuantileReliabilityDisplay(CurveDisplay):
         self._use_axes(ax, (5.2, 5.2))
         tables: list[pd.DataFrame] = as_list(self.table)
         curves = [(table["forecast"].to_numpy(), table["recalibrated"].to_numpy()) for table in tables]
-        color = self._draw_curves(curves, self.name if name is None else name, line_kwargs)
+        color = self._draw_curves(curves, name, line_kwargs)
         self.band_ = None
         if len(tables) == 1:
             self.band_ = self._draw_curve_band(tables[0], self.confidence, color, fill_kwargs)
@@ -177,11 +177,7 @@ class QuantileReliabilityDisplay(CurveDisplay):
         """
         check_matplotlib("QuantileReliabilityDisplay.from_predictions")
         folds = as_folds(y_true, y_pred, sample_weight)
-        options: dict[str, Any] = {"levels": levels, "confidence": confidence}
-        options |= {
-            "band": band if len(folds) == 1 else None,
-            "n_draws": n_draws,
-            "random_state": random_state,
-        }
+        options: dict[str, Any] = {"levels": levels, "confidence": confidence, "n_draws": n_draws}
+        options |= {"band": band if len(folds) == 1 else None, "random_state": random_state}
         table = one_or_list([fold.call(quantile_reliability_curve, **options) for fold in folds])
         return cls(table=table, levels=levels, confidence=confidence, unit=unit, name=name).plot(ax, **kwargs)

@@ -108,7 +108,7 @@ class RelativeEconomicValueDisplay(CurveDisplay):
         self._use_axes(ax, (6.0, 4.0))
         self.ref_line_ = self._draw_level(0.0, ref_line_kwargs, _REFERENCE) if ref_line else None
         curves = [(self.ratios, values) for values in as_list(self.values)]
-        self._draw_curves(curves, self.name if name is None else name, line_kwargs)
+        self._draw_curves(curves, name, line_kwargs)
         lowest = min(float(np.min(line.get_ydata())) for line in self.ax_.get_lines())
         self.ax_.set(xlim=(0.0, 1.0), ylim=(max(lowest - 0.05, _LEAST), 1.0))
         return self._finish("Cost of acting / prevented loss", "Relative economic value")

@@ -121,7 +121,7 @@ class ReliabilityDisplay(CurveDisplay):
         self._use_axes(ax, (5.2, 5.2))
         tables: list[pd.DataFrame] = as_list(self.table)
         curves = [(table["rmv"].to_numpy(), table["rmse"].to_numpy()) for table in tables]
-        color = self._draw_curves(curves, self.name if name is None else name, line_kwargs, markersize=4.5)
+        color = self._draw_curves(curves, name, line_kwargs, markersize=4.5)
         self.intervals_ = None
         if confidence is not None and len(tables) == 1:
             share = check_single_coverage(confidence, "confidence")

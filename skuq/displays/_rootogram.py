@@ -150,14 +150,8 @@ class RootogramDisplay(Display):
         self.bars_ = self.ax_.bar(self.counts, height, bottom=bottom, **merged)
         self.bars_.patches[0].set_label("Observed")  # the legend of displays takes single artists
         curve = np.zeros_like(expected) if kind == "suspended" else expected
-        line: dict[str, Any] = {
-            "color": RED,
-            "marker": "o",
-            "markersize": 4.0,
-            "linewidth": 1.5,
-            "label": "Expected",
-        }
-        self.line_ = self._draw_line(self.counts, curve, line_kwargs, gid=CURVE, **line)
+        line: dict[str, Any] = {"marker": "o", "markersize": 4.0, "linewidth": 1.5, "gid": CURVE}
+        self.line_ = self._draw_line(self.counts, curve, line_kwargs, color=RED, label="Expected", **line)
         self.band_ = None
         if band and kind != "standing":
             style = {**self._reference_line(), "linewidth": 0.8, "label": "Warning limits"}
@@ -225,10 +219,9 @@ class RootogramDisplay(Display):
         if max_count is not None:
             last = float(check_integer(max_count, "max_count", minimum=int(first) + 1))
         counts = np.arange(first, last + 1)
-        observed = np.array([weight[y == k].sum() for k in counts])
-        observed[-1] = weight[y >= last].sum()
-        below = weight @ dist._cdf(np.full(len(dist), first - 0.5))
-        reached = np.array([weight @ dist._cdf(np.full(len(dist), k + 0.5)) for k in counts[:-1]])
-        expected = np.diff(np.concatenate([[below], reached, [weight.sum()]]))
+        place = (np.minimum(y, last) - first).astype(int)
+        observed = np.bincount(place, weight, minlength=len(counts)).astype(np.float64)
+        below = [weight @ dist._cdf(np.full(len(dist), k - 0.5)) for k in counts]
+        expected = np.diff([*below, weight.sum()])
         display = cls(counts=counts, observed=observed, expected=expected, open_end=last < largest, name=name)
         return display.plot(ax, **kwargs)

@@ -134,13 +134,9 @@ class ScoreDecompositionDisplay(AxesMixin):
             self.points_.append(self._draw_line(*at, point_kwargs, "point_kwargs", zorder=2.3, **point))
         if any(is_calibrated(each) for each in self.decompositions.values()):
             # an entry of the legend explains the hollow points
-            style: dict[str, Any] = {
-                "color": self._ink,
-                "markerfacecolor": "none",
-                "marker": "o",
-                "markersize": 6.0,
-            }
-            self._draw_line([], [], None, linestyle="none", label=CALIBRATED, gid=REFERENCE, **style)
+            ring: dict[str, Any] = {"marker": "o", "markersize": 6.0, "markerfacecolor": "none"}
+            ring |= {"color": self._ink, "linestyle": "none", "label": CALIBRATED, "gid": REFERENCE}
+            self._draw_line([], [], None, **ring)
         self._set_limits()
         uncertainty = next(iter(self.decompositions.values())).uncertainty
         self.lines_: list[AxLine] = []
@@ -158,8 +154,8 @@ class ScoreDecompositionDisplay(AxesMixin):
 
     def _set_limits(self) -> None:
         """Set limits that contain all points and a miscalibration of 0."""
-        x = np.array([each.miscalibration for each in self.decompositions.values()])
-        y = np.array([each.discrimination for each in self.decompositions.values()])
+        points = [(each.miscalibration, each.discrimination) for each in self.decompositions.values()]
+        x, y = np.transpose(points)
         size = max(float(x.max()), float(np.ptp(y)), 1e-3 * float(y.max()), 1e-300)
         margin = 0.2 * size
         self.ax_.set_xlim(0.0, float(x.max()) + margin)

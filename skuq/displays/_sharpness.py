@@ -114,16 +114,12 @@ class SharpnessDisplay(HistogramMixin, Display):
         note = f"{_NAMES[self.kind]} = {self.value:.3g}"
         label = label_of(self.name if name is None else name, note)
         marks = {**self._next_style(), "linewidth": 2.0, "label": label}
-        self.line_ = self.ax_.axvline(
-            self.value, **merge_style("lines.Line2D", marks, line_kwargs, "line_kwargs")
-        )
-        color = self.line_.get_color()
-        edges = self._edges(bin_width)
+        marks = merge_style("lines.Line2D", marks, line_kwargs, "line_kwargs")
+        self.line_ = self.ax_.axvline(self.value, **marks)
+        edges, color = self._edges(bin_width), self.line_.get_color()
         self.hist_ = self._draw_histogram(self.std, edges, self.sample_weight, color, hist_kwargs)
         self.ax_.set_xlim(0.0, 1.05 * self.ax_.dataLim.x1)
-        return self._finish(
-            with_unit("Predicted standard deviation", self.unit), with_unit("Share of rows", "%")
-        )
+        return self._finish(with_unit("Predicted standard deviation", self.unit), "Share of rows (%)")
 
     def _edges(self, bin_width: float | None) -> FloatArray:
         width = self._bin_width(bin_width, round_number(self.value / 12))

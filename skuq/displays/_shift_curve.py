@@ -116,9 +116,7 @@ class ShiftCurveDisplay(AxesMixin):
         """
         self._use_axes(ax, (6.0, 4.0))
         mean, spread = self.values.mean(axis=1), self.values.std(axis=1)
-        color = self._draw_curves(
-            [(self.severities, mean)], self.name if name is None else name, line_kwargs, markersize=4.5
-        )
+        color = self._draw_curves([(self.severities, mean)], name, line_kwargs, markersize=4.5)
         self.band_ = None
         if self.values.shape[1] > 1:
             ends, label = (mean - spread, mean + spread), "± 1 standard deviation of the folds"

@@ -182,7 +182,7 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
         steps = "steps-post" if y_axis == "miss_rate" else "default"
         color = self._draw_curves(
             [path(curve, axes) for curve in curves],
-            self.name if name is None else name,
+            name,
             line_kwargs,
             note=f"AUUCC = {area:.3g}" if one else f"mean AUUCC = {area:.3g}",
             drawstyle=steps,
@@ -219,9 +219,8 @@ class UncertaintyCharacteristicsDisplay(CurveDisplay):
             x_cost, y_cost = np.array([cost, 1 - cost] if single else cost)  # type: ignore[operator]
             slope = -x_cost / y_cost * percent_of(y_axis) if y_cost else -np.inf
             style = {"color": color, "linestyle": ":", "linewidth": 1.3, "zorder": 2.0}
-            merged = self._style(
-                "lines.Line2D", {**style, "alpha": 1.0 if one else 0.5}, isocost_kwargs, "isocost_kwargs"
-            )
+            style["alpha"] = 1.0 if one else 0.5
+            merged = self._style("lines.Line2D", style, isocost_kwargs, "isocost_kwargs")
             self.isocost_lines_ = [
                 draw_endless_line(self.ax_, place(point, axes), slope, merged) for point in optima
             ]

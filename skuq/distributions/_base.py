@@ -82,6 +82,7 @@ class Distribution(RowContainer["Distribution"], Family):
     """
 
     _supported: ClassVar[Callable[..., Distribution]]  # The subclass `Supported`.
+    _rows_at_once: ClassVar[int] = 1024  # Integrals over values have tables of this number of rows.
 
     # ------------------------------------------------------------------ hooks that a family implements
 

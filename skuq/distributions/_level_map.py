@@ -307,7 +307,7 @@ _CELLS = 2**15
 _GAUSS = 0.5 + np.array([-0.5, 0.5]) / math.sqrt(3.0)
 """Nodes of the Gauss rule of a cell."""
 
-_NARROW, _UNEVEN, _WIDE = 4, 1 / 8, 1.0
+_NARROW, _UNEVEN, _WIDE = 4, 1 / 8, 0.35
 """Over at most this number of cells, the mean of k is the value in the middle. If the ratio of the widths of
 both halves of a panel is at most the second value, an outcome is a linear function of s in each half. A panel
 is wide if s changes by more than the third value in a half."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
@@ -26,77 +25,56 @@ MOST_KEPT = 1 << 22
 """A mixture caches at most this number of values."""
 
 
-class QuantileCache:
-    """Cache of quantiles at levels that all rows share.
+class QuantileSearch:
+    """Quantiles of a mixture, which are found by a search between the quantiles of its members.
 
-    Without a cache, each quantile would require a new search.
+    The methods get the mixture, a `Family` with three more methods. ``_w()`` returns the weights of the
+    members, shape (n, m) or (1, m). ``_of_members(method, at)`` returns the quantiles or the normal scores of
+    the members, shape (n, m). ``_atoms(upper)`` returns the function that maps y to the largest atom <= y, or
+    None if there are no atoms. Quantiles at levels that all rows share are cached, because each quantile
+    requires a search.
     """
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, float], FloatArray] = {}
+        self._kept: dict[tuple[str, float] | None, FloatArray] = {}
 
-    def get(self, side: str, level: FloatArray, search: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        if level.ndim:
-            return search(level)
-        key = side, float(level)
-        found = self._kept.get(key)
-        if found is None:
-            found = search(level)
-            if (len(self._kept) + 1) * found.size <= MOST_KEPT:
-                self._kept[key] = found
-        return found.copy()
+    def ppf(self, mixture: Any, p: FloatArray) -> FloatArray:
+        return self._get("_ppf", search_quantile, mixture, mixture._cdf, p)
 
+    def isf(self, mixture: Any, q: FloatArray) -> FloatArray:
+        return self._get("_isf", search_upper_quantile, mixture, mixture._sf, q)
 
-class SearchedQuantiles(Family):
-    """Quantiles of a mixture, which are found by a search between the quantiles of its members."""
+    def _get(
+        self, side: str, search: Any, mixture: Any, tail: ValueFunction, level: FloatArray
+    ) -> FloatArray:
+        key = None if level.ndim else (side, float(level))
+        if key in self._kept:
+            return self._kept[key].copy()
+        levels, ends = np.broadcast_to(level, (len(mixture),)), _bracket(mixture, side, level)
+        found: FloatArray = search(tail, levels, *ends, mixture._atoms(upper=side == "_isf"))
+        if key is not None and (len(self._kept) + 1) * found.size <= MOST_KEPT:
+            self._kept[key] = found.copy()
+        return found
 
-    @abstractmethod
-    def _w(self) -> FloatArray:
-        """Return the weights of the members, shape (n, m) or (1, m)."""
-
-    @abstractmethod
-    def _of_members(self, method: str, at: FloatArray) -> FloatArray:
-        """Return the quantiles or the normal scores of the members, shape (n, m)."""
-
-    @abstractmethod
-    def _atoms(self, upper: bool) -> ValueFunction | None:
-        """Return the function that maps y to the largest atom <= y. Return None if there are no atoms."""
-
-    def _normal_score(self, y: FloatArray) -> FloatArray:
-        score = super()._normal_score(y)
+    def normal_score(self, mixture: Any, y: FloatArray) -> FloatArray:
+        score = Family._normal_score(mixture, y)
         if not np.isinf(score).any():
             return score
         # If the level underflows, its score is computed from the logarithms of the tails of the members.
-        members = self._of_members("_normal_score", y)
-        return np.where(np.isinf(score), mixture_score(members, self._w()), score)
+        members = mixture._of_members("_normal_score", y)
+        return np.where(np.isinf(score), mixture_score(members, mixture._w()), score)
 
-    def _from_normal_score(self, score: FloatArray) -> FloatArray:
+    def from_normal_score(self, mixture: Any, score: FloatArray) -> FloatArray:
         if np.abs(score).max() < SATURATED:
-            return super()._from_normal_score(score)
-        target = np.broadcast_to(score, (len(self),))
-        return search_score(self._normal_score, target, *self._bracket("_from_normal_score", target))
+            return Family._from_normal_score(mixture, score)
+        target = np.broadcast_to(score, (len(mixture),))
+        ends = _bracket(mixture, "_from_normal_score", target)
+        return search_score(mixture._normal_score, target, *ends)
 
-    @cached_property
-    def _quantiles(self) -> QuantileCache:
-        return QuantileCache()
 
-    def _ppf(self, p: FloatArray) -> FloatArray:
-        return self._quantiles.get("ppf", p, self._search_ppf)
-
-    def _isf(self, q: FloatArray) -> FloatArray:
-        return self._quantiles.get("isf", q, self._search_isf)
-
-    def _search_ppf(self, p: FloatArray) -> FloatArray:
-        levels, ends = np.broadcast_to(p, (len(self),)), self._bracket("_ppf", p)
-        return search_quantile(self._cdf, levels, *ends, self._atoms(upper=False))
-
-    def _search_isf(self, q: FloatArray) -> FloatArray:
-        levels, ends = np.broadcast_to(q, (len(self),)), self._bracket("_isf", q)
-        return search_upper_quantile(self._sf, levels, *ends, self._atoms(upper=True))
-
-    def _bracket(self, method: str, at: FloatArray) -> tuple[FloatArray, FloatArray]:
-        active, values = self._w() > 0, self._of_members(method, at)
-        return np.where(active, values, np.inf).min(axis=1), np.where(active, values, -np.inf).max(axis=1)
+def _bracket(mixture: Any, method: str, at: FloatArray) -> tuple[FloatArray, FloatArray]:
+    active, values = mixture._w() > 0, mixture._of_members(method, at)
+    return np.where(active, values, np.inf).min(axis=1), np.where(active, values, -np.inf).max(axis=1)
 
 
 def read_weights(weights: ArrayLike | None, n: int, m: int) -> FloatArray | None:

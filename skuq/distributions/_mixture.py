@@ -18,13 +18,13 @@ from skuq.distributions._concatenated import read_parts
 from skuq.distributions._cramer import pool_spread
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, most_demanding
-from skuq.distributions._members import SearchedQuantiles, ValueFunction, read_weights, root_mean_square
+from skuq.distributions._members import QuantileSearch, ValueFunction, read_weights, root_mean_square
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_mixture import NormalMixture
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Mixture(SearchedQuantiles, Distribution):
+class Mixture(Distribution):
     r"""Mixtures of m distributions of any families, one mixture per row.
 
     Parameters
@@ -170,6 +170,22 @@ class Mixture(SearchedQuantiles, Distribution):
             if weight.any():
                 total += weight[:, np.newaxis] * part._tail_table(x)
         return np.minimum(total, 1.0, out=total)
+
+    @cached_property
+    def _search(self) -> QuantileSearch:
+        return QuantileSearch()
+
+    def _ppf(self, p: FloatArray) -> FloatArray:
+        return self._search.ppf(self, p)
+
+    def _isf(self, q: FloatArray) -> FloatArray:
+        return self._search.isf(self, q)
+
+    def _normal_score(self, y: FloatArray) -> FloatArray:
+        return self._search.normal_score(self, y)
+
+    def _from_normal_score(self, score: FloatArray) -> FloatArray:
+        return self._search.from_normal_score(self, score)
 
     def _of_members(self, method: str, at: FloatArray) -> FloatArray:
         return np.stack([getattr(part, method)(at) for part in self.components], axis=1)

@@ -14,7 +14,7 @@ from skuq._validation import as_float_array, check_non_negative, check_option
 from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._members import (
-    SearchedQuantiles,
+    QuantileSearch,
     ValueFunction,
     read_members,
     read_weights,
@@ -24,7 +24,7 @@ from skuq.distributions._normal import LOG_SQRT_2PI, Normal, mean_absolute, stan
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NormalMixture(SearchedQuantiles, Distribution):
+class NormalMixture(Distribution):
     """Mixtures of m normal distributions, one mixture per row.
 
     Parameters
@@ -104,6 +104,22 @@ class NormalMixture(SearchedQuantiles, Distribution):
 
     def _sf(self, y: FloatArray) -> FloatArray:
         return np.asarray(np.minimum((self._w() * ndtr(-self._z(y))).sum(axis=1), 1.0))
+
+    @cached_property
+    def _search(self) -> QuantileSearch:
+        return QuantileSearch()
+
+    def _ppf(self, p: FloatArray) -> FloatArray:
+        return self._search.ppf(self, p)
+
+    def _isf(self, q: FloatArray) -> FloatArray:
+        return self._search.isf(self, q)
+
+    def _normal_score(self, y: FloatArray) -> FloatArray:
+        return self._search.normal_score(self, y)
+
+    def _from_normal_score(self, score: FloatArray) -> FloatArray:
+        return self._search.from_normal_score(self, score)
 
     def _of_members(self, method: str, at: FloatArray) -> FloatArray:
         if method == "_normal_score":

@@ -114,8 +114,8 @@ def landmarks_between(dist: Family, lower: FloatArray, upper: FloatArray) -> Flo
 _FEW = 2048
 """At most this number of values of the cdf is computed by one call with repeated rows."""
 
-_ROWS = 256
-"""Number of rows that are integrated together, so that the nodes fit into the cache."""
+_ROWS = 1024
+"""Number of rows of the tables for distances."""
 
 
 def tail_table(dist: Any, x: FloatArray) -> FloatArray:
@@ -125,6 +125,8 @@ def tail_table(dist: Any, x: FloatArray) -> FloatArray:
 
 
 def _table(dist: Any, method: str, x: FloatArray) -> FloatArray:
+    if x.size == 0:  # A row of point masses has one landmark and no panel.
+        return x
     if x.size > _FEW:
         return np.stack([getattr(dist, method)(column) for column in np.ascontiguousarray(x.T)]).T
     rows = np.repeat(np.arange(len(x)), x.shape[1])
@@ -150,14 +152,21 @@ class ValueRule:
 
         The variable z is (y - center) / unit. The ``terms`` are the two functions, with the key ``name``.
         """
-        z, weights = (self.x - center) / unit, self.weights / unit
-        whole, upper = (self.tails, 1 - self.tails), np.arange(z.shape[1]) >= z.shape[1] // 2
-        cdf, sf = np.where(upper, *whole[::-1]), np.where(upper, *whole)
         below, above = terms
-        lower, higher = np.where(z < 0, weights * below(cdf), 0.0), np.where(z < 0, 0.0, weights * above(sf))
+        z, weights, half = (self.x - center) / unit, self.weights / unit, self.x.shape[1] // 2
+        # Nodes at which z has one sign in all rows have a term on one side only.
+        stop = int(np.count_nonzero(z.min(axis=0) < 0))
+        start = z.shape[1] - int(np.count_nonzero(z.max(axis=0) >= 0))
+        cdf, sf = self.tails[:, :stop].copy(), self.tails[:, start:].copy()
+        cdf[:, half:], sf[:, : max(half - start, 0)] = 1 - cdf[:, half:], 1 - sf[:, : max(half - start, 0)]
+        low, high = z[:, :stop], z[:, start:]
+        lower = np.where(low < 0, weights[:, :stop] * below(cdf), 0.0)
+        upper = np.where(high < 0, 0.0, weights[:, start:] * above(sf))
         for power in powers:
-            slope = power * z ** (power - 1)
-            yield np.einsum("ij,ij->i", lower, slope), np.einsum("ij,ij->i", higher, slope)
+            yield (
+                np.einsum("ij,ij->i", lower, power * low ** (power - 1)),
+                np.einsum("ij,ij->i", upper, power * high ** (power - 1)),
+            )
 
 
 def panel_nodes(edges: FloatArray, nodes: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -184,11 +193,11 @@ def doubled(edges: FloatArray) -> FloatArray:
 
 
 def _blocks(dist: Any) -> Iterator[tuple[slice, Any]]:
-    for rows in gen_batches(len(dist), _ROWS):
-        yield rows, dist if len(dist) <= _ROWS else dist[rows]
+    for rows in gen_batches(len(dist), dist._rows_at_once):
+        yield rows, dist if len(dist) <= dist._rows_at_once else dist[rows]
 
 
-_SAME = Polynomial([0.0, 1.0]), Polynomial([0.0, 1.0])
+_SAME: Terms = np.asarray, np.asarray
 
 
 def value_moments(dist: Any) -> tuple[FloatArray, FloatArray]:
@@ -211,7 +220,8 @@ def step_terms(weight: Polynomial) -> tuple[Polynomial, Polynomial]:
 
 
 def value_crps(dist: Any, y: FloatArray, weight: Polynomial = UNIFORM) -> FloatArray:
-    return _around(dist, y, ("crps", *weight.coef), step_terms(weight))
+    terms: Terms = (np.square, np.square) if weight is UNIFORM else step_terms(weight)
+    return _around(dist, y, ("crps", *weight.coef), terms)
 
 
 def value_mean_distance(dist: Any, y: FloatArray) -> FloatArray:

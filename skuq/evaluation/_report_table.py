@@ -490,7 +490,7 @@ class UncertaintyReport(pd.DataFrame):
             cells.append(", ".join(part for part in (direction, goal) if part))
         return cells
 
-    def _side_by_side(self) -> pd.DataFrame:
+    def _side_by_side(self, *, spans: bool = True) -> pd.DataFrame:
         first = self.groupby(level="metric", sort=False).first()
         written = [self._format(rows) for _, rows in self.groupby(level="metric", sort=False)]
         frame = pd.DataFrame({"Metric": first["title"]})
@@ -498,7 +498,7 @@ class UncertaintyReport(pd.DataFrame):
             part, won = self._part(name).reindex(first.index), won_by(self, name)
             columns = (part[column] for column in ("value", "low", "high"))
             frame[name] = [
-                f"{form(value)}{'*' if metric in won else ' '} {form.span(low, high)}"
+                f"{form(value)}{'*' if metric in won else ' '}" + f" {form.span(low, high)}" * spans
                 for form, metric, value, low, high in zip(written, part.index, *columns, strict=True)
             ]
         frame["Best"] = self._best(first)

@@ -43,7 +43,8 @@ def check_classes(
     forecast = check_class_forecast(y_pred, needs_proba=needs_proba)
     codes, known = check_labels(y_true, labels, forecast.shape[1], len(forecast))
     weight = check_sample_weight(sample_weight, len(forecast))
-    return CheckedClasses(*rows_with_weight(weight, codes, forecast), known)
+    codes, forecast, weight = rows_with_weight(weight, codes, forecast)
+    return CheckedClasses(codes, forecast, weight, known)
 
 
 def check_class_forecast(

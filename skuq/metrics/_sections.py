@@ -262,7 +262,7 @@ class ProbabilitySections(MeanSections):
     Section i has the event ``happens(y, events[i])``. It compares the target with a threshold or a class.
     """
 
-    events: FloatArray
+    events: FloatArray | IntArray
     happens: np.ufunc
     score: str
 

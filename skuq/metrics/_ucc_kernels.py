@@ -162,11 +162,7 @@ def _turns(
 
 def hinge_sum(t: FloatArray, places: FloatArray, slopes: FloatArray) -> FloatArray:
     """Return the weighted sum of the hinge functions (t - place)_+."""
-    if slopes.size and (slopes == slopes[0]).all():  # Without weights, the order of the rows is not needed.
-        ordered, slope = np.sort(places), slopes.copy()
-    else:
-        order = np.argsort(places)
-        ordered, slope = places[order], slopes[order]
+    ordered, slope = _in_order(places, slopes)
     index = np.searchsorted(ordered, t, side="right")
     ordered *= slope
     offset = np.concatenate([[0.0], np.cumsum(ordered, out=ordered)])
@@ -209,6 +205,14 @@ def _active(error: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArr
 
 
 def _covered(t: FloatArray, critical: FloatArray, weight: FloatArray) -> FloatArray:
-    order = np.argsort(critical)
-    cumulative = np.concatenate([[0.0], np.cumsum(weight[order])])
-    return np.asarray(cumulative[np.searchsorted(critical[order], t, side="right")] / cumulative[-1])
+    ordered, mass = _in_order(critical, weight)
+    cumulative = np.concatenate([[0.0], np.cumsum(mass)])
+    return np.asarray(cumulative[np.searchsorted(ordered, t, side="right")] / cumulative[-1])
+
+
+def _in_order(places: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return copies of the places in increasing order, and of their weights."""
+    if weights.size and (weights == weights[0]).all():  # The order of the rows is not needed.
+        return np.sort(places), weights.copy()
+    order = np.argsort(places)
+    return places[order], weights[order]

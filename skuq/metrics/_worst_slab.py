@@ -74,7 +74,8 @@ def worst_slab(
 ) -> Slab:
     """Return the slab with the lowest coverage that contains at least the given share of the weight."""
     X, index = np.unique(X, axis=0, return_inverse=True)
-    covered_weight, weight = (np.bincount(index.ravel(), each) for each in (weight * inside, weight))
+    total, covered_total = (np.bincount(index.ravel(), each) for each in (weight, weight * inside))
+    covered_weight, weight = covered_total.astype(np.float64), total.astype(np.float64)
     least = min_share * float(weight.sum()) * (1 - ROUNDING)
     level = float(covered_weight.sum() / weight.sum())
     slab = Slab(directions[0], -np.inf, np.inf)

@@ -387,9 +387,9 @@ class Search:
         for trial in self._first():
             # After the first complete one, a base model leaves a share of the time to the next ones, if the
             # processes could start again in this time.
-            rest = LAST_SHARE * (self.search_end - clock())
-            has_next = self.best and rest > self.workers.restart_seconds
-            self._fit([trial], self.search_end - (rest if has_next else 0.0), prune=False)
+            left = self.search_end - clock()
+            has_next = self.best and LAST_SHARE * left > self.workers.restart_seconds
+            self._fit([trial], clock() + (1 - LAST_SHARE if has_next else 1) * left, prune=False)
         batch = self._ask_batch()
         while batch:
             self._fit(batch, self.search_end, prune=True)

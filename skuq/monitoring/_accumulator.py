@@ -534,9 +534,11 @@ class MetricAccumulator(BaseAccumulator):
         return self._values is not None and bool(self._value(self._tables["atoms"]))
 
     @property
-    def _quantile_levels(self) -> tuple[float, ...]:
-        """Levels of the quantiles that all forecasts give. Empty if the forecasts are whole distributions."""
-        levels: tuple[float, ...] = self._value(self._tables["quantile levels"]) if self._rows else ()
+    def _quantile_levels(self) -> tuple[float, ...] | None:
+        """Levels of the quantiles that all forecasts give. None if the forecasts are whole distributions."""
+        levels: tuple[float, ...] | None = (
+            self._value(self._tables["quantile levels"]) if self._rows else None
+        )
         return levels
 
     def update(self, y: ArrayLike, y_pred: Any, sample_weight: ArrayLike | None = None) -> Self:

@@ -321,8 +321,8 @@ def _check_kind(spec: MetricSpec, of_classes: bool) -> None:
         )
 
 
-def _sorted_levels(levels: Levels) -> tuple[float, ...]:
-    return tuple(sorted(levels.given or ()))
+def _sorted_levels(levels: Levels) -> tuple[float, ...] | None:
+    return None if levels.given is None else tuple(sorted(levels.given))
 
 
 def _first(means: FloatArray) -> float:

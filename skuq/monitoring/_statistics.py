@@ -271,7 +271,9 @@ class Levels:
 class QuantileLevels(Statistic):
     def of(self, block: Block) -> Levels:
         forecast = block.forecast
-        return Levels(frozenset(forecast.levels.tolist()) if isinstance(forecast, Quantiles) else None)
+        if not isinstance(forecast, Quantiles):
+            return Levels(None)
+        return Levels(frozenset(forecast.levels.round(12).tolist()))  # 0.3 and 0.1 + 0.2 are equal.
 
 
 def groups_by_std(squares: LogHistogram) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -4,8 +4,8 @@ The page needs matplotlib and Jinja2 (the extra ``report``).
 
 .. code-block:: text
 
-    forecasts or blocks of rows -> facts and coverage of parts (_measure) -> findings (_advice)
-                                -> figures and page (_page, page.html.jinja), captions and verdict (_wording)
+    forecasts or blocks of rows -> facts and coverage of parts (_measure) -> findings and verdict (_advice)
+                                -> figures and page (_page, page.html.jinja), captions (_wording)
 
     HTMLReport               _html_report
     python -m skuq           options, columns and files: _cli, _cli_inputs, _cli_tables

@@ -177,8 +177,7 @@ FAULTS = {
     ),
     "no intervals": Fault(
         "No verdict on the {claimed} intervals",
-        "The forecasts give the quantiles of the levels {levels}. All other quantiles, among them an end of "
-        "the {claimed} intervals, are assumptions of skuq.",
+        "An end of the {claimed} intervals is not given. It is an assumption of skuq.",
         "Create the report with a coverage that the given quantiles enclose{enclosed}.",
         severity="note",
     ),
@@ -278,7 +277,7 @@ class Evidence:
     @property
     def knows_intervals(self) -> bool:
         """Return whether the forecasts give the ends of the intervals."""
-        return self.of_classes or self.diagnostics.knows((1 - self.claimed) / 2, (1 + self.claimed) / 2)
+        return self.of_classes or self.diagnostics.gives_intervals(self.claimed)
 
     @property
     def kind(self) -> str:
@@ -350,7 +349,7 @@ class Evidence:
         for metric in ("mace", "ence", "ece"):
             error = standard_error([self.number(metric, "low")], [self.number(metric, "high")])
             texts[metric] = rounded(self.number(metric), error, percent=True)
-        levels = self.diagnostics.levels
+        levels = self.diagnostics.levels or ()
         both = [1 - 2 * p for p in levels if p < 0.5 and self.diagnostics.knows(1 - p)]
         words = plain_words(f"{bias_words(self.headline)}.")
         return texts | {
@@ -446,7 +445,8 @@ def verdict(evidence: Evidence, found: Sequence[Finding]) -> str:
     error = error_of_share(DEFAULT_COVERAGE if math.isnan(claimed) else claimed, evidence.rows)
     inside, goal = (rounded(each, error, percent=True) for each in (evidence.headline["inside"], claimed))
     if not evidence.knows_intervals:
-        words = f"the forecasts give no {percent(claimed)} intervals"
+        given = f"the forecasts give only the quantiles of the levels {evidence.numbers['levels']}"
+        words = given if evidence.diagnostics.levels else "no quantile is given for all rows"
     elif not evidence.of_classes:
         words = f"the {percent(claimed)} intervals contain {inside} of the observed values"
     else:

@@ -100,7 +100,7 @@ def joined(reports: Mapping[str, UncertaintyReport]) -> UncertaintyReport:
     """Return one report of several models."""
     if not reports:
         raise ValueError("`reports` must hold at least one report, got none.")
-    tables, headlines = {}, {}
+    tables, headlines, goals = {}, {}, set()
     attrs = check_report(next(iter(reports.values())), "reports").attrs
     for name, report in reports.items():
         own = check_report(report, "reports").attrs
@@ -114,6 +114,12 @@ def joined(reports: Mapping[str, UncertaintyReport]) -> UncertaintyReport:
             label = str(name) if report.index.nlevels == 1 else f"{name}, {inner}"
             table = report if report.index.nlevels == 1 else report.xs(inner, level="model")
             tables[label], headlines[label] = pd.DataFrame(table).reset_index(), Headline(**headline)
+            goals.add(float(headline["claimed"]))
+    if len(goals) > 1 and not attrs["of_classes"]:
+        raise ValueError(
+            f"`reports` must have equal coverage, got {sorted(goals)}. Widths and scores of intervals with "
+            "different coverages cannot be compared."
+        )
     return assemble(tables, headlines, attrs["rows"], attrs["confidence"], single=False)
 
 
@@ -215,19 +221,23 @@ class HTMLReport:
         attrs = self.report.attrs
         self.findings: dict[str, list[Finding]] = {}
         self.summaries: dict[str, str] = {}
-        for name, table in models_of(self.report).items():
+        self._models = models_of(self.report)
+        for name, table in self._models.items():
             parts = {by: tables[name] for by, tables in self.slices.items() if name in tables}
             diagnostics = self.diagnostics.get(name, Diagnostics())
             headline, rows, of_classes = attrs["headlines"][name], attrs["rows"], attrs["of_classes"]
             evidence = Evidence(headline, table, rows, of_classes, parts, diagnostics)
             self.findings[name] = findings(evidence)
             self.summaries[name] = verdict(evidence, self.findings[name])
+            if not evidence.knows_intervals and "picp" in table.index:
+                table.loc["picp", "reading"] = self.summaries[name]
 
     @property
     def html(self) -> str:
         """The page as one text."""
         return render(
             self.report,
+            self._models,
             self.slices,
             title=self.title,
             created=self._time(),
@@ -242,7 +252,7 @@ class HTMLReport:
     def values(self) -> dict[str, Any]:
         """All values of the page, without the figures."""
         models = {}
-        for name, table in models_of(self.report).items():
+        for name, table in self._models.items():
             parts = {by: tables[name] for by, tables in self.slices.items() if name in tables}
             models[name] = {
                 "summary": self.summaries[name],
@@ -394,13 +404,17 @@ class HTMLReport:
         parts = {by: groups_of(values, by, n) for by, values in _named_groups(groups).items()}
         if time is not None:
             name = str(getattr(time, "name", None) or "time")
+            if name in parts:
+                raise ValueError(
+                    f"`groups` must not have the name of `time`, got {name!r}. Rename the groups."
+                )
             parts[name] = periods_of(time, name, n)
-        known = [name for name in forecasts.models if forecasts.of_classes or forecasts.gives_intervals(name)]
+        diagnostics = {name: diagnostics_of(forecasts, name) for name in forecasts.models}
+        known = [name for name, each in diagnostics.items() if each.gives_intervals(level)]
         slices = {
             by: {name: coverage_of_parts(forecasts, name, each) for name in known}
             for by, each in parts.items()
         }
-        diagnostics = {name: diagnostics_of(forecasts, name) for name in forecasts.models}
         options = {"coverage": level, "random_state": random_state}
         options |= {"n_resamples": n_resamples, "n_draws": n_draws}
         trace = {
@@ -541,7 +555,7 @@ class HTMLReport:
         ----------
         reports : UncertaintyReport or mapping of str to UncertaintyReport
             Reports from `~skuq.evaluation.uncertainty_report` or `MetricAccumulator.report`, all with the
-            same number of rows and the same confidence. A mapping gives the names of models.
+            same number of rows, confidence and coverage. A mapping gives the names of models.
         title : str, default="Uncertainty report"
             Title of the page.
         created : datetime or str, default=None
@@ -610,11 +624,12 @@ class HTMLReport:
             raise ValueError(f"`slices` must be None for several models, got {len(models)} models.")
         report = joined({name: each.report(random_state=random_state) for name, each in models.items()})
         (first, *_) = models.values()
+        diagnostics = {name: diagnostics_of_accumulator(each) for name, each in models.items()}
+        known = [name for name, each in models.items() if diagnostics[name].gives_intervals(each.coverage)]
         tables = {
-            str(by): {name: coverage_of_accumulators(parts) for name in models}
+            str(by): {name: coverage_of_accumulators(parts) for name in known}
             for by, parts in (slices or {}).items()
         }
-        diagnostics = {name: diagnostics_of_accumulator(each) for name, each in models.items()}
         trace = {
             "Call": call_text("from_accumulator", "accumulator", {"random_state": random_state}),
             **(origin or {}),
@@ -647,5 +662,8 @@ def _named_groups(groups: Any) -> dict[str, Any]:
     if groups is None:
         return {}
     if isinstance(groups, pd.DataFrame):
+        names = [str(name) for name in groups]
+        if len(set(names)) < len(names):
+            raise ValueError(f"`groups` must have columns with different names, got {names}.")
         return {str(name): groups[name] for name in groups}
     return {str(getattr(groups, "name", None) or "group"): groups}

@@ -87,13 +87,6 @@ class Forecasts:
             return inside, np.full(len(self.y), self.coverage)
         return inside, claimed_mass(forecast, sets)
 
-    def gives_intervals(self, name: str) -> bool:
-        """Return whether the forecast gives the ends of its intervals. Sets have none."""
-        if self.of_classes:
-            return False
-        ends = (1 - self.coverage) / 2, (1 + self.coverage) / 2
-        return Diagnostics(levels=levels_of(self.models[name])).knows(*ends)
-
     def may_cover_more(self, name: str) -> bool:
         """Return whether calibrated intervals or sets of this forecast may cover more than nominal."""
         forecast = self.models[name]
@@ -227,8 +220,8 @@ class Diagnostics:
     bins: pd.DataFrame | None = None
     has_atoms: bool | None = None
     """Whether the forecasts have point masses. None if this is not known."""
-    levels: tuple[float, ...] = ()
-    """Levels of forecasts that are given by quantiles. Empty for other forecasts."""
+    levels: tuple[float, ...] | None = None
+    """Levels of the quantiles that are given for all rows. None for forecasts without levels."""
     inner: float = np.nan
     """Share of observed values in the central interval with the nominal coverage `INNER`."""
     outer: float = np.nan
@@ -237,25 +230,26 @@ class Diagnostics:
     @property
     def kind(self) -> str:
         """Return "distribution", "ensemble" (point masses), "quantiles", "few quantiles" or "unknown"."""
-        if not self.levels:
+        if self.levels is None:
             return {None: "unknown", True: "ensemble", False: "distribution"}[self.has_atoms]
-        tail = max(self.levels[0], 1 - self.levels[-1])
+        tail = max(self.levels[0], 1 - self.levels[-1]) if self.levels else 1.0
         few = max(np.diff(self.levels), default=1.0) > WIDEST_GAP or tail > WIDEST_TAIL
         return "few quantiles" if few else "quantiles"
 
     def knows(self, *levels: float) -> bool:
         """Return whether the quantiles of these levels are given or between close given quantiles."""
-        given = np.array(self.levels or [0.0, 1.0])
-        if np.isclose(given, np.reshape(levels, (-1, 1))).any(axis=1).all() or not self.levels:
+        if self.levels is None:
+            return True
+        given = np.array(self.levels)
+        if np.isclose(given, np.reshape(levels, (-1, 1))).any(axis=1).all():
             return True
         place = given.searchsorted(levels)
         inside = (place > 0) & (place < len(given))
         return bool(inside.all() and (np.diff(given)[place - 1] <= WIDEST_GAP).all())
 
-
-def levels_of(forecast: Any) -> tuple[float, ...]:
-    """Return the levels of forecasts that are given by quantiles."""
-    return tuple(forecast.levels.tolist()) if isinstance(forecast, Quantiles) else ()
+    def gives_intervals(self, coverage: float) -> bool:
+        """Return whether the ends of the central intervals are given."""
+        return self.knows((1 - coverage) / 2, (1 + coverage) / 2)
 
 
 def diagnostics_of(forecasts: Forecasts, name: str) -> Diagnostics:
@@ -268,14 +262,14 @@ def diagnostics_of(forecasts: Forecasts, name: str) -> Diagnostics:
         bins = None
     # Levels between or beyond the given ones are not a fault of the forecast.
     if isinstance(forecast, Quantiles):
-        return Diagnostics(bins, levels=levels_of(forecast))
+        return Diagnostics(bins, levels=tuple(forecast.levels.tolist()))
     if not forecast.has_density:
         return Diagnostics(bins, has_atoms=True)
     shares = [
         prediction_interval_coverage(y, forecast, sample_weight=weight, coverage=level)
         for level in (INNER, OUTER)
     ]
-    return Diagnostics(bins, False, (), *shares)
+    return Diagnostics(bins, False, None, *shares)
 
 
 def diagnostics_of_accumulator(accumulator: Accumulator) -> Diagnostics:

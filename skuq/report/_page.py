@@ -157,7 +157,7 @@ class Plot:
             for name, call in calls.items():
                 display, known = call(name=names[name], ax=ax), diagnostics[name]
                 few = self.curve and known.kind == "few quantiles"
-                texts[name] = read_few_quantiles(known.levels) if few else self.read(display)
+                texts[name] = read_few_quantiles(known.levels or ()) if few else self.read(display)
             return of_all_models(texts)
 
         return [draw(self.title, plot)] if calls else []
@@ -176,7 +176,8 @@ def figures_of(forecasts: Forecasts, diagnostics: Mapping[str, Diagnostics]) -> 
         make = plot.display.from_predictions
         calls = {name: partial(make, forecasts.y, each, **options) for name, each in curves.items()}
         figures += plot.draw(calls, diagnostics)
-    return figures + [_intervals(forecasts, name) for name in shown if forecasts.gives_intervals(name)]
+    given = [name for name in shown if diagnostics[name].gives_intervals(forecasts.coverage)]
+    return figures + [_intervals(forecasts, name) for name in given if not forecasts.of_classes]
 
 
 def figures_of_accumulators(
@@ -268,7 +269,9 @@ def models_of(report: UncertaintyReport) -> dict[str, pd.DataFrame]:
     return {name: pd.DataFrame(plain.xs(name, level="model")) for name in names}
 
 
-def render(report: UncertaintyReport, slices: Parts, **content: Any) -> str:
+def render(
+    report: UncertaintyReport, models: Mapping[str, pd.DataFrame], slices: Parts, **content: Any
+) -> str:
     """Return the page. Its template reads the other arguments."""
     from jinja2 import Environment, StrictUndefined
 
@@ -277,12 +280,13 @@ def render(report: UncertaintyReport, slices: Parts, **content: Any) -> str:
     return environment.from_string(_resource("page.html.jinja")).render(
         content,
         version=__version__,
+        named=len(models) > 1,
         rows=f"{report.attrs['rows']:.12g}",
         confidence=percent(report.attrs["confidence"]),
         outside=percent(1 - report.attrs["confidence"]),
         has_range=bool(report["calibrated_low"].notna().any()),
-        tables=_metric_tables(report),
-        slices=_slice_tables(slices, named=len(report.attrs["summary"]) > 1),
+        tables=_metric_tables(report, models),
+        slices=_slice_tables(slices, named=len(models) > 1),
         figure_size=[round(96 * side) for side in SIZE],
         script=script,
         # The content security policy of the page allows only this script.
@@ -295,13 +299,14 @@ def _resource(name: str) -> str:
     return files("skuq.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _metric_tables(report: UncertaintyReport) -> list[dict[str, Any]]:
-    models, tables = models_of(report), []
+def _metric_tables(report: UncertaintyReport, models: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
+    tables = []
     confidence = percent(report.attrs["confidence"])
     frames = {name: report._one_model(table) for name, table in models.items()}
     if len(models) > 1:
         values = {name: table["value"] for name, table in models.items()}
-        tables.append(_metric_table(report, "Models side by side", report._side_by_side(), values))
+        frame = report._side_by_side(spans=False)
+        tables.append(_metric_table(report, "Models side by side", frame, values))
     for name, frame in frames.items():
         numbers = {
             "Value": models[name]["value"],

@@ -149,9 +149,10 @@ def _shape(curve: bool, levels: Any, shares: Any, n: float) -> str:
 
 
 def read_few_quantiles(levels: Sequence[float]) -> str:
+    given = f"Only the quantiles of {listed([percent(p) for p in levels])} are given"
     return (
-        f"Only the quantiles of {listed([percent(p) for p in levels])} are given. skuq assumes the "
-        "distribution between and beyond them, so the page draws no conclusion from this figure."
+        f"{given if levels else 'No quantile is given for all rows'}. skuq assumes the distribution between "
+        "and beyond given quantiles, so the page draws no conclusion from this figure."
     )
 
 

@@ -232,6 +232,9 @@ def test_a_large_legend_is_below_the_axes_which_keep_their_height():
     assert legend.x1 <= many.figure.bbox.x1
     assert many.figure.get_figheight() > few.figure.get_figheight()
     assert heights[1] == pytest.approx(heights[0], rel=0.1)
+    square = draw_five(displays.CalibrationCurveDisplay, long)  # the legend of axes with equal units is whole
+    square.figure.canvas.draw()
+    assert square.get_legend().get_window_extent().y0 >= 0
     _, given = plt.subplots()  # without a layout, there is no room below the axes
     draw_legend(given)
     for line in few.get_lines():

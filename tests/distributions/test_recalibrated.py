@@ -282,20 +282,21 @@ def by_sums(dist, y, n=100_000):
 
 
 @pytest.mark.parametrize(
-    ("member", "rtol"),
+    ("member", "slope", "rtol"),
     [
-        (StudentT(0.0, 1.0, 2.5), 1e-5),
-        (StudentT(0.0, 1.0, 3.0).clip(-1.0), 1e-5),
-        (Transformed(Normal(0.0, 1.0), np.exp, np.log), 1e-5),
-        (concat([Empirical([[0.3, 2.0]]), StudentT(0.0, 1.0, 4.0)])[[0]], 1e-5),
-        (ScipyDistribution(stats.gamma([0.3])), 1e-5),
-        (ScipyDistribution(stats.lognorm([3.0])), 2e-4),
+        (StudentT(0.0, 1.0, 2.5), 0.8, 1e-5),
+        (StudentT(0.0, 1.0, 3.0).clip(-1.0), 0.8, 1e-5),
+        (StudentT(0.0, 1.0, 3.0).clip(-1.0), 0.5, 1e-4),
+        (Transformed(Normal(0.0, 1.0), np.exp, np.log), 0.8, 1e-5),
+        (concat([Empirical([[0.3, 2.0]]), StudentT(0.0, 1.0, 4.0)])[[0]], 0.8, 1e-5),
+        (ScipyDistribution(stats.gamma([0.3])), 0.8, 1e-5),
+        (ScipyDistribution(stats.lognorm([3.0])), 0.8, 2e-4),
     ],
-    ids=["t", "clipped", "transformed", "stacked", "pole", "skewed"],
+    ids=["t", "clipped", "clipped, wide", "transformed", "stacked", "pole", "skewed"],
 )
-def test_recalibrated_pools_of_any_members(member, rtol):
+def test_recalibrated_pools_of_any_members(member, slope, rtol):
     pool = Mixture([member, Normal(0.5, 1.0)])
-    widening = LevelMap.from_scores([-1.0, 1.0], [-1.0, 1.0], 0.8, 0.8)
+    widening = LevelMap.from_scores([-1.0, 1.0], [-1.0, 1.0], slope, slope)
     for level_map in (IDENTITY, widening):
         dist = Recalibrated(pool, level_map)
         assert_allclose(dist.crps(0.7), by_sums(dist, 0.7), rtol=rtol)
@@ -328,6 +329,8 @@ def test_a_recalibrated_support_with_bounds_or_atoms():
     ):
         dist = Recalibrated(base, steep)
         assert_allclose(dist.crps(y), by_sums(dist, y), rtol=4e-5)
+    mirrored = Recalibrated(StudentT(-1.0, 2.0, 5.0).clip(upper=0.0), steep)
+    assert_allclose(mirrored.crps(-y), dist.crps(y), rtol=4e-5)
     for at in (0.0, 2.0, -3e9):
         point = Recalibrated(Mixture([Normal(at, 0.0), StudentT(at, 0.0, 5.0)]), steep)
         moments = [point.mean()[0] - at, point.std()[0], point.crps(at)[0], point.crps(at + 1.0)[0] - 1.0]

@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils import _safe_indexing
 
 from skuq.distributions import Distribution, Mixture, Normal, Transformed, affine, as_distribution, concat
-from skuq.distributions._recalibrated import Recalibrated
 from skuq.distributions._supported import Supported
 from skuq.exceptions import NoDensityError
 from skuq.multivariate import CopulaJoint, EmpiricalJoint, rank_template
+from skuq.recalibration import IsotonicRecalibrator
 from tests.multivariate.families import ALL, NAMES, D, K, N
 
 every = pytest.mark.parametrize("dist", ALL.values(), ids=ALL.keys())
@@ -250,7 +250,7 @@ def test_functions_of_one_target_name_the_methods(dist):
         lambda: as_distribution(dist),
         lambda: Mixture([dist, dist]),
         lambda: affine(dist, 0.0, 1.0),
-        lambda: Recalibrated(dist, None),
+        lambda: IsotonicRecalibrator().fit(dist, np.zeros(len(dist))),
         lambda: Transformed(dist, np.exp, np.log),
         lambda: Supported(dist, 0.0, 1.0),
         lambda: CopulaJoint([dist, dist], [[0.2, 0.2], [0.4, 0.4]]),

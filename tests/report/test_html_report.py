@@ -487,6 +487,9 @@ def test_from_reports_shows_models_side_by_side():
         HTMLReport.from_reports(
             reports | {"c": uncertainty_report(y[:90], Normal(loc[:90], scale[:90]), **options)}
         )
+    half = uncertainty_report(y, Normal(loc, scale), coverage=0.5, **options)
+    with pytest.raises(ValueError, match=r"must have equal coverage, got \[0.5, 0.9\]"):
+        HTMLReport.from_reports(reports | {"half": half})
     with pytest.raises(TypeError, match="must be a report from uncertainty_report, got DataFrame"):
         HTMLReport.from_reports({"a": pd.DataFrame(reports["a"])})
 
@@ -571,6 +574,8 @@ def test_bad_arguments(monkeypatch):
     for options, message in (
         ({"groups": [1, 2]}, "`group` must have 60 rows, one per sample, got 2"),
         ({"groups": [None] * 60}, "`group` must not have missing values, got one at row 0"),
+        ({"groups": pd.DataFrame({"time": y}), "time": y}, "must not have the name of `time`, got 'time'"),
+        ({"groups": pd.DataFrame(np.c_[y, y], columns=["a", "a"])}, "must have columns with different names"),
         ({"time": ["x"] * 60}, "`time` must hold times or numbers, got 'x' at row 0"),
         ({"coverage": 90}, "`coverage` must lie strictly between 0 and 1"),
     ):

@@ -221,9 +221,45 @@ def test_only_quantiles_that_are_given_are_judged(monkeypatch):
             assert ("Few quantiles are given" in titles) is (name in ("few", "bounds"))
             assert "wrong" not in {each.severity for each in page.findings["model"]}
     quartiles = Quantiles(LEVELS["quartiles"], dist.quantile(LEVELS["quartiles"]))
+    (picp,) = (
+        each
+        for each in pages_of(y, quartiles)[0].values["models"]["model"]["metrics"]
+        if each["metric"] == "picp"
+    )
+    assert picp["reading"] == (
+        "No verdict on the 90 % intervals: the forecasts give only the quantiles of the levels "
+        "0.25, 0.5 and 0.75"
+    )
     assert pages_of(y, quartiles)[0].findings["model"][0].remedy.endswith("enclose, such as coverage=0.5.")
     summary = pages_of(y, quartiles, coverage=0.5)[0].summaries["model"]
     assert summary.startswith("No fault found: the 50 % intervals contain ")
+
+
+def test_blocks_with_different_levels_and_parts_without_ends_are_not_judged(monkeypatch):
+    monkeypatch.setattr("skuq.report._html_report.figures_of_accumulators", lambda *args: [])
+    y, dist = forecast(1000, 0, 0.6)  # too narrow
+    quartiles = Quantiles(LEVELS["quartiles"], dist.quantile(LEVELS["quartiles"]))
+    several, same, half = (MetricAccumulator("picp", curves=("calibration",)) for _ in range(3))
+    for part, levels in ((slice(500), [0.05, 0.95]), (slice(500, None), [0.1, 0.9])):
+        several.update(y[part], Quantiles(levels, dist.quantile(levels))[part])
+        same.update(y[part], quartiles[part])
+    half.update(y[:500], quartiles[:500])
+    rounded = MetricAccumulator("picp", curves=("calibration",))
+    for part, levels in ((slice(500), LEVELS["many"]), (slice(500, None), np.linspace(0.05, 0.95, 19))):
+        rounded.update(y[part], Quantiles(levels, dist.quantile(levels))[part])
+    assert LEVELS["many"].tolist() != levels.tolist()
+    assert len(rounded._quantile_levels) == 19
+    pages = [
+        HTMLReport.from_accumulator(several),
+        HTMLReport.from_accumulator(same, slices={"half": {"first": half}}),
+    ]
+    assert pages[1].slices == {"half": {}}
+    for page, given in zip(
+        pages, ("no quantile is given for all rows", "the forecasts give only "), strict=True
+    ):
+        assert [each.severity for each in page.findings["model"]] == ["note"]
+        assert page.summaries["model"].startswith(f"No verdict on the 90 % intervals: {given}")
+        assert page.html
 
 
 @pytest.mark.parametrize("number", [0, 1])

@@ -26,9 +26,10 @@ the data sets, and the best calibration on 15 to 41 %. We ran the pool
 :class:`~skuq.regressors.MixtureRegressor` on the same rows of six of the data sets.
 Over five of these sets (all but ``naval``), the CRPS of the pool is 1.01, 1.00 and 0.99
 times the CRPS of TabPFN-2.5, for 500, 1000 and 5000 rows respectively. The standard
-errors over the sets are 0.03 to 0.07. On ``protein``, the CRPS of the pool is 7 to 14 %
-higher than the CRPS of TabPFN-2.5. :doc:`/replications/published` has all numbers. skuq
-itself uses no downloaded weights.
+errors over the sets are 0.03 to 0.07. Settings of the pool were chosen on these five
+sets. On ``protein``, the CRPS of the pool is 7 to 14 % higher than the CRPS of
+TabPFN-2.5. :doc:`/replications/published` has all numbers. skuq itself uses no
+downloaded weights.
 
 Cost, limits and licenses
 -------------------------

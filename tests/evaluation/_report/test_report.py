@@ -303,7 +303,7 @@ def test_all_numbers_of_a_row_are_in_one_unit_with_the_same_decimals(truth, fact
     forecast = Normal(unit * dist.loc, factor * unit * dist.scale)
     options = {"crpss": {"y_train": unit * y[:50]}}
     report = report_of(unit * y, forecast, n_resamples=15, n_draws=15, options=options)
-    for name, row in report._one_model().iterrows():
+    for name, row in report._one_model(report).iterrows():
         in_percent = name in {"ence", "picp", "miss_rate", "nmpiw", "crpss", "auucc_gain"}
         cells = [cell for cell in row.drop(["Metric", "Best", "Reading"]) if cell]
         assert all(cell.endswith(" %") == in_percent for cell in cells), (name, cells)
