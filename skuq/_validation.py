@@ -50,6 +50,9 @@ FEWEST_ROWS = 12
 """Smallest number of rows without a warning. From this number on, 90 % intervals contain 87 to 95 % of the
 targets, averaged over training sets."""
 
+LEAST_MEAN_WEIGHT = 0.5
+"""Least mean of the positive weights, if weights count repetitions."""
+
 _reported: ContextVar[bool] = ContextVar("few rows are reported by an outer fit", default=False)
 
 EFFECTIVE_ROWS = "effective_rows"
@@ -278,11 +281,15 @@ def effective_rows(sample_weight: FloatArray | None, n: int) -> float:
 
 
 def check_repetitions(total: float, rows: int) -> float:
-    """Check that the sum of the weights is a valid number of repetitions."""
-    if total < rows * (1 - 1e-9):
+    """Check that the sum of the weights is a valid number of repetitions.
+
+    Weights with a mean of 1 may have a smaller mean on a part of the rows, such as a fold. Relative weights,
+    which sum to 1, have a much smaller mean.
+    """
+    if total < LEAST_MEAN_WEIGHT * rows:
         raise ValueError(
-            f"`sample_weight` counts repetitions, and its sum must be at least {rows}, the number of rows "
-            f"with positive weight. Got {total:g}. "
+            f"`sample_weight` counts repetitions, and its sum must be at least {LEAST_MEAN_WEIGHT * rows:g}, "
+            f"half of the number of rows with positive weight. Got {total:g}. "
             "For relative weights, pass `sample_weight * len(sample_weight) / sample_weight.sum()`."
         )
     if total > MOST_REPETITIONS:

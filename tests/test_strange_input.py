@@ -9,6 +9,7 @@ from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import BayesianRidge, QuantileRegressor, Ridge
+from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -96,6 +97,16 @@ def test_one_weight_may_be_tiny_beside_others():
     assert crps_loss(Y, DIST, sample_weight=weight) == pytest.approx(
         crps_loss(Y[rest], DIST[rest]), rel=1e-12
     )
+
+
+def test_weights_with_a_mean_of_1_may_have_a_smaller_mean_on_a_fold():
+    X = RNG.normal(size=(N, 2))
+    weight = np.where(RNG.permutation(N) < N // 2, 0.05, 1.95)
+    model = ResidualRegressor(Ridge())
+    cross_val_predict_dist(model, X, Y, cv=KFold(3), params={"sample_weight": weight})
+    small = weight < 1
+    with pytest.raises(ValueError, match=r"must be at least 20, half of the number of rows .* Got 2"):
+        model.fit(X[small], Y[small], sample_weight=weight[small])
 
 
 @pytest.mark.parametrize("estimator", [LeastSquaresRegressor(), ResidualRegressor(Ridge())])

@@ -19,6 +19,7 @@ import pandas as pd
 from skuq._compat import __version__
 from skuq._prediction_sets import SUM_TOLERANCE
 from skuq._typing import BoolArray, FloatArray
+from skuq._validation import LEAST_MEAN_WEIGHT
 from skuq.distributions import Empirical, Normal, Quantiles
 from skuq.report._cli_tables import InputError, Table
 from skuq.report._measure import N_PERIODS, as_times
@@ -319,12 +320,12 @@ class Inputs:
 
     def check_weights(self, total: float, rows: int) -> None:
         """Raise an error if the weights cannot be numbers of repetitions of the rows."""
-        if self.options.weight is not None and (not rows or total < rows * (1 - 1e-9)):
+        if self.options.weight is not None and (not rows or total < LEAST_MEAN_WEIGHT * rows):
             path = next(iter(self.tables.values())).path
             raise InputError(
                 f"{path}: column {self.options.weight!r} counts repetitions, so its sum must be at least "
-                f"{max(rows, 1)}, the number of rows with positive weight, got {total:g}. Multiply the "
-                "column by a constant."
+                f"{LEAST_MEAN_WEIGHT * max(rows, 1):g}, half of the number of rows with positive weight, got "
+                f"{total:g}. Multiply the column by a constant."
             )
 
     def groups(self, rows: Rows) -> pd.DataFrame | None:

@@ -366,7 +366,7 @@ def test_bad_rows_change_nothing(models, adapt):
         (X, ["high"] * 30, None, TypeError, "real numbers"),
         (X, y, -np.ones(30), ValueError, "non-negative"),
         (X, y, np.zeros(30), ValueError, "positive"),
-        (X, y, np.full(30, 0.5), ValueError, "counts repetitions"),
+        (X, y, np.full(30, 0.4), ValueError, "counts repetitions"),
         (strange, y, None, ValueError, "label 'far' at row 2"),
     ]
     for rows, target, weight, error, words in bad:

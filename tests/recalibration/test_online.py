@@ -275,7 +275,7 @@ def test_bad_rows_change_nothing(rows):
         (np.append(y[:4], np.inf), None, "finite, got inf at row 4"),
         (y[:4], None, "5 rows"),
         (y[:5], np.zeros(5), "positive sum"),
-        (y[:5], np.full(5, 0.5), "repetitions"),
+        (y[:5], np.full(5, 0.4), "repetitions"),
     ):
         with pytest.raises(ValueError, match=words):
             recalibrator.partial_fit(dist, target, sample_weight=weight)
