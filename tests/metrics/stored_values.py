@@ -40,7 +40,7 @@ TOLERANCE = 1e-12
 OPTIONS: dict[str, tuple[dict[str, Any], ...]] = {
     "mace": ({"levels": 5, "kind": "interval"}, {"levels": [0.5, 0.1, 0.9, 1.0]}),
     "rmsce": ({"levels": [0.0, 0.25, 0.8]}, {"kind": "interval"}),
-    "agce": ({"n_groups": 3, "n_resamples": 2, "fraction": 0.3, "replace": True, "error": "miscal_area"},),
+    "agce": ({"n_groups": 3, "n_resamples": 2, "fraction": 0.3, "replace": True, "error": "rmsce"},),
     "miscal_area": ({"kind": "interval"}, {"levels": [0.0, 0.3, 1.0]}, {"levels": 20, "kind": "interval"}),
     "cals": ({"levels": 3, "level_weights": [1.0, 0.0, 2.0]}, {"reduction": "mean", "kind": "interval"}),
     "ecpe": ({"levels": 10},),
