@@ -202,7 +202,7 @@ METHODS = {
 
 
 PAGE = (
-    ("skuq", tuple(BASES), "development", 2, ROWS),
+    ("skuq", tuple(BASES), "development", 3, ROWS),
     ("skuq", tuple(BASES), "confirmation", 1, ROWS),
     ("center model", ("linear", "kNN", "SVR", "tree", "boosting", "forest"), "development", 1, ROWS),
     ("split", ("linear", "kNN", "tree", "boosting"), "development", 1, ROWS),
