@@ -231,7 +231,8 @@ class Recalibrated(Distribution):
         return np.where(scale == 0, np.abs(y - loc), scale * level_mean_distance(standard, z))
 
     def _value_rule(self, *points: FloatArray) -> ValueRule:
-        if self.has_mass:
+        # The quantiles of a Binned are cheap, so panels end at all kinks of its cdf and of the map.
+        if self.has_mass or isinstance(self.base, Binned):
             return super()._value_rule(*points)
         # The map may move the ends far beyond the landmarks of the base.
         is_heavy = bool(np.abs(self.level_map.pieces(_ENDS)).min() < _REACH)
@@ -324,6 +325,8 @@ class Recalibrated(Distribution):
         return np.concatenate([self.level_map.values, self.level_map(self.base._level_breaks())])
 
     def _affine(self, shift: FloatArray, factor: FloatArray) -> Distribution | None:
+        if isinstance(self.base, Binned):
+            return None  # An affine function of its integrals is more precise than new integrals.
         if (factor > 0).all():
             return Recalibrated(affine(self.base, shift, factor), self.level_map)
         if (factor < 0).all():

@@ -356,9 +356,7 @@ def test_clipping_is_never_worse_in_any_row(dist):
 def test_the_mean_distance_differs_from_the_crps_by_a_constant(dist):
     points = [dist.median(), dist.ppf(0.95), dist.mean() - 1.0]
     spread = [dist._mean_distance(point) - dist.crps(point) for point in points]
-    # Recalibrated distributions whose quantiles need a search are integrated with a precision of about 1e-5.
-    tolerance = 2e-5 if isinstance(dist, Recalibrated) and dist._integrates_values else 2e-6
-    assert_allclose(spread, np.broadcast_to(spread[0], (3, N)), rtol=tolerance, atol=1e-9)
+    assert_allclose(spread, np.broadcast_to(spread[0], (3, N)), rtol=2e-6, atol=1e-9)
     assert (spread[0] >= -1e-12).all()
     mean = dist._finite_part().mean()
     far = mean + 1e7
