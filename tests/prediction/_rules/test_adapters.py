@@ -95,7 +95,7 @@ class TestNGBoost:
         def negative_crps(estimator, X, y):
             return -predict_dist(estimator, X).crps(y).mean()
 
-        model = ngboost.NGBRegressor(n_estimators=30, verbose=False, random_state=0)
+        model = ngboost.NGBRegressor(n_estimators=10, verbose=False, random_state=0)
         grid = {"ngbregressor__learning_rate": [1e-4, 0.1]}
         pipeline = make_pipeline(StandardScaler(), model)
         search = GridSearchCV(pipeline, grid, scoring=negative_crps, cv=2, error_score="raise")
