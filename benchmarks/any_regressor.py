@@ -211,6 +211,8 @@ PAGE = (
     *((method, bases, "doors", 1, ROWS_OF_DOORS) for method, bases in DOORS.items()),
 )
 """Results of the page: method, regressors, sets, number of splits, largest number of training rows."""
+FULL_SPLITS = 10
+"""Number of splits of the development sets with ``--full``."""
 
 
 def evaluate(method: str, base: str, name: str, seed: int, most: int) -> dict[str, Any]:
@@ -291,12 +293,13 @@ def table(results: pd.DataFrame, method: str, reference: str | None) -> pd.DataF
     return pd.concat([lines, whole.to_frame("all").T]).rename_axis("regressor")
 
 
-def completed(path: Path, quick: bool) -> pd.DataFrame:
+def completed(path: Path, quick: bool, full: bool) -> pd.DataFrame:
     """Return the results in a file, after the missing results of the page were computed and appended."""
     key = ["method", "set", "base", "seed", "rows"]
     done = set(pd.read_csv(path)[key].itertuples(index=False, name=None)) if path.is_file() else set()
     for method, bases, sets, n_splits, most in PAGE:
-        parts = ([0], SETS[sets][:1], bases[:2]) if quick else (range(n_splits), SETS[sets], bases)
+        splits = range(FULL_SPLITS if full and n_splits > 1 else n_splits)
+        parts = ([0], SETS[sets][:1], bases[:2]) if quick else (splits, SETS[sets], bases)
         for seed, name, base in product(*parts):
             if (method, name, base, seed, most) not in done:
                 line = pd.DataFrame([evaluate(method, base, name, seed, most)])
@@ -308,9 +311,10 @@ def completed(path: Path, quick: bool) -> pd.DataFrame:
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--quick", action="store_true", help="one set and two regressors for each table")
+    parser.add_argument("--full", action="store_true", help="ten splits of the development sets, not three")
     parser.add_argument("--results", type=Path, default=Path("any_regressor.csv"))
     chosen = parser.parse_args()
-    results = pd.concat([pd.read_csv(REFERENCE), completed(chosen.results, chosen.quick)])
+    results = pd.concat([pd.read_csv(REFERENCE), completed(chosen.results, chosen.quick, chosen.full)])
     of_page, of_doors = results[results["rows"] == ROWS], results[results["rows"] == ROWS_OF_DOORS]
     first = of_page[of_page["seed"] == 0]
     development, confirmation = (

@@ -1,6 +1,6 @@
 """Measured tables and numbers in pages, read from benchmarks/results when the documentation is built.
 
-The directive ``.. measured:: few_rows-linear`` shows a table, with an optional list of columns. The role
+The directive ``.. measured:: few_rows-linear`` shows a table. The role
 :measured:`few_rows-linear; forest; 20` shows the cell of a row and a column. A row is given by its first
 cell, or by its first cells with commas between them. `make tables` writes the files.
 """
@@ -35,10 +35,10 @@ def cell(text):
 
 
 class MeasuredTable(Directive):
-    """Table of a file of results, with some of its columns."""
+    """Table of a file of results."""
 
     required_arguments = 1
-    option_spec: ClassVar = {"columns": directives.unchanged, "caption": directives.unchanged}
+    option_spec: ClassVar = {"caption": directives.unchanged}
 
     def run(self):
         """Insert the table as reStructuredText."""
@@ -49,9 +49,8 @@ class MeasuredTable(Directive):
         self.state.document.settings.record_dependencies.add(str(path))
         self.state.document.settings.env.note_dependency(str(path))
         rows = rows_of(name)
-        given = self.options.get("columns", "")
-        columns = [column.strip() for column in given.split("|")] if given else list(rows[0])
-        cells = [[row[column] for column in columns] for row in rows]
+        columns = list(rows[0])
+        cells = [list(row.values()) for row in rows]
         bold = [[f"**{row[0]}**", *row[1:]] if row[0].startswith(BOLD) else row for row in cells]
         lines = table(columns, bold, style="many-columns")
         lines[0] += f" {self.options.get('caption', '')}"

@@ -1,4 +1,4 @@
-"""What a family tells the integrals over levels and over values."""
+"""Methods of a family that the integrals over levels and over values call."""
 
 from __future__ import annotations
 

@@ -523,10 +523,10 @@ class Search:
                 trial.handle.set_user_attr("summary", asdict(trial.summary))
                 trial.handle.set_user_attr("seconds", trial.seconds)
             states = self.optuna.trial.TrialState
-            told = {"complete": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}
-            if trial.state in told:  # the others are repeated
+            final = {"complete": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}
+            if trial.state in final:  # the others are repeated
                 value = self.value(trial.summary) if trial.state == "complete" else None
-                self.study.tell(trial.handle, value, told[trial.state])
+                self.study.tell(trial.handle, value, final[trial.state])
         self.on_trial(self, trial)
 
     def end(self) -> None:

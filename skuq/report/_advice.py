@@ -154,12 +154,10 @@ FAULTS = {
             ),
         ),
     ),
-    "too certain": Fault(
-        "The classifier is too certain", f"{SETS} less often than their probabilities promise.", *CLASSES
-    ),
+    "too certain": Fault("The classifier is too certain", f"{SETS} less often than predicted.", *CLASSES),
     "not certain": Fault(
         "The classifier is not certain enough",
-        f"{SETS} more often than their probabilities promise.",
+        f"{SETS} more often than predicted.",
         *CLASSES,
     ),
     "probabilities": Fault(
@@ -171,7 +169,7 @@ FAULTS = {
     ),
     "sets": Fault(
         "The sets contain the label too rarely",
-        "The sets promise the coverage {claimed}.",
+        "The nominal coverage of the sets is {claimed}.",
         f"Calibrate the sets on held-out rows. {HELD_OUT}",
         (CONFORMAL_CLASSIFIER,),
     ),
@@ -183,8 +181,8 @@ FAULTS = {
     ),
     "few quantiles": Fault(
         "Few quantiles are given",
-        "The forecasts give the quantiles of the levels {levels}. The report cannot tell whether the shape "
-        "and the standard deviation are right, because skuq assumes them. Metrics that use the whole "
+        "The forecasts give the quantiles of the levels {levels}. skuq assumes the shape and "
+        "the standard deviation, so the report does not evaluate them. Metrics that use the whole "
         "distribution, such as the CRPS, also depend on this assumption.",
         severity="note",
     ),

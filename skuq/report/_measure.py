@@ -38,8 +38,8 @@ SMALL_GAP = 0.01
 INNER, OUTER = 0.5, 0.99
 
 WIDEST_GAP, WIDEST_TAIL = 0.25, 0.1
-"""The page does not judge the shape or the standard deviation of quantiles with a wider gap of levels, or
-with a larger probability beyond the outermost quantiles."""
+"""The page has no verdict on the shape and the standard deviation if two neighboring levels of the given
+quantiles are farther apart, or if the probability beyond the outermost quantiles is larger."""
 
 MOST_GROUPS = 100
 OTHERS = "other groups"
