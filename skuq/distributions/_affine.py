@@ -10,7 +10,7 @@ from numpy.polynomial import Polynomial
 from skuq._typing import ArrayLike, FloatArray
 from skuq._validation import as_float_array, check_finite
 from skuq.distributions._base import Distribution
-from skuq.distributions._family import Atoms, Lattice
+from skuq.distributions._family import Atoms, Lattice, of_base
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel
 from skuq.distributions._normal import Normal
 from skuq.distributions._row_container import check_univariate
@@ -112,10 +112,6 @@ class Affine(Distribution):
     def _isf(self, q: FloatArray) -> FloatArray:
         return self.shift + self.factor * np.where(self.factor > 0, self.base._isf(q), self.base._ppf(q))
 
-    def _finite_part(self) -> Distribution:
-        finite = self.base._finite_part()
-        return self if finite is self.base else Affine(finite, self.shift, self.factor)
-
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         return self.base._unreachable_level(level, kind)
 
@@ -139,20 +135,13 @@ class Affine(Distribution):
             lambda index: self.shift + self.factor * base.atom(index), lambda y: base.index(self._back(y))
         )
 
-    @property
-    def _integrates_values(self) -> bool:
-        return self.base._integrates_values
+    _integrates_values = of_base("_integrates_values")
 
     def _landmarks(self) -> FloatArray:
         return self.shift[:, np.newaxis] + self.factor[:, np.newaxis] * self.base._landmarks()
 
-    @property
-    def has_density(self) -> bool:
-        return self.base.has_density
-
-    @property
-    def has_mass(self) -> bool:
-        return self.base.has_mass
+    has_density = of_base("has_density")
+    has_mass = of_base("has_mass")
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         return self.base._logpdf(self._back(y)) - np.log(np.abs(self.factor))

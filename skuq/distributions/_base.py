@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -39,7 +39,7 @@ from skuq.distributions._value_quadrature import (
 )
 from skuq.exceptions import NoDecompositionError, NoDensityError
 
-NO_MEAN = "the distribution must have a mean, but both tails are too heavy at row {row}. Use quantiles."
+NO_MEAN = "the distribution must have a mean, but its tails are too heavy at row {row}. Use quantiles."
 
 NO_DECOMPOSITION = (
     "this {kind} does not separate epistemic from aleatoric uncertainty. Use a model that separates them: "
@@ -90,11 +90,32 @@ class Distribution(RowContainer["Distribution"], Family):
         """Return log P(Y = y) for families without a density. It is minus infinity if y is not an atom."""
         return log_masses(self, y)
 
+    def _of_parts(self, version: Callable[[Any], Any]) -> Any:
+        """Return the distribution with another version of its parts, or itself if they do not change."""
+        changes = {}
+        for name, value in self._parameters().items():
+            parts = value if isinstance(value, tuple) else (value,)
+            if isinstance(parts[0], Distribution):
+                others = tuple(map(version, parts))
+                if any(other is not part for other, part in zip(others, parts, strict=True)):
+                    changes[name] = others if isinstance(value, tuple) else others[0]
+        return self._with(**changes) if changes else self
+
+    def _finite_part(self) -> Distribution:
+        """Return the distribution without mass at infinity."""
+        finite: Distribution = self._of_parts(lambda part: part._finite_part())
+        return finite
+
+    @property
+    def _integrable(self) -> Any:
+        """Return the distribution whose parts have a mean. See `Transformed`."""
+        return self._of_parts(lambda part: part._integrable)
+
     def _crps(self, y: FloatArray) -> FloatArray:
         return self._weighted_crps(y, UNIFORM)
 
     def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
-        finite: Distribution = self._finite_part()
+        finite = self._finite_part()
         if finite is not self:
             return finite._weighted_crps(y, weight)
         return value_crps(self, y, weight) if self._integrates_values else level_crps(self, y, weight)
@@ -108,13 +129,13 @@ class Distribution(RowContainer["Distribution"], Family):
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
         """Return E|Y - y|. Override this method if a closed form exists."""
-        finite: Distribution = self._finite_part()
+        finite = self._finite_part()
         if finite is not self:
             return finite._mean_distance(y)
         return mean_distance(self, y)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        finite: Distribution = self._finite_part()
+        finite = self._finite_part()
         if finite is not self:
             return finite.mean(), finite.std()
         return moments(self)
@@ -127,7 +148,7 @@ class Distribution(RowContainer["Distribution"], Family):
         return mean, std
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
-        finite: Distribution = self._finite_part()
+        finite = self._finite_part()
         if finite is not self:
             return finite._sample(m, rng)
         return inverse_samples(self, m, rng)

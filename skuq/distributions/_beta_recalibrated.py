@@ -21,7 +21,7 @@ from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._expectation import cdf_steps
-from skuq.distributions._family import Atoms, Lattice
+from skuq.distributions._family import Atoms, Lattice, of_base
 from skuq.distributions._members import read_weights
 from skuq.distributions._value_quadrature import LANDMARK_TAIL, quantile_landmarks
 
@@ -256,9 +256,7 @@ class BetaRecalibrated(Distribution):
     def _sf(self, y: FloatArray) -> FloatArray:
         return self._maps.upper(*log_levels(self.base, y))
 
-    @property
-    def has_density(self) -> bool:
-        return self.base.has_density
+    has_density = of_base("has_density")
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         # Levels are limited from below, because infinity times a density of 0 is NaN.
@@ -304,7 +302,8 @@ class BetaRecalibrated(Distribution):
         return out.T
 
     def _listed_atoms(self) -> Atoms | None:
-        return cdf_steps(self, self.base._listed_atoms())
+        atoms = self.base._listed_atoms()
+        return None if atoms is None else cdf_steps(self, atoms)
 
     def _lattice(self) -> Lattice | None:
         return self.base._lattice()
@@ -365,12 +364,20 @@ def _read_tables(
     base: Distribution, a: ArrayLike, b: ArrayLike, c: ArrayLike, weights: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
     """Return checked copies of the parameters and weights, each of shape (n, k)."""
+    if not isinstance(base, Distribution):
+        raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
     named = (("a", a), ("b", b), ("c", c))
     tables = [check_finite(as_float_array(values, name), name) for name, values in named]
     check_positive(tables[0], "a")
     check_positive(tables[1], "b")
+    n, given = len(base), [table.shape for table in tables]
     columns = [table[:, np.newaxis] if table.ndim == 1 else table for table in tables]
-    wide = np.broadcast_arrays(*columns, np.empty((len(base), 1)))[:3]
+    try:
+        wide = list(np.broadcast_arrays(*columns, np.empty((n, 1))))[:3]
+    except ValueError:
+        wide = [np.empty(0)]
+    if wide[0].shape[:-1] != (n,):
+        raise ValueError(f"`a`, `b` and `c` must be numbers or have shape ({n},) or ({n}, k), got {given}.")
     shares = read_weights(weights, *wide[0].shape)
     alpha, beta, shift = (np.array(table, order="F") for table in wide)
     return alpha, beta, shift, None if shares is None else np.asfortranarray(shares)

@@ -390,13 +390,8 @@ class Binned(Distribution):
 
     # ------------------------------------------------------------------------------- numerical integration
 
-    @property
-    def _light_tails(self) -> bool:
-        return True
-
-    @property
-    def _integrates_values(self) -> bool:
-        return True
+    _light_tails = True
+    _integrates_values = True
 
     def _landmarks(self) -> FloatArray:
         knots = np.broadcast_to(self._knots, (len(self), self._knots.size))

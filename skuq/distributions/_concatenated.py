@@ -12,7 +12,7 @@ from numpy.polynomial import Polynomial
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq.distributions._base import Distribution
-from skuq.distributions._family import INTEGERS, Lattice
+from skuq.distributions._family import INTEGERS, Lattice, of_all
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, most_demanding
 from skuq.distributions._row_container import RowContainer, check_univariate
 
@@ -61,6 +61,15 @@ def stack_rows(parts: Sequence[Distribution]) -> Distribution:
     family = type(parts[0])
     merged = family._merge(parts) if all(type(part) is family for part in parts) else None
     return merged if merged is not None else Concatenated(parts, np.arange(sum(map(len, parts))))
+
+
+def _of_each_part(name: str) -> Callable[..., FloatArray]:
+    """Return a method that calls the method of the same name of each part."""
+
+    def method(self: Concatenated, *arrays: FloatArray) -> FloatArray:
+        return self._dispatch(lambda part, *rows: getattr(part, name)(*rows), *arrays)
+
+    return method
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,35 +143,13 @@ class Concatenated(Distribution):
             out[rows] = method(part, *(array[rows] if array.ndim else array for array in arrays))
         return out
 
-    def mean(self) -> FloatArray:
-        return self._dispatch(lambda part: part.mean())
-
-    def std(self) -> FloatArray:
-        return self._dispatch(lambda part: part.std())
-
-    def _cdf(self, y: FloatArray) -> FloatArray:
-        return self._dispatch(lambda part, rows: part._cdf(rows), y)
-
-    def _sf(self, y: FloatArray) -> FloatArray:
-        return self._dispatch(lambda part, rows: part._sf(rows), y)
-
-    def _ppf(self, p: FloatArray) -> FloatArray:
-        return self._dispatch(lambda part, rows: part._ppf(rows), p)
-
-    def _isf(self, q: FloatArray) -> FloatArray:
-        return self._dispatch(lambda part, rows: part._isf(rows), q)
-
-    def _normal_score(self, y: FloatArray) -> FloatArray:
-        return self._dispatch(lambda part, rows: part._normal_score(rows), y)
-
-    def _from_normal_score(self, score: FloatArray) -> FloatArray:
-        return self._dispatch(lambda part, rows: part._from_normal_score(rows), score)
-
-    def _finite_part(self) -> Distribution:
-        finite = [part._finite_part() for part in self.parts]
-        if all(mine is part for mine, part in zip(finite, self.parts, strict=True)):
-            return self
-        return Concatenated(finite, self.order)
+    mean, std = _of_each_part("mean"), _of_each_part("std")
+    _cdf, _sf = _of_each_part("_cdf"), _of_each_part("_sf")
+    _ppf, _isf = _of_each_part("_ppf"), _of_each_part("_isf")
+    _normal_score = _of_each_part("_normal_score")
+    _from_normal_score = _of_each_part("_from_normal_score")
+    _logpdf, _logpmf = _of_each_part("_logpdf"), _of_each_part("logpmf")
+    _crps, _mean_distance = _of_each_part("_crps"), _of_each_part("_mean_distance")
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         return most_demanding(
@@ -170,26 +157,9 @@ class Concatenated(Distribution):
             for part, rows in zip(self.parts, self._part_rows, strict=True)
         )
 
-    @property
-    def _light_tails(self) -> bool:
-        return all(part._light_tails for part in self.parts)
-
-    @property
-    def has_density(self) -> bool:
-        return all(part.has_density for part in self.parts)
-
-    def _logpdf(self, y: FloatArray) -> FloatArray:
-        return self._dispatch(lambda part, rows: part._logpdf(rows), y)
-
-    @property
-    def has_mass(self) -> bool:
-        return all(part.has_mass for part in self.parts)
-
-    def _logpmf(self, y: FloatArray) -> FloatArray:
-        return self._dispatch(lambda part, rows: part.logpmf(rows), y)
-
-    def _crps(self, y: FloatArray) -> FloatArray:
-        return self._dispatch(lambda part, rows: part._crps(rows), y)
+    _light_tails = of_all("parts", "_light_tails")
+    has_density = of_all("parts", "has_density")
+    has_mass = of_all("parts", "has_mass")
 
     def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
         return self._dispatch(lambda part, rows: part._weighted_crps(rows, weight), y)
@@ -199,9 +169,6 @@ class Concatenated(Distribution):
         return Concatenated(
             [part._clip(lower[rows], upper[rows], integer) for part, rows in pairs], self.order
         )
-
-    def _mean_distance(self, y: FloatArray) -> FloatArray:
-        return self._dispatch(lambda part, rows: part._mean_distance(rows), y)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         out = np.empty((len(self), m))

@@ -294,7 +294,7 @@ _MOST_SHAPES = 16
 
 def cramer_distances(parts: Sequence[Distribution]) -> FloatArray:
     """Return the Cramér distance of each pair of m distributions, shape (n, m, m), in the units of y."""
-    finite = [part._finite_part() for part in parts]
+    finite = [part._finite_part()._integrable for part in parts]
     rows_alike = _row_parts([leaf for part in finite for _, leaf in part._leaves()])
     if len(rows_alike) == 1:
         return _distances_alike(finite)

@@ -88,8 +88,13 @@ class Empirical(Distribution):
         total = np.cumsum(self.weights, axis=1)
         return np.minimum(total / total[:, [-1]], 1.0)
 
+    @property
+    def _center(self) -> FloatArray:
+        """Return the member in the middle, so that an outlier does not round the deviations of the others."""
+        return self.members[:, self.members.shape[1] // 2]
+
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        center = self.members[:, 0]
+        center = self._center
         mean = center + (self._w() * (self.members - center[:, np.newaxis])).sum(axis=1)
         return mean, root_mean_square(self._w(), self.members - mean[:, np.newaxis])
 
@@ -127,12 +132,12 @@ class Empirical(Distribution):
     def _half_mean_difference(self) -> FloatArray:
         n, m = self.members.shape
         if self.weights is not None:
-            w, deviation = self.weights, self.members - self.members[:, [0]]
+            w, deviation = self.weights, self.members - self._center[:, np.newaxis]
             return np.asarray((w * deviation * (2 * self._cumulative() - w - 1)).sum(axis=1))
         rank_weight = (2.0 * np.arange(1, m + 1) - m - 1) / m**2
         half = np.empty(n)
         for rows in self._blocks():
-            half[rows] = (self.members[rows] - self.members[rows, :1]) @ rank_weight
+            half[rows] = (self.members[rows] - self._center[rows, np.newaxis]) @ rank_weight
         return half
 
     def _blocks(self) -> Iterator[slice]:

@@ -45,12 +45,8 @@ _SUM_NODES = (leggauss(SIZE)[0][:, np.newaxis] + 1) / 2
 _STEPS = np.arange(float(SIZE))[:, np.newaxis]
 
 
-def cdf_steps(dist: Family, atoms: Atoms | None) -> Atoms | None:
-    """Return the outcomes of ``atoms`` with their probabilities under ``dist``."""
-    return None if atoms is None else _cdf_steps(dist, atoms)
-
-
-def _cdf_steps(dist: Family, atoms: Atoms) -> Atoms:
+def cdf_steps(dist: Family, atoms: Atoms) -> Atoms:
+    """Yield the outcomes of ``atoms`` with their probabilities under ``dist``."""
     reached = np.zeros(len(dist))
     for outcome, _ in atoms:
         cdf = dist._cdf(outcome)
@@ -396,6 +392,7 @@ class OutcomeRule:
             (weight, _LeafRule(leaf, breaks, sum_integers)) for weight, leaf in leaves if np.any(weight > 0)
         ]
 
+    @np.errstate(over="ignore", invalid="ignore")  # Outer quantiles may be infinite.
     def expect(self, function: RowMap, split: FloatArray) -> FloatArray:
         """Return the expected value of the function in each row.
 

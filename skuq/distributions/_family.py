@@ -105,8 +105,12 @@ class Family(ABC):
     def _level_breaks(self) -> FloatArray:
         return np.empty(0)
 
-    def _finite_part(self) -> Any:
-        return self
+    @abstractmethod
+    def _finite_part(self) -> Any: ...
+
+    @property
+    @abstractmethod
+    def _integrable(self) -> Any: ...
 
     def _listed_atoms(self) -> Atoms | None:
         """Return all atoms and their probabilities, each of shape (n,), or None if there is no list."""
@@ -137,3 +141,17 @@ class Family(ABC):
     @abstractmethod
     def _tail_table(self, x: FloatArray) -> FloatArray:
         """Return P(Y <= x) in the first half of the k columns of x and P(Y > x) in the others."""
+
+
+def of_base(name: str) -> Any:
+    """Return a property with the value of the property ``name`` of the base."""
+    return property(lambda self: getattr(self.base, name), doc=getattr(Family, name).__doc__)
+
+
+def of_all(parts: str, name: str) -> Any:
+    """Return a property that is True if the property ``name`` of all parts is True."""
+
+    def is_true(self: Any) -> bool:
+        return all(getattr(part, name) for part in getattr(self, parts))
+
+    return property(is_true, doc=getattr(Family, name).__doc__)

@@ -49,10 +49,10 @@ class Hurdle(Distribution):
     Let a be the value and G the cdf of ``dist``. The cdf of the mixture is :math:`p 1\{a \le y\} + (1 - p)
     G(y)`. The CRPS is
 
-    .. math:: p |y - a| + (1 - p) D(y) - p (1 - p) D(a) - (1 - p)^2 (D(y) - C(y)),
+    .. math:: p |y - a| + (1 - p) C(y) - p (1 - p) C(a),
 
-    where :math:`C(y)` is the CRPS of ``dist``, and :math:`D(y) = E |X - y|` for :math:`X \sim G`. The result
-    is exact if the family of ``dist`` has closed forms of C and D.
+    where :math:`C(y)` is the CRPS of ``dist``. The result is exact if the family of ``dist`` has a closed
+    form.
 
     Examples
     --------
@@ -122,11 +122,10 @@ class Hurdle(Distribution):
         return np.asarray(np.logaddexp(atom, rest + self.dist.logpmf(y)))
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        rest, distance = 1 - self.p, self.dist._mean_distance(y)
-        half_difference = np.maximum(distance - self.dist._crps(y), 0.0)
-        score = self.p * np.abs(y - self.at) + rest * distance
-        score -= self.p * rest * self.dist._mean_distance(self.at) + rest**2 * half_difference
-        return np.maximum(score, 0.0)
+        atom, rest = np.abs(y - self.at), 1 - self.p
+        # The CRPS at the atom is the integral of the squared difference of both cdfs.
+        score = self.p * atom + rest * (self.dist._crps(y) - self.p * self.dist._crps(self.at))
+        return np.where(rest > 0, np.maximum(score, 0.0), atom)
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
         return self.p * np.abs(y - self.at) + (1 - self.p) * self.dist._mean_distance(y)
@@ -143,9 +142,7 @@ class Hurdle(Distribution):
     def _light_tails(self) -> bool:
         return self.dist._light_tails
 
-    @property
-    def _integrates_values(self) -> bool:
-        return True
+    _integrates_values = True
 
     def _landmarks(self) -> FloatArray:
         return np.column_stack([self.at, self.dist._landmarks()])

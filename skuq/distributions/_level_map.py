@@ -300,7 +300,7 @@ class LevelMap:
         return f"LevelMap({self.pieces.knots.size + 2} knots)"
 
 
-_LAST = 8.2
+LAST_SCORE = 8.2
 """Beyond this absolute normal score, a recalibrated level is treated as 0 or 1."""
 
 _CELLS = 2**15
@@ -328,7 +328,7 @@ class LevelIntegrals:
 
     @classmethod
     def of(cls, pieces: Pieces, k: TailFunction) -> LevelIntegrals:
-        start, stop = pieces.inverse(np.array([-_LAST, _LAST])).tolist()
+        start, stop = pieces.inverse(np.array([-LAST_SCORE, LAST_SCORE])).tolist()
         grid = np.linspace(start, stop, _CELLS + 1)
         edges = np.union1d(grid, pieces.knots[(start < pieces.knots) & (pieces.knots < stop)])
         width = np.diff(edges)

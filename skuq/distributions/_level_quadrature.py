@@ -234,9 +234,9 @@ def level_crps(dist: Family, y: FloatArray, density: Polynomial = UNIFORM) -> Fl
     """
 
     def factors(at: FloatArray, upper: BoolArray) -> tuple[FloatArray, FloatArray]:
-        level, complement = _level_pair(at, upper)
+        level = np.where(upper, 1 - at, at)
         weight = 2.0 * density(level)
-        return weight * level, weight * complement
+        return weight * level, weight * np.where(upper, at, 1 - at)
 
     return _integrate_around(dist, y, factors)
 
@@ -259,10 +259,6 @@ def _integrate_around(dist: Family, y: FloatArray, factors: Factors) -> FloatArr
     sum_panels = _sum_shared if len(dist) == 1 else _sum_rows
     whole = sum_panels(dist, y, grid, upper, row_panel, below, above)
     return whole + _split_panel(dist, y, grid, row_panel, u, q, factors)
-
-
-def _level_pair(at: FloatArray, upper: BoolArray) -> tuple[FloatArray, FloatArray]:
-    return np.where(upper, 1 - at, at), np.where(upper, at, 1 - at)
 
 
 def _ones(at: FloatArray, upper: BoolArray) -> tuple[FloatArray, FloatArray]:

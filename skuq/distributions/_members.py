@@ -25,51 +25,47 @@ MOST_KEPT = 1 << 22
 """A mixture caches at most this number of values."""
 
 
-class QuantileSearch:
-    """Quantiles of a mixture, which are found by a search between the quantiles of its members.
+# `Mixture` and `NormalMixture` have the next four functions as methods. Quantiles are found by a search
+# between the quantiles of the members. A mixture has four more attributes: ``_w()`` returns the weights of
+# the members, shape (n, m) or (1, m). ``_of_members(method, at)`` returns the quantiles or the normal scores
+# of the members, shape (n, m). ``_atoms(upper)`` returns the function that maps y to the largest atom <= y,
+# or None if there are no atoms. ``_kept`` caches quantiles at levels that all rows share.
 
-    The methods get the mixture, a `Family` with three more methods. ``_w()`` returns the weights of the
-    members, shape (n, m) or (1, m). ``_of_members(method, at)`` returns the quantiles or the normal scores of
-    the members, shape (n, m). ``_atoms(upper)`` returns the function that maps y to the largest atom <= y, or
-    None if there are no atoms. Quantiles at levels that all rows share are cached, because each quantile
-    requires a search.
-    """
 
-    def __init__(self) -> None:
-        self._kept: dict[tuple[str, float] | None, FloatArray] = {}
+def mixture_ppf(mixture: Any, p: FloatArray) -> FloatArray:
+    return _get(mixture, "_ppf", search_quantile, mixture._cdf, p)
 
-    def ppf(self, mixture: Any, p: FloatArray) -> FloatArray:
-        return self._get("_ppf", search_quantile, mixture, mixture._cdf, p)
 
-    def isf(self, mixture: Any, q: FloatArray) -> FloatArray:
-        return self._get("_isf", search_upper_quantile, mixture, mixture._sf, q)
+def mixture_isf(mixture: Any, q: FloatArray) -> FloatArray:
+    return _get(mixture, "_isf", search_upper_quantile, mixture._sf, q)
 
-    def _get(
-        self, side: str, search: Any, mixture: Any, tail: ValueFunction, level: FloatArray
-    ) -> FloatArray:
-        key = None if level.ndim else (side, float(level))
-        if key in self._kept:
-            return self._kept[key].copy()
-        levels, ends = np.broadcast_to(level, (len(mixture),)), _bracket(mixture, side, level)
-        found: FloatArray = search(tail, levels, *ends, mixture._atoms(upper=side == "_isf"))
-        if key is not None and (len(self._kept) + 1) * found.size <= MOST_KEPT:
-            self._kept[key] = found.copy()
-        return found
 
-    def normal_score(self, mixture: Any, y: FloatArray) -> FloatArray:
-        score = Family._normal_score(mixture, y)
-        if not np.isinf(score).any():
-            return score
-        # If the level underflows, its score is computed from the logarithms of the tails of the members.
-        members = mixture._of_members("_normal_score", y)
-        return np.where(np.isinf(score), mixture_score(members, mixture._w()), score)
+def _get(mixture: Any, side: str, search: Any, tail: ValueFunction, level: FloatArray) -> FloatArray:
+    key = None if level.ndim else (side, float(level))
+    if key in mixture._kept:
+        return np.array(mixture._kept[key])
+    levels, ends = np.broadcast_to(level, (len(mixture),)), _bracket(mixture, side, level)
+    found: FloatArray = search(tail, levels, *ends, mixture._atoms(upper=side == "_isf"))
+    if key is not None and (len(mixture._kept) + 1) * found.size <= MOST_KEPT:
+        mixture._kept[key] = found.copy()
+    return found
 
-    def from_normal_score(self, mixture: Any, score: FloatArray) -> FloatArray:
-        if np.abs(score).max() < SATURATED:
-            return Family._from_normal_score(mixture, score)
-        target = np.broadcast_to(score, (len(mixture),))
-        ends = _bracket(mixture, "_from_normal_score", target)
-        return search_score(mixture._normal_score, target, *ends)
+
+def mixture_normal_score(mixture: Any, y: FloatArray) -> FloatArray:
+    score = Family._normal_score(mixture, y)
+    if not np.isinf(score).any():
+        return score
+    # If the level underflows, its score is computed from the logarithms of the tails of the members.
+    members = mixture._of_members("_normal_score", y)
+    return np.where(np.isinf(score), mixture_score(members, mixture._w()), score)
+
+
+def mixture_quantile(mixture: Any, score: FloatArray) -> FloatArray:
+    if np.abs(score).max() < SATURATED:
+        return Family._from_normal_score(mixture, score)
+    target = np.broadcast_to(score, (len(mixture),))
+    ends = _bracket(mixture, "_from_normal_score", target)
+    return search_score(mixture._normal_score, target, *ends)
 
 
 def _bracket(mixture: Any, method: str, at: FloatArray) -> tuple[FloatArray, FloatArray]:

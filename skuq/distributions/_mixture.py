@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.polynomial import Polynomial
 from scipy.special import logsumexp
 
 from skuq._typing import ArrayLike, FloatArray, IntArray
@@ -17,8 +18,17 @@ from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import read_parts
 from skuq.distributions._cramer import pool_spread
 from skuq.distributions._empirical import Empirical
+from skuq.distributions._family import of_all
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, most_demanding
-from skuq.distributions._members import QuantileSearch, ValueFunction, read_weights, root_mean_square
+from skuq.distributions._members import (
+    ValueFunction,
+    mixture_isf,
+    mixture_normal_score,
+    mixture_ppf,
+    mixture_quantile,
+    read_weights,
+    root_mean_square,
+)
 from skuq.distributions._normal import Normal
 from skuq.distributions._normal_mixture import NormalMixture
 
@@ -57,7 +67,8 @@ class Mixture(Distribution):
     `Recalibrated` components, each distance requires 130 to 250 evaluations of a tabulated CRPS per row, and
     the CRPS of the mixture has a relative error of about 1e-6 or less. For seven or more smooth components,
     one integral replaces the sum over pairs. For other families, the CRPS is an integral of the cdf. This
-    integral requires about 100 m evaluations of the cdf of each component.
+    integral requires about 100 m evaluations of the cdf of each component. Components without a mean are
+    winsorized as in `Transformed`.
 
     Each quantile is found by a search between the quantiles of the components, with about ten evaluations of
     the cdf. If all rows have the same levels, the quantiles are cached.
@@ -124,9 +135,9 @@ class Mixture(Distribution):
         means = [part.mean() for part in self.components]
         center = self._average(means)
         # By the law of total variance, the variance is the mean variance plus the variance of the means.
-        spread = [
-            np.hypot(part.std(), mean - center) for part, mean in zip(self.components, means, strict=True)
-        ]
+        with np.errstate(invalid="ignore"):  # A mean may be infinite.
+            gaps = [np.where(np.isinf(center), np.inf, mean - center) for mean in means]
+        spread = [np.hypot(part.std(), gap) for part, gap in zip(self.components, gaps, strict=True)]
         return center, root_mean_square(self._w(), np.stack(spread, axis=1))
 
     def _leaves(self) -> list[tuple[Any, Distribution]]:
@@ -150,6 +161,10 @@ class Mixture(Distribution):
         )
         return np.maximum(scores - self._spread, 0.0)
 
+    def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
+        part = self._integrable
+        return super()._weighted_crps(y, weight) if part is self else part._weighted_crps(y, weight)
+
     def _mean_distance(self, y: FloatArray) -> FloatArray:
         return self._average([part._mean_distance(y) for part in self.components])
 
@@ -171,21 +186,12 @@ class Mixture(Distribution):
                 total += weight[:, np.newaxis] * part._tail_table(x)
         return np.minimum(total, 1.0, out=total)
 
+    _ppf, _isf = mixture_ppf, mixture_isf
+    _normal_score, _from_normal_score = mixture_normal_score, mixture_quantile
+
     @cached_property
-    def _search(self) -> QuantileSearch:
-        return QuantileSearch()
-
-    def _ppf(self, p: FloatArray) -> FloatArray:
-        return self._search.ppf(self, p)
-
-    def _isf(self, q: FloatArray) -> FloatArray:
-        return self._search.isf(self, q)
-
-    def _normal_score(self, y: FloatArray) -> FloatArray:
-        return self._search.normal_score(self, y)
-
-    def _from_normal_score(self, score: FloatArray) -> FloatArray:
-        return self._search.from_normal_score(self, score)
+    def _kept(self) -> dict[tuple[str, float], FloatArray]:
+        return {}
 
     def _of_members(self, method: str, at: FloatArray) -> FloatArray:
         return np.stack([getattr(part, method)(at) for part in self.components], axis=1)
@@ -208,21 +214,14 @@ class Mixture(Distribution):
 
         return largest
 
-    @property
-    def _light_tails(self) -> bool:
-        return all(part._light_tails for part in self.components)
-
-    @property
-    def has_density(self) -> bool:
-        return all(part.has_density for part in self.components)
+    _light_tails = of_all("components", "_light_tails")
+    has_density = of_all("components", "has_density")
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         terms = np.stack([part._logpdf(y) for part in self.components], axis=1)
         return np.asarray(logsumexp(terms, axis=1, b=self._w()))
 
-    @property
-    def has_mass(self) -> bool:
-        return all(part.has_mass for part in self.components)
+    has_mass = of_all("components", "has_mass")
 
     def _logpmf(self, y: FloatArray) -> FloatArray:
         terms = np.stack([part.logpmf(y) for part in self.components], axis=1)
@@ -233,21 +232,14 @@ class Mixture(Distribution):
 
     @cached_property
     def _finite(self) -> Distribution | None:
-        """Return the mixture of the finite parts of the components.
-
-        Return None if all components are finite.
-        """
-        finite = [part._finite_part() for part in self.components]
-        if all(mine is part for mine, part in zip(finite, self.components, strict=True)):
-            return None
-        return self._with(components=finite)
+        """Return the mixture of the finite parts, or None if all components are finite."""
+        finite = super()._finite_part()
+        return None if finite is self else finite
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         return most_demanding(part._unreachable_level(level, kind) for part in self.components)
 
-    @property
-    def _integrates_values(self) -> bool:
-        return True
+    _integrates_values = True
 
     def _landmarks(self) -> FloatArray:
         return np.concatenate([part._landmarks() for part in self.components], axis=1)

@@ -23,12 +23,12 @@ def read_rows(*, may_be_infinite: str = "", **parameters: ArrayLike) -> list[Flo
         if array.ndim > 1:
             raise ValueError(f"`{name}` must be a number or have shape (n,), got {array.shape}.")
         arrays.append((check_no_nan if name == may_be_infinite else check_finite)(array, name))
+        if array.size == 0:
+            raise ValueError(f"`{name}` must have at least one row, got none.")
     n = max((array.shape[0] for array in arrays if array.ndim), default=1)
     for name, array in zip(parameters, arrays, strict=True):
         if array.ndim and array.shape[0] != n:
             raise ValueError(f"`{name}` must have {n} rows like the other parameters, got {array.shape[0]}.")
-    if n == 0:
-        raise ValueError("a distribution must have at least one row, got none.")
     return [np.array(np.broadcast_to(array, (n,))) for array in arrays]
 
 
@@ -173,9 +173,7 @@ class Normal(Distribution):
         np.subtract(self.loc, half_width, out=out[0])
         half_width += self.loc
 
-    @property
-    def _light_tails(self) -> bool:
-        return True
+    _light_tails = True
 
     @property
     def has_density(self) -> bool:

@@ -14,8 +14,11 @@ from skuq._validation import as_float_array, check_non_negative, check_option
 from skuq.distributions._base import Distribution
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._members import (
-    QuantileSearch,
     ValueFunction,
+    mixture_isf,
+    mixture_normal_score,
+    mixture_ppf,
+    mixture_quantile,
     read_members,
     read_weights,
     root_mean_square,
@@ -105,21 +108,12 @@ class NormalMixture(Distribution):
     def _sf(self, y: FloatArray) -> FloatArray:
         return np.asarray(np.minimum((self._w() * ndtr(-self._z(y))).sum(axis=1), 1.0))
 
+    _ppf, _isf = mixture_ppf, mixture_isf
+    _normal_score, _from_normal_score = mixture_normal_score, mixture_quantile
+
     @cached_property
-    def _search(self) -> QuantileSearch:
-        return QuantileSearch()
-
-    def _ppf(self, p: FloatArray) -> FloatArray:
-        return self._search.ppf(self, p)
-
-    def _isf(self, q: FloatArray) -> FloatArray:
-        return self._search.isf(self, q)
-
-    def _normal_score(self, y: FloatArray) -> FloatArray:
-        return self._search.normal_score(self, y)
-
-    def _from_normal_score(self, score: FloatArray) -> FloatArray:
-        return self._search.from_normal_score(self, score)
+    def _kept(self) -> dict[tuple[str, float], FloatArray]:
+        return {}
 
     def _of_members(self, method: str, at: FloatArray) -> FloatArray:
         if method == "_normal_score":
@@ -133,9 +127,7 @@ class NormalMixture(Distribution):
         atoms = np.where((self.scale == 0) & (self._w() > 0), self.loc, np.inf)
         return lambda y: np.where(atoms <= y[:, np.newaxis], atoms, -np.inf).max(axis=1)
 
-    @property
-    def _light_tails(self) -> bool:
-        return True
+    _light_tails = True
 
     @property
     def has_density(self) -> bool:
@@ -168,9 +160,7 @@ class NormalMixture(Distribution):
             for weight, loc, scale in zip(weights.T, self.loc.T, self.scale.T, strict=True)
         ]
 
-    @property
-    def _integrates_values(self) -> bool:
-        return True
+    _integrates_values = True
 
     def _landmarks(self) -> FloatArray:
         z = Normal(0.0, 1.0)._landmarks()

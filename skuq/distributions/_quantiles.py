@@ -228,9 +228,7 @@ class Quantiles(Distribution):
         tails[at, column] = np.where(column < half, 1 - mass, mass)
         return tails
 
-    @property
-    def _light_tails(self) -> bool:
-        return True
+    _light_tails = True
 
     @cached_property
     def has_density(self) -> bool:

@@ -19,8 +19,14 @@ from skuq.distributions._binned import Binned
 from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._expectation import cdf_steps
-from skuq.distributions._family import Atoms, Lattice
-from skuq.distributions._level_map import LevelMap, TailFunction, pieces_crps, pieces_moments
+from skuq.distributions._family import Atoms, Lattice, of_base
+from skuq.distributions._level_map import (
+    LAST_SCORE,
+    LevelMap,
+    TailFunction,
+    pieces_crps,
+    pieces_moments,
+)
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, level_crps, level_mean_distance
 from skuq.distributions._normal import Normal
 from skuq.distributions._shapes import Shape, tabulated_shape
@@ -32,7 +38,7 @@ from skuq.distributions._value_quadrature import (
     UNIFORM,
     Terms,
     ValueRule,
-    doubled,
+    divide_tails,
     panel_nodes,
     quantile_landmarks,
 )
@@ -52,8 +58,10 @@ _REACH = 6.0
 _FARTHEST = 1e300
 """Largest absolute value of a node."""
 
-_TIE = 1e-10
-"""Width of the panel of a jump, relative to the size of the value and of the row."""
+_TIE, _SHARE = 1e-10, 3e-4
+"""The limit of the cdf at a jump is determined at a distance, because a cdf may count nearly equal values as
+equal. The first number is relative to the size of the value and of the row. The distance is at most the
+second number times the width of the middle half of the edges."""
 
 _NO_INTEGRAL = (
     "the distribution must have finite quantiles at the levels 1e-13 and 1 - 1e-13 for its moments and its "
@@ -99,8 +107,10 @@ class Recalibrated(Distribution):
     and the cached integrals of the map are evaluated at the normal scores of these points. In our tests, the
     CRPS, the mean and the standard deviation had relative errors of at most 7e-5. If a tail is heavier than
     the tail of a Student t distribution with df = 3, the errors are larger: 2e-4 for the CRPS of a lognormal
-    member with scale 3. The probability beyond the quantiles at the levels 1e-13 and 1 - 1e-13 is ignored, so
-    an infinite standard deviation becomes a finite number.
+    member with scale 3. The probability beyond the quantiles at the levels 1e-13 and 1 - 1e-13 is ignored.
+    If a mean or a standard deviation of the base is infinite, it stays infinite, unless the map moves these
+    quantiles to levels below 1e-16. If the map makes a tail longer, the result may be a finite number instead
+    of infinity.
 
     The level map caches its integrals, and the integrals of its latest `Normal` or `StudentT` base. All
     predictions of a fitted model use the cached integrals. If a distribution is recalibrated twice, the two
@@ -179,26 +189,14 @@ class Recalibrated(Distribution):
             q = np.where(q > 0, q + level_rounding(q), q)
         return self._from_normal_score(-ndtri(q))
 
-    @property
-    def _light_tails(self) -> bool:
-        return self.base._light_tails
-
-    @property
-    def has_density(self) -> bool:
-        return self.base.has_density
-
-    @property
-    def has_mass(self) -> bool:
-        return self.base.has_mass
+    _light_tails = of_base("_light_tails")
+    has_density = of_base("has_density")
+    has_mass = of_base("has_mass")
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         score = self.base._normal_score(y)
         score = np.where(np.isinf(score), np.sign(score) * _SCORE_LIMIT, score)
         return self.level_map.log_density(score) + self.base._logpdf(y)
-
-    def _finite_part(self) -> Distribution:
-        finite = self.base._finite_part()
-        return self if finite is self.base else Recalibrated(finite, self.level_map)
 
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         if kind == "coverage":
@@ -208,7 +206,12 @@ class Recalibrated(Distribution):
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         form = self._standard_form()
         if form is None:
-            return super()._moments()
+            mean, std = super()._moments()
+            # Levels beyond the last score are treated as 0 or 1, so a map may remove the tails.
+            if self._light_tails or np.abs(self.level_map.pieces(_ENDS)).min() > LAST_SCORE:
+                return mean, std
+            means, stds = self.base.mean(), self.base.std()  # This is an error if there is no mean.
+            return np.where(np.isinf(means), means, mean), np.where(np.isinf(stds), np.inf, std)
         loc, scale, standard = form
         mean, std = standard._one_row_moments
         with np.errstate(invalid="ignore"):
@@ -309,14 +312,13 @@ class Recalibrated(Distribution):
         return tabulated_shape(self, lambda: self._one_row_table, pieces.values, kinks, jumps)
 
     def _listed_atoms(self) -> Atoms | None:
-        return cdf_steps(self, self.base._listed_atoms())
+        atoms = self.base._listed_atoms()
+        return None if atoms is None else cdf_steps(self, atoms)
 
     def _lattice(self) -> Lattice | None:
         return self.base._lattice()
 
-    @property
-    def _integrates_values(self) -> bool:
-        return self.base._integrates_values
+    _integrates_values = of_base("_integrates_values")
 
     def _landmarks(self) -> FloatArray:
         return np.concatenate([self.base._landmarks(), super()._landmarks()], axis=1)
@@ -353,24 +355,35 @@ class _MappedRule(ValueRule):
         if not np.isfinite(edges).all():
             raise ValueError(_NO_INTEGRAL)
         if is_heavy:
-            edges = np.sort(np.column_stack([edges, doubled(edges)]), axis=1)
+            edges = divide_tails(edges)
         # Many panels of a row have no width if another row has farther tails.
         used = np.count_nonzero(np.diff(edges)) / len(edges)
         parts = 2 * math.ceil(least / (2 * max(used, edges.shape[1] / 4)))
         inner = panel_nodes(edges, 2 * np.arange(parts) / parts - 1, np.ones(parts))[0]
-        x = np.column_stack([inner, edges[:, -1]])
+        at = x = np.column_stack([inner, edges[:, -1]])
         if not base.has_density:
-            # A narrow panel, which ends at the edge, holds the jump. A cdf may count nearly equal values as
-            # equal, so the panel has a width.
+            # An edge may be a jump, so a panel ends there with the limit of the score from below. It is
+            # extrapolated from two points.
             # The median is that of the values other than 0, because half of the edges may be a bound at 0.
             size = np.sort(np.abs(edges))
             middle = (np.count_nonzero(size == 0, axis=1, keepdims=True) + size.shape[1] - 1) // 2
             size = np.abs(edges) + np.take_along_axis(size, middle, axis=1)
-            before = np.repeat(edges - _TIE * size, 2, axis=1)
-            x = np.insert(x, np.repeat(np.arange(0, x.shape[1], parts), 2), before, axis=1)
-            x = np.maximum.accumulate(x, axis=1)  # Two edges may be nearer than the width of the panel.
-        scores = ndtri(base._tail_table(x))
+            places = np.repeat(np.arange(0, x.shape[1], parts), 2)
+            k = edges.shape[1]
+            spread = edges[:, [-1 - k // 4]] - edges[:, [k // 4]]
+            far = np.minimum(_TIE * size, np.where(spread > 0, _SHARE * spread, np.inf))
+            before = np.stack([edges - 2 * far, edges - far], axis=2).reshape(len(edges), -1)
+            at = np.insert(x, places, before, axis=1)
+            at = np.maximum.accumulate(at, axis=1)  # Two edges may be nearer than the points before them.
+            x = np.insert(x, places, np.repeat(edges, 2, axis=1), axis=1)
+        scores = ndtri(base._tail_table(at))
         scores[:, x.shape[1] // 2 :] *= -1
+        if not base.has_density:
+            first = np.arange(edges.shape[1]) * (parts + 2)
+            far, near = scores[:, first], scores[:, first + 1]
+            with np.errstate(invalid="ignore"):
+                limit = np.where(np.isfinite(far), 2 * near - far, near)
+            scores[:, first] = scores[:, first + 1] = limit
         self.edges, self.x, self._scores, self._map = edges, x, scores, level_map
 
     def sides(

@@ -25,7 +25,7 @@ from skuq.distributions._base import Distribution
 from skuq.distributions._discrete import TAIL, count_means, sum_steps, with_atoms
 from skuq.distributions._expectation import StepPanels
 from skuq.distributions._family import INTEGERS, Lattice
-from skuq.distributions._value_quadrature import LANDMARK_TAIL, UNIFORM, doubled, step_terms
+from skuq.distributions._value_quadrature import LANDMARK_TAIL, UNIFORM, divide_tails, step_terms
 
 MOST_STEPS = 1 << 14
 """Maximum number of integers whose terms are all evaluated. More integers are summed by a rule."""
@@ -487,5 +487,4 @@ def _first_edges(dist: ScipyDistribution, numbers: IntArray) -> tuple[FloatArray
     if bad.any():
         wrong = int(np.argmax(bad))
         raise dist._integration_error(wrong, int(numbers[wrong]))
-    edges = np.sort(np.column_stack([points, doubled(points)]), axis=1)
-    return edges, np.where(width > 0, width, 1.0)
+    return divide_tails(points), np.where(width > 0, width, 1.0)

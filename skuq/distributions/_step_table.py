@@ -1,8 +1,8 @@
 """Step distributions: a table of step cdfs, and cdfs that are interpolated in one shared table.
 
-For the cdf F, its integral L up to y, and the last threshold b,
+For the cdf F, its integral L up to y, and any number c,
 
-    E Y               = b - int F,
+    E Y               = c + int_c^inf (1 - F) - int_-inf^c F,
     Var Y             = 2 int L (1 - F),
     E |Y - y|         = E Y - y + 2 L(y),
     E |Y - Y'| / 2    = int F (1 - F),
@@ -230,9 +230,7 @@ class SharedSteps(Distribution):
             yield np.full(len(self), threshold), np.maximum(cdf - reached, 0.0)
             reached = cdf
 
-    @property
-    def _integrates_values(self) -> bool:
-        return True
+    _integrates_values = True
 
     def _landmarks(self) -> FloatArray:
         steps = self.table.thresholds
@@ -300,23 +298,28 @@ class StepIntegrals:
 
     @cached_property
     def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return the integrals of F, F (1 - F), 2 L (1 - F) and of the squared difference to the next cdf."""
-        total, spread, variance, distance = np.zeros((4, self._cdfs.size))
+        """Return E Y - c, the integrals of F (1 - F) and 2 L (1 - F), and the distance to the next cdf.
+
+        The number c is the threshold in the middle, so that an outlier does not round the mean.
+        """
+        first, spread, variance, distance = np.zeros((4, self._cdfs.size))
+        middle = self._table.thresholds.size // 2
         for block in self._blocks():
             above = block.gap[:, np.newaxis] - block.area
-            total += block.area.sum(axis=0)
+            below_middle = max(middle - block.steps.start, 0)
+            first += above[below_middle:].sum(axis=0) - block.area[:below_middle].sum(axis=0)
             spread += np.einsum("ij,ij->j", block.cdf, above)
             variance += 2.0 * np.einsum("ij,ij->j", above, block.below + block.area / 2)
             distance[:-1] += np.einsum("ij,ij->j", np.diff(block.area), np.diff(block.cdf))
-        return total, spread, variance, distance
+        return first, spread, variance, distance
 
     @cached_property
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Return the mean and the standard deviation, both of shape (n,)."""
-        total, _, variance, _ = self._sums
-        gap = total[self._high] - total[self._low]
+        first, _, variance, _ = self._sums
+        gap, thresholds = first[self._high] - first[self._low], self._table.thresholds
         return (
-            self._table.thresholds[-1] - self._mix(total),
+            thresholds[thresholds.size // 2] + self._mix(first),
             np.sqrt(self._mix(variance) + self._share * (1.0 - self._share) * gap**2),
         )
 

@@ -26,10 +26,10 @@ from skuq.distributions._discrete import (
 )
 from skuq.distributions._expectation import OutcomeRule, StepPanels, rule_moments
 from skuq.distributions._family import INTEGERS, Atoms, Lattice
-from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, level_moments
+from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel
 from skuq.distributions._mixture import Mixture
 from skuq.distributions._row_container import check_univariate
-from skuq.distributions._transformed import WINSOR_LEVEL, Transformed
+from skuq.distributions._transformed import WINSOR_LEVEL, Transformed, rows_without_mean
 from skuq.distributions._value_quadrature import (
     UNIFORM,
     landmarks_between,
@@ -235,11 +235,15 @@ class Supported(Distribution):
             return value_crps(self._integrable, y, weight)
         return self._sum_integers(y, *step_terms(weight))
 
-    @cached_property
-    def _integrable(self) -> Supported:
-        if self._light_tails or not isinstance(self.base, Transformed):
+    @property
+    def _integrable(self) -> Any:
+        if self._light_tails:
             return self
-        endless = ~np.isfinite(level_moments(self)[0])
+        if not isinstance(self.base, Transformed):
+            return super()._integrable
+        endless = rows_without_mean(self)
+        if not endless.any():
+            return self
         lower = np.where(endless, self._ppf(np.asarray(WINSOR_LEVEL)), self.lower)
         upper = np.where(endless, self._isf(np.asarray(WINSOR_LEVEL)), self.upper)
         # If the bounds are beyond the winsorized levels, the result is a point mass.
@@ -259,13 +263,14 @@ class Supported(Distribution):
             mixture = Mixture([leaf for _, leaf in leaves], np.column_stack([w for w, _ in leaves]))
             return mixture.mean(), mixture.std()
         part = self._integrable
-        # Rows with heavy tails may overflow here. They are computed below.
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean, std = value_moments(part)
-        rows = np.flatnonzero(np.isinf(self.lower) | np.isinf(self.upper))
-        if rows.size and self.base.has_density and not (self._light_tails or self.base._integrates_values):
-            heavy = part._take(rows)
-            mean[rows], std[rows] = rule_moments(OutcomeRule(heavy), heavy.median())
+        smooth = self.base.has_density and not (self._light_tails or self.base._integrates_values)
+        endless = smooth & (np.isinf(part.lower) | np.isinf(part.upper))
+        mean, std = np.empty(len(self)), np.empty(len(self))
+        if not endless.all():
+            mean[~endless], std[~endless] = value_moments(part._take(np.flatnonzero(~endless)))
+        if endless.any():
+            heavy = part._take(np.flatnonzero(endless))
+            mean[endless], std[endless] = rule_moments(OutcomeRule(heavy), heavy.median())
         return mean, std
 
     # ------------------------------------------------------------------------------ integers
@@ -338,9 +343,10 @@ class Supported(Distribution):
             return finite._mean_distance(y)
         if not self.integer:
             # The outcome rule ignores atoms with a small probability, but a far bound has a large distance.
-            if self._bounded and self.base.has_density and not self.base._light_tails:
-                return value_mean_distance(self, y)
-            return OutcomeRule(self).expect(lambda outcome: np.abs(outcome - y), y)
+            part = self._integrable
+            if part._bounded and self.base.has_density and not self.base._light_tails:
+                return value_mean_distance(part, y)
+            return OutcomeRule(part).expect(lambda outcome: np.abs(outcome - y), y)
         distance, rows = self._sum_integers(y, np.asarray, np.asarray), self._wide
         if rows.size and not self._light_tails:
             distance[rows] = self._wide_rule.expect(lambda outcome: np.abs(outcome - y[rows]), y[rows])
@@ -354,10 +360,6 @@ class Supported(Distribution):
             return [(1.0, self)]
         return [(weight, Supported(leaf, self.lower, self.upper, self.integer)) for weight, leaf in leaves]
 
-    def _finite_part(self) -> Distribution:
-        finite = self.base._finite_part()
-        return self if finite is self.base else Supported(finite, self.lower, self.upper, self.integer)
-
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         return None if self._bounded else self.base._unreachable_level(level, kind)
 
@@ -365,9 +367,7 @@ class Supported(Distribution):
     def _light_tails(self) -> bool:
         return self._bounded or self.base._light_tails
 
-    @property
-    def _integrates_values(self) -> bool:
-        return True
+    _integrates_values = True
 
     def _listed_atoms(self) -> Atoms | None:
         atoms = self.base._listed_atoms()

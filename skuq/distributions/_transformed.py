@@ -10,25 +10,23 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from skuq._typing import FloatArray
+from skuq._typing import BoolArray, FloatArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._expectation import moments
-from skuq.distributions._family import Atoms, Lattice
-from skuq.distributions._level_quadrature import (
-    LevelKind,
-    UnreachableLevel,
-    level_crps,
-    level_mean_distance,
-    level_moments,
-)
+from skuq.distributions._family import Atoms, Lattice, of_base
+from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel
 from skuq.distributions._row_container import check_univariate
+from skuq.distributions._value_quadrature import value_crps, value_mean_distance, value_moments
 
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
 
 WINSOR_LEVEL = 1e-6
 """If the mean is infinite, moments and CRPS are computed after winsorizing at this level."""
+
+_LEAST_LEVEL = 1e-297
+"""Smallest level of the integrals. If the quantile at this level is infinite, the mean is infinite."""
 
 _ONE_DIRECTION = (
     "`func` must be increasing in all rows or decreasing in all rows, but it decreases in {where} and "
@@ -116,6 +114,16 @@ class Transformed(Distribution):
         inverse_func: ElementWise,
         inverse_derivative: ElementWise | None = None,
     ) -> Distribution:
+        check_univariate(base, "base")
+        if not isinstance(base, Distribution):
+            raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
+        for name, function in (("func", func), ("inverse_func", inverse_func)):
+            if not callable(function):
+                raise TypeError(f"`{name}` must be callable, got {type(function).__name__}.")
+        if inverse_derivative is not None and not callable(inverse_derivative):
+            raise TypeError(
+                f"`inverse_derivative` must be callable or None, got {type(inverse_derivative).__name__}."
+            )
         if isinstance(base, Empirical):
             members = _apply(func, base.members.ravel(), "func").reshape(base.members.shape)
             return Empirical(members, base.weights)
@@ -135,12 +143,6 @@ class Transformed(Distribution):
         inverse_func: ElementWise,
         inverse_derivative: ElementWise | None = None,
     ) -> None:
-        check_univariate(base, "base")
-        if not isinstance(base, Distribution):
-            raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
-        for name, function in (("func", func), ("inverse_func", inverse_func)):
-            if not callable(function):
-                raise TypeError(f"`{name}` must be callable, got {type(function).__name__}.")
         low, high = (_apply(func, base._ppf(np.asarray(level)), "func") for level in (0.25, 0.75))
         # For point masses, the function is compared with its value at slightly larger numbers.
         if not (low != high).any():
@@ -206,13 +208,8 @@ class Transformed(Distribution):
     def _isf(self, q: FloatArray) -> FloatArray:
         return _apply(self.func, self.base._ppf(q) if self._decreasing else self.base._isf(q), "func")
 
-    @property
-    def has_density(self) -> bool:
-        return self.base.has_density
-
-    @property
-    def has_mass(self) -> bool:
-        return self.base.has_mass
+    has_density = of_base("has_density")
+    has_mass = of_base("has_mass")
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         x, side = self._back(y)
@@ -229,10 +226,6 @@ class Transformed(Distribution):
         spread = np.abs(self.base._isf(np.asarray(0.25)) - self.base._ppf(np.asarray(0.25)))
         return 1.0 / derivative(lambda z: np.asarray(self.func(z), dtype=float), x, 0.01 * spread)
 
-    def _finite_part(self) -> Distribution:
-        finite = self.base._finite_part()
-        return self if finite is self.base else self._with(base=finite)
-
     def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
         turned = self._decreasing and kind != "coverage"
         return self.base._unreachable_level(1 - level if turned else level, kind)
@@ -242,30 +235,40 @@ class Transformed(Distribution):
         if finite is not self:
             return finite.mean(), finite.std()
         mean, std = moments(self)
-        endless = ~np.isfinite(mean)
-        if not endless.any():
-            return mean, std
-        held = level_moments(_Winsorized(self))
-        return np.where(endless, held[0], mean), np.where(endless, held[1], std)
+        if self._endless.any():
+            mean[self._endless], std[self._endless] = value_moments(self._winsorized)
+        return mean, std
+
+    @cached_property
+    def _endless(self) -> BoolArray:
+        return rows_without_mean(self)
+
+    @property
+    def _winsorized(self) -> Any:
+        """Return the rows without a mean, limited to the quantiles at the levels of winsorizing."""
+        return self._take(np.flatnonzero(self._endless))._integrable
+
+    @property
+    def _integrable(self) -> Any:
+        if not self._endless.any():
+            return self
+        lower = np.where(self._endless, self._ppf(np.asarray(WINSOR_LEVEL)), -np.inf)
+        upper = np.where(self._endless, self._isf(np.asarray(WINSOR_LEVEL)), np.inf)
+        return self._clip(lower, np.maximum(upper, np.nextafter(lower, np.inf)), False)
 
     def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
-        score = super()._weighted_crps(y, weight)
-        endless = ~np.isfinite(score)
-        if not endless.any():
-            return score
-        return np.where(endless, level_crps(_Winsorized(self), y, weight), score)
+        score, rows = super()._weighted_crps(y, weight), self._endless
+        if rows.any():
+            score[rows] = value_crps(self._winsorized, y[rows], weight)
+        return score
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
-        distance = super()._mean_distance(y)
-        endless = ~np.isfinite(distance)
-        if not endless.any():
-            return distance
-        return np.where(endless, level_mean_distance(_Winsorized(self), y), distance)
+        distance, rows = super()._mean_distance(y), self._endless
+        if rows.any():
+            distance[rows] = value_mean_distance(self._winsorized, y[rows])
+        return distance
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
-        finite = self._finite_part()
-        if finite is not self:
-            return finite._sample(m, rng)
         draws = self.base._sample(m, rng)
         return _apply(self.func, draws.ravel(), "func").reshape(draws.shape)
 
@@ -285,9 +288,7 @@ class Transformed(Distribution):
             lambda y: base.index(self._back(y)[0]),
         )
 
-    @property
-    def _integrates_values(self) -> bool:
-        return self.base._integrates_values
+    _integrates_values = of_base("_integrates_values")
 
     def _landmarks(self) -> FloatArray:
         points = np.sort(self.base._landmarks(), axis=1)
@@ -300,28 +301,10 @@ class Transformed(Distribution):
         return 1 - breaks[::-1] if self._decreasing else breaks
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class _Winsorized(Distribution):
-    """Distributions of Y limited to its quantiles at `WINSOR_LEVEL` and at 1 - `WINSOR_LEVEL`."""
-
-    base: Distribution
-
-    _PER_ROW = ("base",)
-
-    def _cdf(self, y: FloatArray) -> FloatArray:
-        return self.base._cdf(y)
-
-    def _sf(self, y: FloatArray) -> FloatArray:
-        return self.base._sf(y)
-
-    def _ppf(self, p: FloatArray) -> FloatArray:
-        return self.base._ppf(np.clip(p, WINSOR_LEVEL, 1 - WINSOR_LEVEL))
-
-    def _isf(self, q: FloatArray) -> FloatArray:
-        return self.base._isf(np.clip(q, WINSOR_LEVEL, 1 - WINSOR_LEVEL))
-
-    def _level_breaks(self) -> FloatArray:
-        return np.concatenate([self.base._level_breaks(), [WINSOR_LEVEL, 1 - WINSOR_LEVEL]])
+def rows_without_mean(dist: Distribution) -> BoolArray:
+    """Return a mask of the rows whose outer quantiles are infinite."""
+    finite, level = dist._finite_part(), np.asarray(_LEAST_LEVEL)
+    return np.asarray(~np.isfinite([finite._ppf(level), finite._isf(level)]).all(axis=0))
 
 
 def _apply(function: ElementWise, values: FloatArray, name: str) -> FloatArray:

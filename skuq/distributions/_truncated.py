@@ -12,7 +12,8 @@ from skuq._validation import check_support
 from skuq.distributions._base import Distribution
 from skuq.distributions._discrete import log_difference
 from skuq.distributions._expectation import OutcomeRule, cdf_steps, rule_moments
-from skuq.distributions._family import Atoms, Lattice
+from skuq.distributions._family import Atoms, Lattice, of_base
+from skuq.distributions._level_quadrature import level_mean_distance, level_moments
 from skuq.distributions._value_quadrature import (
     landmarks_between,
     value_mean_distance,
@@ -153,9 +154,7 @@ class Truncated(Distribution):
     def has_density(self) -> bool:
         return self.base.has_density and not self._empty.any()
 
-    @property
-    def has_mass(self) -> bool:
-        return self.base.has_mass
+    has_mass = of_base("has_mass")
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         inside = (self.lower < y) & (y <= self.upper)
@@ -164,12 +163,17 @@ class Truncated(Distribution):
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         if self._cuts_heavy_tails:
             return value_moments(self)
+        if self._has_smooth_quantiles:
+            return level_moments(self)
         return rule_moments(OutcomeRule(self), self._ppf(np.asarray(0.5)))
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
         if self._cuts_heavy_tails:
             return value_mean_distance(self, y)
-        return OutcomeRule(self).expect(lambda outcome: np.abs(outcome - y), y)
+        if self._has_smooth_quantiles:
+            return level_mean_distance(self, y)
+        distance = OutcomeRule(self).expect(lambda outcome: np.abs(outcome - y), y)
+        return np.where(np.isnan(distance), np.inf, distance)  # An outer quantile of the base is infinite.
 
     @property
     def _bounded(self) -> bool:
@@ -180,18 +184,21 @@ class Truncated(Distribution):
         return self._bounded or self.base._light_tails
 
     @property
+    def _has_smooth_quantiles(self) -> bool:
+        return self.has_density and not (self.base._integrates_values or self.base._level_breaks().size)
+
+    @property
     def _cuts_heavy_tails(self) -> bool:
         return self._bounded and self.has_density and not self.base._light_tails
 
     def _listed_atoms(self) -> Atoms | None:
-        return cdf_steps(self, self.base._listed_atoms())
+        atoms = self.base._listed_atoms()
+        return None if atoms is None else cdf_steps(self, atoms)
 
     def _lattice(self) -> Lattice | None:
         return self.base._lattice()
 
-    @property
-    def _integrates_values(self) -> bool:
-        return True
+    _integrates_values = True
 
     def _landmarks(self) -> FloatArray:
         points = landmarks_between(self.base, self.lower, self.upper)

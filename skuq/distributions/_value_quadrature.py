@@ -104,11 +104,30 @@ def landmarks_between(dist: Family, lower: FloatArray, upper: FloatArray) -> Flo
     distance = np.abs(np.column_stack([points, lower, upper]) - center)
     reach = np.where(np.isfinite(distance), distance, 0.0).max(axis=1, keepdims=True)
     unit = np.where(distance > 0, distance, np.inf).min(axis=1, keepdims=True)
-    unit = np.minimum(unit, reach)
-    doublings = np.log2(np.divide(reach, unit, out=np.ones_like(unit), where=unit > 0)).max()
+    farthest = distance[:, -2:].max(axis=1, keepdims=True)  # Points beyond the bounds are not used.
+    return np.column_stack([points, _doubled(center, np.minimum(unit, reach), np.minimum(reach, farthest))])
+
+
+def divide_tails(edges: FloatArray) -> FloatArray:
+    """Return the sorted edges of each row, and points between them whose distances from the middle double.
+
+    The first distance is the width of the middle half of the edges.
+    """
+    k = edges.shape[1]
+    edges = np.sort(edges, axis=1)
+    center, width = edges[:, [k // 2]], edges[:, [-1 - k // 4]] - edges[:, [k // 4]]
+    points = _doubled(center, width, np.abs(edges - center).max(axis=1, keepdims=True))
+    points = np.clip(points, edges[:, [0]], edges[:, [-1]])
+    return np.sort(np.column_stack([edges, points]), axis=1)
+
+
+def _doubled(center: FloatArray, unit: FloatArray, reach: FloatArray) -> FloatArray:
+    """Return points on both sides of the center. Their distances double from the unit up to the reach."""
+    unit = np.where(unit > 0, unit, 1.0)
+    doublings = np.arange(np.ceil(np.log2(np.maximum(reach / unit, 1.0)).max()) + 1, dtype=int)
     with np.errstate(over="ignore"):
-        added = np.minimum(np.ldexp(unit, np.arange(np.ceil(doublings) + 1, dtype=int)), reach)
-    return np.concatenate([points, center - added, center + added], axis=1)
+        added = np.minimum(np.ldexp(unit, doublings), reach)
+    return np.column_stack([center - added, center + added])
 
 
 _FEW = 2048
@@ -176,22 +195,6 @@ def panel_nodes(edges: FloatArray, nodes: FloatArray, weights: FloatArray) -> tu
     return x.reshape(len(edges), -1), (half * weights).reshape(len(edges), -1)
 
 
-def doubled(edges: FloatArray) -> FloatArray:
-    """Return points on both sides of the middle whose distances double, up to the farthest of the edges.
-
-    The first distance is the width of the middle half of the edges, which are sorted.
-    """
-    k = edges.shape[1]
-    center, unit = edges[:, [k // 2]], edges[:, [-1 - k // 4]] - edges[:, [k // 4]]
-    unit = np.where(unit > 0, unit, 1.0)
-    reach = np.abs(edges - center).max(axis=1, keepdims=True)
-    doublings = np.arange(np.ceil(np.log2(np.maximum(reach / unit, 1.0)).max()) + 1, dtype=int)
-    with np.errstate(over="ignore"):
-        added = np.minimum(np.ldexp(unit, doublings), reach)
-    points = np.column_stack([center - added, center + added])
-    return np.asarray(np.clip(points, edges[:, [0]], edges[:, [-1]]))
-
-
 def _blocks(dist: Any) -> Iterator[tuple[slice, Any]]:
     for rows in gen_batches(len(dist), dist._rows_at_once):
         yield rows, dist if len(dist) <= dist._rows_at_once else dist[rows]
@@ -200,6 +203,7 @@ def _blocks(dist: Any) -> Iterator[tuple[slice, Any]]:
 _SAME: Terms = np.asarray, np.asarray
 
 
+@np.errstate(over="ignore", invalid="ignore")  # Outer quantiles may be infinite.
 def value_moments(dist: Any) -> tuple[FloatArray, FloatArray]:
     mean, std = np.empty(len(dist)), np.empty(len(dist))
     for rows, part in _blocks(dist):
@@ -228,12 +232,14 @@ def value_mean_distance(dist: Any, y: FloatArray) -> FloatArray:
     return _around(dist, y, "distance", _SAME)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # Outer quantiles may be infinite.
 def _around(dist: Any, y: FloatArray, name: Hashable, terms: Terms) -> FloatArray:
     """Return the integral of below(F) up to y plus the integral of above(1 - F) from y."""
     total = np.empty(len(dist))
     for rows, part in _blocks(dist):
         (sides,) = part._value_rule(y[rows]).sides(name, terms, y[rows, np.newaxis], np.ones(1), 1)
-        total[rows] = sum(sides)
+        # An infinite outer quantile means that the integral is larger than any number.
+        total[rows] = np.where(np.isnan(sum(sides)), np.inf, sum(sides))
     return total
 
 

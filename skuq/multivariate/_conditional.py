@@ -11,6 +11,7 @@ from scipy.special import ndtr, ndtri
 from skuq._compat import warn_user
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions import Distribution, Normal
+from skuq.distributions._family import of_base
 from skuq.distributions._pit import middle_scores
 from skuq.exceptions import SkuqWarning
 
@@ -120,20 +121,12 @@ class ConditionalMarginal(Distribution):
     def _isf(self, q: FloatArray) -> FloatArray:
         return self._from_normal_score(-ndtri(q))
 
-    def _finite_part(self) -> Distribution:
-        finite = self.base._finite_part()
-        return self if finite is self.base else ConditionalMarginal(finite, self.shift, self.scale)
-
-    @property
-    def _integrates_values(self) -> bool:
-        return True  # the breaks of the base are at different levels in each row
+    _integrates_values = True  # the breaks of the base are at different levels in each row
 
     def _landmarks(self) -> FloatArray:
         return np.sort(np.column_stack([super()._landmarks(), self.base._landmarks()]), axis=1)
 
-    @property
-    def has_density(self) -> bool:
-        return self.base.has_density
+    has_density = of_base("has_density")
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         before = self.base._normal_score(y)

@@ -78,10 +78,11 @@ class EmpiricalJoint(JointDistribution):
                 f"{np.shape(values)}. For one target, use `Empirical`."
             )
         m, d = values.shape[-2:]
-        per_row = weights is not None and np.ndim(weights) == 2
+        weights = None if weights is None else as_float_array(weights, "weights")
+        per_row = weights is not None and weights.ndim == 2
         if values.ndim == 2 and not per_row:
             values = values[np.newaxis]
-        n = np.shape(weights)[0] if values.ndim == 2 and weights is not None else len(values)
+        n = weights.shape[0] if values.ndim == 2 and weights is not None else len(values)
         share = read_weights(weights, n, m)
         self._set(members=values, weights=share, names=self._read_names(names, d))
 

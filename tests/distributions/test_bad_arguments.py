@@ -49,7 +49,7 @@ BAD_VALUES = [
     (lambda: Normal([0.0, np.nan], 1.0), "`loc` must be finite, got nan at row 1"),
     (lambda: Normal([0.0, 0.0], [1.0, -0.3]), "`scale` must be non-negative, got -0.3 at row 1"),
     (lambda: Normal([0.0, 0.0], [1.0, 1.0, 1.0]), "`loc` must have 3 rows"),
-    (lambda: Normal([], []), "at least one row"),
+    (lambda: Normal([], []), "`loc` must have at least one row, got none"),
     (lambda: Normal([[0.0]], 1.0), "`loc` must be a number or have shape"),
     (lambda: Normal([0.0], 1.0, 2.0), "`epistemic_scale` must not exceed `scale`"),
     (lambda: Normal([0.0], 1.0, [-1.0]), "`epistemic_scale` must be non-negative"),
@@ -96,6 +96,9 @@ BAD_VALUES = [
     # beta calibration maps
     (lambda: beta(b=[1.0, -2.0]), "`b` must be positive, got -2.0 at row 1"),
     (lambda: beta(c=[0.0, np.inf]), "`c` must be finite, got inf at row 1"),
+    (lambda: beta(c=[0.0, 1.0, 2.0]), r"`a`, `b` and `c` must be numbers or have shape \(2,\) or \(2, k\)"),
+    (lambda: beta(a=np.ones((2, 2, 2))), r"`a`, `b` and `c` must be numbers or have shape"),
+    (lambda: beta(b=[]), r"got \[\(\), \(0,\), \(\)\]"),
     (lambda: beta(np.ones((2, 2)), weights=[-1.0, 2.0]), "`weights` must be non-negative"),
     # histograms
     (lambda: Binned([0.0], np.zeros((1, 0))), "`edges` must have shape .* with k >= 1 bins, got shape"),
@@ -153,6 +156,10 @@ BAD_VALUES = [
     (lambda: EmpiricalJoint(np.zeros((2, 0, 3))), "`members` must have shape"),
     (lambda: EmpiricalJoint(np.full((2, 3, 1), np.nan)), "`members` must be finite"),
     (lambda: EmpiricalJoint(np.zeros((2, 3, 1)), np.ones(2)), "`weights` must have shape"),
+    (
+        lambda: EmpiricalJoint(np.zeros((2, 3, 1)), [[1.0], [1.0, 2.0]]),
+        "`weights` must have rows of one length",
+    ),
     (lambda: NormalJoint(np.zeros(3), np.eye(3)), r"`loc` must have shape \(n, d\)"),
     (
         lambda: NormalJoint(np.zeros((2, 3)), np.eye(2)),
@@ -184,7 +191,26 @@ BAD_TYPES = [
     (lambda: NormalMixture([[0.0, 1.0]], {}), "`scale` must hold real numbers, got dict"),
     (lambda: Mixture([ONE, 3]), "`components` must hold distributions, got int"),
     (lambda: Mixture(None), "`components` must be a sequence of distributions, got NoneType"),
-    (lambda: Transformed(TWO, np.exp, None), "`inverse_func` must be callable"),
+    *(
+        (lambda base=base, functions=functions: Transformed(base, *functions), message)
+        for base in (TWO, Empirical([[0.0], [1.0]]), concat([TWO, Quantiles([0.1, 0.9], [[0.0, 1.0]])]))
+        for functions, message in (
+            ((3, np.log), "`func` must be callable, got int"),
+            ((np.exp, None), "`inverse_func` must be callable, got NoneType"),
+            ((np.exp, np.log, "1 / y"), "`inverse_derivative` must be callable or None, got str"),
+        )
+    ),
+    *(
+        (build, "must hold real numbers, got Normal.*`mean")
+        for build in (
+            lambda: Empirical(TWO),
+            lambda: Normal(0.0, TWO),
+            lambda: Quantiles([0.1, 0.9], TWO),
+            lambda: Binned([0.0, 1.0, 2.0], TWO),
+            lambda: Empirical([[0.0, 1.0]] * 2, TWO),
+        )
+    ),
+    (lambda: BetaRecalibrated(3, 1.0, 1.0, 0.0), "`base` must be a Distribution, got int"),
     (lambda: Transformed([0.0], np.exp, np.log), "`base` must be a Distribution"),
     (lambda: ScipyDistribution(stats.gamma), "`frozen` must be a frozen scipy.stats distribution"),
     (lambda: concat([ONE, "x"]), "`parts` must hold distributions, got str"),

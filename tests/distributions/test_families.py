@@ -10,6 +10,7 @@ from scipy import special, stats
 
 from skuq.distributions import (
     Empirical,
+    Hurdle,
     Mixture,
     Normal,
     NormalMixture,
@@ -187,6 +188,49 @@ def test_transformed_heavy_tails_are_winsorized(func):
     score = np.trapezoid((cdf - (grid >= 1.3)) ** 2, grid)
     assert dist.crps(1.3)[0] == pytest.approx(score, rel=1e-4)
     assert np.isfinite(dist.logpdf(1e3)).all()
+
+
+def test_pools_winsorize_members_without_a_mean():
+    heavy = Transformed(StudentT([0.0], [0.3], 6.0), np.exp, np.log)
+    t = stats.t(6, 0.0, 0.3)
+    logs = np.linspace(t.ppf(1e-6), t.isf(1e-6), 40_001)
+    x = np.unique([-12.0, -6.0, 0.7, 8.0, 20.0, *np.exp(logs), *np.linspace(-12.0, 20.0, 20_001)])
+    middle = (x[1:] + x[:-1]) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cdf = np.where(middle > 0, t.cdf(np.log(middle)), 0.0)
+    cdf = np.where(middle < np.exp(logs[0]), 0.0, np.where(middle > np.exp(logs[-1]), 1.0, cdf))
+    pooled = 0.6 * cdf + 0.4 * stats.norm.cdf(middle, 1.0, 2.0)
+    expected = np.diff(x) @ (pooled - (middle >= 0.7)) ** 2
+    normal = Normal([1.0], 2.0)
+    stacked = concat([heavy, normal])[[0]]
+    for member in (heavy, affine(affine(heavy, 1.0, -2.0), 0.5, -0.5), stacked, heavy.clip(lower=0.0)):
+        pool = Mixture([member, normal], [0.6, 0.4])
+        assert_allclose(pool.crps(0.7), expected, rtol=2e-6)
+        assert_allclose(pool.mean(), 0.6 * heavy.mean() + 0.4, rtol=1e-9)
+    assert np.isfinite(Mixture([pool, Quantiles([0.2, 0.8], [[0.0, 1.0]])]).crps(0.7)).all()
+    assert_allclose(Mixture([heavy]).crps(0.7), heavy.crps(0.7), rtol=1e-9)
+    endless = Transformed(StudentT(0.0, 1.0, 3.0), np.exp, np.log)
+    assert_array_equal(Truncated(endless, 1.0).crps(2.0), np.inf)
+
+
+def test_an_extreme_winsorized_transform_against_a_dense_sum():
+    logs = np.linspace(stats.t(3).ppf(1e-6), stats.t(3).isf(1e-6), 100_001)
+    values, density = np.exp(logs - logs[-1]), stats.t(3).pdf(logs)
+    mean = np.trapezoid(values * density, logs) + 1e-6 * (1 + values[0])
+    square = np.trapezoid(values**2 * density, logs) + 1e-6 * (1 + values[0] ** 2)
+    dist = Transformed(StudentT(0.0, 1.0, 3.0), np.exp, np.log)
+    assert_allclose(dist.mean() / np.exp(logs[-1]), mean, rtol=1e-7)
+    assert_allclose(dist.std() / np.exp(logs[-1]), np.sqrt(square - mean**2), rtol=1e-7)
+    assert_allclose(dist.crps(1.0), np.trapezoid(stats.t(3).sf(logs) ** 2 * np.exp(logs), logs), rtol=1e-6)
+
+
+def test_a_hurdle_without_a_mean_has_a_crps():
+    dist = Hurdle([0.2], StudentT([0.0], 1.0, 1.0), 0.5)
+    x = np.sort(np.append(np.sinh(np.linspace(-25.0, 25.0, 50_001)), [0.5, 0.7]))
+    middle = (x[1:] + x[:-1]) / 2
+    rows = dist[np.zeros(middle.size, dtype=int)]
+    expected = np.diff(x) @ np.where(middle < 0.7, rows.cdf(middle), rows.sf(middle)) ** 2
+    assert_allclose(dist.crps(0.7), expected, rtol=1e-6)
 
 
 def test_transformed_refuses_what_is_no_monotone_elementwise_map():

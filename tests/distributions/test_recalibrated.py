@@ -351,6 +351,39 @@ def test_a_recalibrated_pool_with_infinite_landmarks_has_no_moments():
             method()
 
 
+def test_infinite_moments_of_a_pool_stay_infinite_unless_the_map_shortens_the_tails():
+    maps = [LevelMap.from_scores([-1.0, 1.0], [-1.0, 1.0], slope, slope) for slope in (0.9, 1.0, 1.6)]
+    for df, finite in ((1.5, False), (3.0, True)):
+        dists = [Recalibrated(Mixture([StudentT(0.0, 1.0, df), Normal(1.0, 1.0)]), each) for each in maps]
+        assert [bool(np.isfinite(dist.std()[0])) for dist in dists] == [finite, finite, True]
+        assert np.isfinite([dist.mean() for dist in dists]).all()
+    cauchy = Mixture([StudentT([0.0, 1.0], 1.0, [3.0, 1.0]), Normal([0.0, 1.0], 1.0)])
+    with pytest.raises(ValueError, match="a mean only for `df` above 1, got 1 at row 1"):
+        Recalibrated(cauchy, maps[1]).mean()
+    one_sided = Mixture([StudentT(0.0, 1.0, 0.9).clip(lower=0.0), Normal(0.0, 1.0)])
+    assert Recalibrated(one_sided, maps[1]).mean() == np.inf
+
+
+@pytest.mark.parametrize("at", [0.0, 1e6, 1e9])
+def test_atoms_far_from_zero_keep_their_places(at):
+    atoms, share = np.array([-1.3, -0.4, 0.1, 0.25, 2.0]), [0.1, 0.2, 0.3, 0.2, 0.2]
+    level_map = LevelMap.from_scores([-1.0, 0.3, 1.0], [-1.3, 0.2, 0.9])
+    u = np.unique(np.concatenate([np.linspace(-10.0, 10.0, 100_001), atoms, [0.3]]))
+    middle = (u[1:] + u[:-1]) / 2
+    cdf = level_map((special.ndtr(middle) + (atoms <= middle[:, np.newaxis]) @ share) / 2)
+    expected = np.diff(u) @ (cdf - (middle >= 0.3)) ** 2
+    for member in (Empirical(at + atoms[np.newaxis], share), SharedEmpirical([at], [1.0], atoms, share)):
+        dist = Recalibrated(Mixture([member, Normal([at], 1.0)]), level_map)
+        assert_allclose(dist.crps(at + 0.3), expected, rtol=1e-6)
+        assert_allclose(dist.mean() - at, 10.0 - np.diff(u) @ cdf, atol=1e-6)
+    # The logarithm counts values as equal that differ by 1e-10 of their size.
+    wide = Transformed(
+        Mixture([SharedEmpirical([20.0], [1.0], atoms, share), Normal([20.0], 1.0)]), np.exp, np.log
+    )
+    near = np.diff(np.exp(u)) @ (cdf - (middle >= 0.3)) ** 2
+    assert_allclose(Recalibrated(wide, level_map).crps(np.exp(20.3)) / np.exp(20.0), near, rtol=1e-5)
+
+
 def test_moments_of_recalibrated_pools():
     for df, rtol in ((3.0, 5e-5), (6.0, 1e-6)):
         pool = Mixture([StudentT([0.0, 3.0], 1.0, df), Normal([0.0, 1.0], [1.0, 0.5])])

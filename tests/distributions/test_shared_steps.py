@@ -38,6 +38,19 @@ def test_equals_the_dense_distribution(block, monkeypatch):
         assert_array_equal(ours.ppf(level), dense.ppf(level))
 
 
+def test_an_outlier_of_the_table_rounds_no_other_row():
+    cdfs = np.array([[0.0, 0.3, 0.9, 1.0, 1.0], [0.0, 0.0, 0.2, 1.0, 1.0], [1e-3, 0.5, 0.5, 0.5, 1.0]])
+    thresholds = np.array([-1e12, 0.1, 0.2, 0.7, 1e12])
+    dist = SharedSteps(StepTable.from_cdfs(thresholds, cdfs), np.array([0.0, 1.0, 0.5, 2.0]))
+    mass = np.diff([*cdfs[:2], (cdfs[0] + cdfs[1]) / 2], prepend=0.0)
+    for each in (dist[:3], Empirical(np.tile(thresholds, (3, 1)), mass)):
+        assert_allclose(each.mean(), [0.22, 0.6, 0.41], rtol=1e-15)
+        assert_allclose(each._mean_distance(np.full(3, 0.3)), [0.16, 0.34, 0.25], rtol=1e-14)
+        assert_allclose(each.crps(0.3), [0.094, 0.26, 0.1135], rtol=1e-14)
+        assert_allclose(each.std(), np.sqrt([0.0276, 0.04, 0.0699]), rtol=1e-14)
+    assert_allclose(dist.mean()[3], 0.499e12 + 0.05, rtol=1e-15)
+
+
 def test_table_has_the_runs_of_equal_values():
     assert_array_equal(TABLE.starts, [0, 2, 3, 4, 5, 6, 7, 8, 9])
     assert_array_equal(TABLE.values, [0.3, 0, 0.9, 0.5, 0.15, 1, 0.9, 0.35, 1])
