@@ -485,7 +485,11 @@ def _read_bound(values: ArrayLike, name: str, n: int) -> FloatArray:
         raise TypeError(
             f"`{name}` must be a number or an array, got None. Pass an infinite value for no bound."
         )
-    array = check_no_nan(as_float_array(values, name), name)
+    return per_row(check_no_nan(as_float_array(values, name), name), name, n)
+
+
+def per_row(array: FloatArray, name: str, n: int) -> FloatArray:
+    """Return a copy of shape (n,) of a number or of an array of this shape."""
     if array.shape not in {(), (n,)}:
         raise ValueError(f"`{name}` must be a number or have shape ({n},), got {array.shape}.")
     return np.array(np.broadcast_to(array, (n,)))

@@ -8,12 +8,11 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import as_float_array, check_finite
-from skuq.distributions._base import Distribution
+from skuq._validation import as_float_array, check_finite, per_row
+from skuq.distributions._base import Distribution, check_distribution
 from skuq.distributions._family import Atoms, Lattice, of_base
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel
 from skuq.distributions._normal import Normal
-from skuq.distributions._row_container import check_univariate
 
 
 def affine(dist: Distribution, shift: ArrayLike, factor: ArrayLike) -> Distribution:
@@ -42,11 +41,12 @@ def affine(dist: Distribution, shift: ArrayLike, factor: ArrayLike) -> Distribut
     >>> affine(Normal([20.0], [5.0]), shift=32.0, factor=1.8).interval(0.9).round(2)
     array([[53.2, 82.8]])
     """
-    check_univariate(dist, "dist")
-    if not isinstance(dist, Distribution):
-        raise TypeError(f"`dist` must be a Distribution, got {type(dist).__name__}.")
+    check_distribution(dist, "dist")
     n = len(dist)
-    a, b = _read(shift, "shift", n), _read(factor, "factor", n)
+    a, b = (
+        per_row(check_finite(as_float_array(values, name), name), name, n)
+        for name, values in (("shift", shift), ("factor", factor))
+    )
     zero = b == 0
     if zero.all():
         return Normal(a, 0.0)
@@ -59,13 +59,6 @@ def affine(dist: Distribution, shift: ArrayLike, factor: ArrayLike) -> Distribut
             f"got 0 at row {int(np.argmax(zero))}."
         )
     return Affine(dist, a, b)
-
-
-def _read(values: ArrayLike, name: str, n: int) -> FloatArray:
-    array = check_finite(as_float_array(values, name), name)
-    if array.shape not in {(), (n,)}:
-        raise ValueError(f"`{name}` must be a number or have shape ({n},), got {array.shape}.")
-    return np.broadcast_to(array, (n,))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

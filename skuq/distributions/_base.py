@@ -29,7 +29,7 @@ from skuq.distributions._level_quadrature import (
     level_crps,
     warn_of_unreachable_level,
 )
-from skuq.distributions._row_container import RowContainer
+from skuq.distributions._row_container import RowContainer, check_univariate
 from skuq.distributions._value_quadrature import (
     UNIFORM,
     ValueRule,
@@ -471,3 +471,12 @@ class Distribution(RowContainer["Distribution"], Family):
             If the model does not separate epistemic and aleatoric uncertainty.
         """
         raise NoDecompositionError(NO_DECOMPOSITION.format(kind=type(self).__name__))
+
+
+def check_distribution(value: Any, name: str) -> None:
+    check_univariate(value, name)
+    if not isinstance(value, Distribution):
+        raise TypeError(
+            f"`{name}` must be a Distribution, got {type(value).__name__}. Pass the result of "
+            "`predict_dist`, or convert a frozen scipy distribution by `as_distribution`."
+        )

@@ -18,7 +18,7 @@ from scipy.special import expit, log_ndtr, ndtri_exp
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_positive
 from skuq.distributions._affine import affine
-from skuq.distributions._base import Distribution
+from skuq.distributions._base import Distribution, check_distribution
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._expectation import cdf_steps
 from skuq.distributions._family import Atoms, Lattice, of_base
@@ -364,8 +364,7 @@ def _read_tables(
     base: Distribution, a: ArrayLike, b: ArrayLike, c: ArrayLike, weights: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
     """Return checked copies of the parameters and weights, each of shape (n, k)."""
-    if not isinstance(base, Distribution):
-        raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
+    check_distribution(base, "base")
     named = (("a", a), ("b", b), ("c", c))
     tables = [check_finite(as_float_array(values, name), name) for name, values in named]
     check_positive(tables[0], "a")

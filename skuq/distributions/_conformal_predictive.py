@@ -17,6 +17,7 @@ from skuq._validation import (
     check_non_negative,
     check_option,
     check_positive,
+    per_row,
 )
 from skuq.distributions._base import Distribution
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, snap_levels, unreachable_level
@@ -261,9 +262,6 @@ class ConformalPredictive(Distribution):
 
 
 def _read_test_weight(test_weight: ArrayLike, n: int) -> FloatArray:
-    array = check_positive(
-        check_finite(as_float_array(test_weight, "test_weight"), "test_weight"), "test_weight"
-    )
-    if array.shape not in {(), (n,)}:
-        raise ValueError(f"`test_weight` must be a number or have shape ({n},), got {array.shape}.")
-    return np.array(array if array.min() < array.max() else array.flat[0])
+    array = check_finite(as_float_array(test_weight, "test_weight"), "test_weight")
+    array = per_row(check_positive(array, "test_weight"), "test_weight", n)
+    return np.array(array if array.min() < array.max() else array[0])

@@ -9,9 +9,9 @@ import numpy as np
 
 from skuq._numeric import level_rounding
 from skuq._typing import ArrayLike, FloatArray
-from skuq._validation import as_float_array, check_finite, check_probabilities
+from skuq._validation import as_float_array, check_finite, check_probabilities, per_row
 from skuq.distributions._affine import affine
-from skuq.distributions._base import Distribution
+from skuq.distributions._base import Distribution, check_distribution
 from skuq.distributions._members import root_mean_square
 from skuq.distributions._normal import Normal
 
@@ -72,10 +72,9 @@ class Hurdle(Distribution):
     _PER_ROW = ("p", "dist", "at")
 
     def __init__(self, p: ArrayLike, dist: Distribution, at: ArrayLike = 0.0) -> None:
-        if not isinstance(dist, Distribution):
-            raise TypeError(f"`dist` must be a Distribution, got {type(dist).__name__}.")
-        share = _read(check_probabilities(p, "p"), "p", len(dist))
-        value = _read(check_finite(as_float_array(at, "at"), "at"), "at", len(dist))
+        check_distribution(dist, "dist")
+        share = per_row(check_probabilities(p, "p"), "p", len(dist))
+        value = per_row(check_finite(as_float_array(at, "at"), "at"), "at", len(dist))
         self._set(p=share, dist=dist._finite_part(), at=value)
 
     def mean(self) -> FloatArray:
@@ -151,9 +150,3 @@ class Hurdle(Distribution):
         if (factor == 0).any():
             return None
         return Hurdle(self.p, affine(self.dist, shift, factor), shift + factor * self.at)
-
-
-def _read(values: FloatArray, name: str, n: int) -> FloatArray:
-    if values.shape not in {(), (n,)}:
-        raise ValueError(f"`{name}` must be a number or have shape ({n},), got {values.shape}.")
-    return np.array(np.broadcast_to(values, (n,)))

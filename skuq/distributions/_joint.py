@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -98,7 +99,7 @@ class JointDistribution(JointPoints["JointDistribution"]):
         return f"{type(self).__name__}(n={n}, d={d})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self._parameters())
+        return partial(type(self), **self._parameters()), ()
 
     def marginal(self, target: str | int) -> Distribution:
         """Return the univariate distribution of one target.
@@ -410,7 +411,3 @@ class JointDistribution(JointPoints["JointDistribution"]):
 
     def _names_of(self, targets: IntArray) -> tuple[str, ...] | None:
         return None if self.names is None else tuple(self.names[j] for j in targets)
-
-
-def _rebuild(family: type[JointDistribution], parameters: dict[str, Any]) -> JointDistribution:
-    return family(**parameters)

@@ -17,18 +17,7 @@ from scipy.special import ndtr, ndtri
 from skuq._censoring import Bounds, MassFunction, event_weights, interval_masses
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
-from skuq.distributions._discrete import FLOAT32_ROUNDING, atom_windows, tie_tolerance
-
-__all__ = [
-    "FLOAT32_ROUNDING",
-    "PER_ATOM",
-    "bound_scores",
-    "censored_pit_scores",
-    "pit_scores",
-    "randomized_scores",
-    "spread_atoms",
-    "tie_tolerance",
-]
+from skuq.distributions._discrete import atom_windows
 
 PER_ATOM = 8
 """A row on an atom is represented by this number of points."""

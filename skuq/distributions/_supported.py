@@ -13,7 +13,7 @@ from skuq._numeric import to_integers
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import check_support
 from skuq.distributions._affine import affine
-from skuq.distributions._base import Distribution
+from skuq.distributions._base import Distribution, check_distribution
 from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._discrete import (
     TAIL,
@@ -28,7 +28,6 @@ from skuq.distributions._expectation import OutcomeRule, StepPanels, rule_moment
 from skuq.distributions._family import INTEGERS, Atoms, Lattice
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel
 from skuq.distributions._mixture import Mixture
-from skuq.distributions._row_container import check_univariate
 from skuq.distributions._transformed import WINSOR_LEVEL, Transformed, rows_without_mean
 from skuq.distributions._value_quadrature import (
     UNIFORM,
@@ -147,9 +146,7 @@ class Supported(Distribution):
         upper: ArrayLike = np.inf,
         integer: bool = False,
     ) -> None:
-        check_univariate(base, "base")
-        if not isinstance(base, Distribution):
-            raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
+        check_distribution(base, "base")
         low, high, whole = check_support(lower, upper, len(base), integer)
         self._set(base=base, lower=low, upper=high, integer=whole)
 

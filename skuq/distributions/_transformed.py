@@ -11,13 +11,12 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from skuq._typing import BoolArray, FloatArray
-from skuq.distributions._base import Distribution
+from skuq.distributions._base import Distribution, check_distribution
 from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._expectation import moments
 from skuq.distributions._family import Atoms, Lattice, of_base
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel
-from skuq.distributions._row_container import check_univariate
 from skuq.distributions._value_quadrature import value_crps, value_mean_distance, value_moments
 
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
@@ -114,9 +113,7 @@ class Transformed(Distribution):
         inverse_func: ElementWise,
         inverse_derivative: ElementWise | None = None,
     ) -> Distribution:
-        check_univariate(base, "base")
-        if not isinstance(base, Distribution):
-            raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
+        check_distribution(base, "base")
         for name, function in (("func", func), ("inverse_func", inverse_func)):
             if not callable(function):
                 raise TypeError(f"`{name}` must be callable, got {type(function).__name__}.")

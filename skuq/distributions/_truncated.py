@@ -9,7 +9,7 @@ import numpy as np
 
 from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import check_support
-from skuq.distributions._base import Distribution
+from skuq.distributions._base import Distribution, check_distribution
 from skuq.distributions._discrete import log_difference
 from skuq.distributions._expectation import OutcomeRule, cdf_steps, rule_moments
 from skuq.distributions._family import Atoms, Lattice, of_base
@@ -87,8 +87,7 @@ class Truncated(Distribution):
     _ALIKE = ("has_density",)
 
     def __init__(self, base: Distribution, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf) -> None:
-        if not isinstance(base, Distribution):
-            raise TypeError(f"`base` must be a Distribution, got {type(base).__name__}.")
+        check_distribution(base, "base")
         low, high, _ = check_support(lower, upper, len(base))
         self._set(base=base._finite_part(), lower=low, upper=high)
 

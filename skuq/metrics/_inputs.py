@@ -21,7 +21,8 @@ from skuq._validation import (
 )
 from skuq.distributions import Distribution, as_distribution
 from skuq.distributions._convert import as_forecast, check_not_one_row
-from skuq.distributions._pit import pit_scores, tie_tolerance
+from skuq.distributions._discrete import tie_tolerance
+from skuq.distributions._pit import pit_scores
 from skuq.metrics._kernels import covered
 
 Forecast = Distribution | FloatArray

@@ -18,7 +18,7 @@ from skuq._validation import (
     check_single_coverage,
 )
 from skuq.distributions import Distribution, Normal, affine, concat
-from skuq.distributions._pit import FLOAT32_ROUNDING
+from skuq.distributions._discrete import FLOAT32_ROUNDING
 from skuq.metrics._ucc_curve import (
     MISS_AXES,
     VARY,

@@ -9,7 +9,7 @@ import numpy as np
 from skuq._typing import FloatArray
 from skuq._validation import check_finite_moments
 from skuq.distributions import Distribution
-from skuq.distributions._pit import FLOAT32_ROUNDING
+from skuq.distributions._discrete import FLOAT32_ROUNDING
 
 _NO_SPREAD = 1e-14
 """A standard deviation is treated as a rounding error if it is below this share of the absolute mean."""
