@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtri_exp
 
+from skuq._numeric import row_blocks
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_positive
 from skuq.distributions._affine import affine
@@ -65,14 +66,11 @@ class BetaMaps:
         return self._in_blocks(BetaMaps._invert, target)
 
     def _in_blocks(self, function: Callable[..., FloatArray], *values: FloatArray) -> FloatArray:
-        k, n = self.a.shape
-        step = max(1, _BLOCK // k)
-        if n <= step:
-            return function(self, *values)
-        parts = [slice(start, start + step) for start in range(0, n, step)]
-        return np.concatenate(
-            [function(self.rows(part), *(value[part] for value in values)) for part in parts]
-        )
+        parts = [
+            function(self.rows(block), *(value[block] for value in values))
+            for block in row_blocks(*self.a.T.shape, _BLOCK)
+        ]
+        return np.concatenate(parts)
 
     def _mean(self, values: FloatArray) -> FloatArray:
         return np.asarray((self.weights * values).sum(axis=0))

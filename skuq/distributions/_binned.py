@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri, ndtri_exp
 
-from skuq._numeric import bisect, level_rounding, log_mass
+from skuq._numeric import bisect, level_rounding, log_mass, row_blocks
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import as_float_array, check_finite, check_increasing, check_option
 from skuq.distributions._base import Distribution
@@ -168,7 +168,7 @@ class Binned(Distribution):
     def _with_levels(self, level_map: Callable[[FloatArray], FloatArray]) -> Binned:
         """Return the histogram whose cdf at the knots is mapped, by a map of normal scores."""
         weights = self.log_weights - self._log_total[:, np.newaxis]
-        for rows in self._blocks():
+        for rows in row_blocks(*self.log_weights.shape, _BLOCK):
             below, above = self._below[rows], self._above[rows]
             score = level_map(np.where(below < above, ndtri(below), -ndtri(above)))
             ends = np.full((len(score), 1), np.inf)
@@ -352,7 +352,7 @@ class Binned(Distribution):
             middle[-1] = edges[-2] + _HALF_NORMAL_MEAN * high
             variance[[0, -1]] = np.square([low, high]) * (1 - _HALF_NORMAL_MEAN**2)
         mean, second = self._masses @ middle, self._masses @ variance
-        for rows in self._blocks():
+        for rows in row_blocks(*self.log_weights.shape, _BLOCK):
             deviation = middle - mean[rows, np.newaxis]
             second[rows] += (self._masses[rows] * deviation**2).sum(axis=1)
         return center + unit * mean, unit * np.sqrt(second)
@@ -383,10 +383,6 @@ class Binned(Distribution):
     def _tail_parts(self, y: FloatArray) -> list[tuple[int, float, FloatArray, FloatArray]]:
         masses = self._below[:, 0], self._above[:, -1]
         return list(zip((-1, 1), self._scales, masses, self._beyond(y), strict=True))
-
-    def _blocks(self) -> list[slice]:
-        size = max(1, _BLOCK // self.log_weights.shape[1])
-        return [slice(start, start + size) for start in range(0, len(self), size)]
 
     # ------------------------------------------------------------------------------- numerical integration
 

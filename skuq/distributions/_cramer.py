@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from skuq._numeric import row_blocks
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._concatenated import Concatenated
@@ -126,12 +127,8 @@ def leaf_distance(first: Leaf, second: Leaf) -> FloatArray:
 
 def _by_one_sort(first: PiecewiseCdf, second: PiecewiseCdf) -> FloatArray:
     n, knots = len(first.knots), first.knots.shape[1] + second.knots.shape[1]
-    blocks = _blocks(n, max(1, _BLOCK // knots))
+    blocks = row_blocks(n, knots, _BLOCK)
     return np.concatenate([piecewise_distance(first.take(rows), second.take(rows)) for rows in blocks])
-
-
-def _blocks(n: int, size: int) -> list[slice]:
-    return [slice(start, start + size) for start in range(0, n, size)]
 
 
 def _expect(
@@ -147,7 +144,7 @@ def _expect(
     near, far = rows[is_near], rows[~is_near]
     if far.size:
         distance[far] = over[far]._crps(integrand.loc[far])
-    for block in _blocks(near.size, max(1, _BLOCK // size)):
+    for block in row_blocks(near.size, size, _BLOCK):
         distance[near[block]] = expected(near[block])
     return np.maximum(distance[rows], 0.0)
 
@@ -213,7 +210,7 @@ def _over_tail(crps: TabulatedCrps, roughness: float, end: FloatArray, length: F
         rows = np.flatnonzero((least < difficulty) & (difficulty <= refined))
         if rows.size:
             rule = exponential_rule(refined)
-            for block in _blocks(rows.size, max(1, _BLOCK // rule.nodes.size)):
+            for block in row_blocks(rows.size, rule.nodes.size, _BLOCK):
                 at = rows[block]
                 nodes = end[at, np.newaxis] + length[at, np.newaxis] * rule.nodes
                 total[at] = crps(nodes) @ rule.weights
@@ -371,7 +368,7 @@ def _spread_of_many(members: _Weighted) -> FloatArray:
     spread, settled = np.zeros(len(loc)), total == 0
     proper = np.flatnonzero(~settled & (scale.min(axis=1) > 0))
     for step in _STEPS:
-        for block in _blocks(proper.size, _QUADRATURE_ROWS):
+        for block in row_blocks(proper.size, 1, _QUADRATURE_ROWS):
             rows = proper[block]
             form = loc[rows], scale[rows], weights[rows] / total[rows, np.newaxis]
             fine = step * relative_spacing(*form) < _WIDEST
@@ -421,7 +418,7 @@ def _distances_alike(parts: Sequence[Distribution]) -> FloatArray:
         else:
             distances[:, i, j] = distances[:, j, i] = np.maximum(between - (first + second) / 2, 0.0)
     which = np.flatnonzero(numerical.any(axis=1))
-    for rows in _blocks(n if which.size else 0, _QUADRATURE_ROWS):
+    for rows in row_blocks(n if which.size else 0, 1, _QUADRATURE_ROWS):
         table = np.zeros((len(distances[rows]), m, m))
         table[:, which[:, np.newaxis], which] = value_distances([parts[i][rows] for i in which.tolist()])
         distances[rows] += np.where(numerical, table, 0.0)

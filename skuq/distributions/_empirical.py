@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from skuq._numeric import rank_target, to_integers
+from skuq._numeric import rank_target, row_blocks, to_integers
 from skuq._typing import ArrayLike, FloatArray
 from skuq.distributions._base import Distribution
 from skuq.distributions._family import Atoms
@@ -117,7 +116,7 @@ class Empirical(Distribution):
     def _crps(self, y: FloatArray) -> FloatArray:
         score = self._half_mean_difference()
         np.negative(score, out=score)
-        for rows in self._blocks():
+        for rows in row_blocks(*self.members.shape, CACHED):
             distance = self.members[rows] - y[rows, np.newaxis]
             np.abs(distance, out=distance)
             if self.weights is None:
@@ -136,15 +135,9 @@ class Empirical(Distribution):
             return np.asarray((w * deviation * (2 * self._cumulative() - w - 1)).sum(axis=1))
         rank_weight = (2.0 * np.arange(1, m + 1) - m - 1) / m**2
         half = np.empty(n)
-        for rows in self._blocks():
+        for rows in row_blocks(*self.members.shape, CACHED):
             half[rows] = (self.members[rows] - self._center[rows, np.newaxis]) @ rank_weight
         return half
-
-    def _blocks(self) -> Iterator[slice]:
-        n, m = self.members.shape
-        step = max(1, CACHED // m)
-        for start in range(0, n, step):
-            yield slice(start, start + step)
 
     def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
         below, above = step_terms(weight)

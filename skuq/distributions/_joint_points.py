@@ -8,7 +8,7 @@ from typing import Any, Generic
 
 import numpy as np
 
-from skuq._numeric import rank_target
+from skuq._numeric import rank_target, row_blocks
 from skuq._typing import ArrayLike, FloatArray, IntArray
 from skuq._validation import as_float_array
 from skuq.distributions._base import Distribution
@@ -227,9 +227,7 @@ class JointPoints(RowContainer[Selected], Generic[Selected]):
             yield rows, *self._points(rows)
 
     def _row_blocks(self) -> Iterator[slice]:
-        n, step = len(self), max(1, BLOCK // (self._point_count() * self.shape[1]))
-        for start in range(0, n, step):
-            yield slice(start, min(start + step, n))
+        return row_blocks(len(self), self._point_count() * self.shape[1], BLOCK)
 
     def _map(self, func: Callable[[FloatArray], Any], name: str) -> tuple[FloatArray, FloatArray | None]:
         """Return the values of a function at all points, shape (n, K), and the weights of the points."""

@@ -27,6 +27,7 @@ from numpy.polynomial import Legendre, Polynomial
 from numpy.polynomial.legendre import leggauss, legvander
 from scipy.special import ndtr
 
+from skuq._numeric import row_blocks
 from skuq._typing import FloatArray, IntArray
 from skuq.distributions._family import Family
 
@@ -274,8 +275,7 @@ class CrpsTable:
 
     def __call__(self, y: FloatArray) -> FloatArray:
         crps = np.empty(y.shape)
-        for start in range(0, y.size, _BLOCK):
-            block = slice(start, start + _BLOCK)
+        for block in row_blocks(y.size, 1, _BLOCK):
             crps[block] = self._evaluate(y[block])
         return crps
 
