@@ -71,10 +71,10 @@ numpydoc_show_inherited_class_members = False
 # Pages of names that moved lead to their present pages.
 MOVED = tomllib.loads(Path(__file__).with_name("moved_names.toml").read_text(encoding="utf-8"))
 redirects = {
-    f"reference/generated/{old}": "../results.html" if new == "results" else f"{new}.{old.split('.')[-1]}.html"
+    f"reference/generated/{old}": f"{new}.{old.split('.')[-1]}.html"
     for new, names in MOVED.items()
     for old in names
-}
+} | {f"reference/generated/{old}": "../results.html" for old in MOVED["results"]}
 
 # Names of other packages are links if their inventories can be read, and plain text without a network.
 INVENTORIES = {

@@ -306,7 +306,8 @@ def default_space() -> dict[str, dict[str, Any]]:
 def deferred_space() -> dict[str, dict[str, Any]]:
     """Return the default space without imports.
 
-    Base models that are fitted fast come first. With 10 000 rows, a forest takes six times as long as boosting.
+    Base models that are fitted fast come first. With 10 000 rows, a forest takes six times as long as
+    boosting.
     """
     forest = {
         "methods": ["forest"],
