@@ -539,7 +539,7 @@ def _net(
     }
     given = options.net_params or {}
     try:
-        return StackedNet(module, **{**settings, **given}).initialize()
+        net: StackedNet = StackedNet(module, **{**settings, **given}).initialize()
     except Exception as error:  # skorch, the optimizer and the callbacks raise errors of many types
         names = [*given, *(["callbacks"] if options.callbacks else [])]
         if not names:
@@ -548,6 +548,7 @@ def _net(
             f"`net_params` must contain parameters of skorch.NeuralNet with valid values, got {names}. "
             f"{type(error).__name__}: {error}"
         ) from error
+    return net
 
 
 def _check_trained(net: StackedNet) -> None:
