@@ -178,9 +178,11 @@ def table(results: pd.DataFrame) -> pd.DataFrame:
 
     *width* and *CRPS* compare the rows outside with the rows of the control. *to boosting* compares the CRPS
     outside with that of the default around boosting. *below 0.8* is the number of splits whose coverage
-    outside is below 0.8.
+    outside is below 0.8. Splits count only if all methods have results for them and for their controls.
     """
     key = ["method", *Split._fields[:-1]]
+    n_results = results.groupby(key[1:])["method"].transform("size")
+    results = results[n_results == 2 * results["method"].nunique()]
     of_split = results[~results["control"]].set_index(key)
     control = results[results["control"]].set_index(key)
     control = control.reindex(of_split.index)
