@@ -68,7 +68,10 @@ QUANTILE_BASES = {
 def mapie_cqr(
     X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int, make: Callable[[float, int], Any]
 ) -> Forecast:
-    """Return intervals by conformalized quantile regression; a quarter of the rows calibrates."""
+    """Return intervals by conformalized quantile regression; a quarter of the rows calibrates.
+
+    The bounds of a row can cross, if the quantiles of the models cross. Such bounds are sorted.
+    """
     from mapie.regression import ConformalizedQuantileRegressor
 
     X, X_calibration, y, y_calibration = train_test_split(X, y, test_size=0.25, random_state=seed)
@@ -76,7 +79,7 @@ def mapie_cqr(
     models = [make(level, seed).fit(X, y) for level in levels]
     model = ConformalizedQuantileRegressor(models, confidence_level=COVERAGE, prefit=True)
     _, interval = model.conformalize(X_calibration, y_calibration).predict_interval(X_test)
-    return Forecast(None, interval[:, :, 0])
+    return Forecast(None, np.sort(interval[:, :, 0], axis=1))
 
 
 def catboost_early(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> Forecast:
