@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from measuring import arguments, data_folder
+from measuring import arguments, data_folder, show
 from scipy import special, stats
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
@@ -141,8 +141,8 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--seeds", type=int, default=4, help="number of simulations and splits")
     chosen = parser.parse_args()
-    for table in (counts_table, zeros_table):
-        print(table(chosen.seeds).to_string(float_format="{:.3f}".format), "\n", flush=True)
+    show("kinds_of_target-counts", counts_table(chosen.seeds))
+    show("kinds_of_target-zeros", zeros_table(chosen.seeds))
 
 
 if __name__ == "__main__":

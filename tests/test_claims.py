@@ -28,8 +28,9 @@ from skuq.neural import (
     LastLayerLaplaceRegressor,
     VariationalRegressor,
 )
-from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator
-from skuq.regressors import MixtureRegressor, MultiQuantileRegressor, UncertaintyRegressor
+from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator, SupportMap
+from skuq.regressors import HurdleRegressor, MixtureRegressor, MultiQuantileRegressor, UncertaintyRegressor
+from skuq.survival import CensoredBoostingRegressor
 
 pytestmark = pytest.mark.docs
 
@@ -56,8 +57,7 @@ def claims(estimator: type, sentence: str) -> bool:
 
 @pytest.fixture(scope="module")
 def real_data() -> dict[str, dict[str, str]]:
-    header, *rows = read_table("replications/real-data.rst", "CRPS, score and coverage of 90 % intervals")
-    return {row[0].strip("*"): dict(zip(header, row, strict=True)) for row in rows}
+    return read("real_data").set_index("method").to_dict("index")
 
 
 def test_21_data_sets(real_data):
@@ -67,9 +67,9 @@ def test_21_data_sets(real_data):
         }
         for name, row in real_data.items()
     }
-    forest, residual = number["forest"], number["residuals of a forest"]
+    forest, residual = number["skuq, forest"], number["skuq, residuals of a forest"]
     ratio = forest["CRPS"] / residual["CRPS"]
-    fitted, shifted = number["quantile boosting as fitted"], number["quantile boosting"]
+    fitted, shifted = number["raw quantile boosting"], number["skuq, quantile boosting"]
     crps, score = (shifted[column] / fitted[column] for column in ("CRPS", "interval score"))
     assert claims(
         UncertaintyRegressor,
@@ -77,7 +77,7 @@ def test_21_data_sets(real_data):
         f"recalibration, and the interval score at 90 % is {score:.2f} times.",
     )
     pool, recalibrated = (
-        100 * number[f"pool of default estimators{end}"]["coverage"] for end in ("", ", recalibrated")
+        100 * number[f"skuq, pool{end}"]["coverage"] for end in (" without recalibrator", "")
     )
     assert claims(
         MixtureRegressor,
@@ -98,29 +98,16 @@ def test_21_data_sets(real_data):
     assert abs(ratio - 1) < 0.015
     assert f"cover {100 * forest['coverage']:.1f} % of the test rows" in guide
     for name, sentence in (
-        ("pool of default estimators, recalibrated", "is the lowest, {:.0f} % lower than the CRPS"),
-        ("forest", "its CRPS is {:.0f} % lower than the CRPS of the reference"),
+        ("skuq, pool", "is the lowest, {:.0f} % lower than the CRPS"),
+        ("skuq, forest", "its CRPS is {:.0f} % lower than the CRPS of the reference"),
     ):
         assert sentence.format(100 * (1 - number[name]["CRPS"])) in guide
-    high, low = (100 * (number[f'boosting, ``effort="{name}"``']["CRPS"] - 1) for name in ("high", "low"))
+    high, low = (100 * (number[f"skuq, boosting, effort {name}"]["CRPS"] - 1) for name in ("high", "low"))
     assert (
         f'``effort="high"`` lowers the CRPS of the reference by {-high:.0f} %, and ``effort="low"`` '
         f"increases it by {low:.0f} %"
     ) in guide
     assert f"lowers the CRPS by {below[1]} % and the interval score by {below[2]} %" in guide
-
-
-def test_21_data_sets_on_the_landing_page(real_data):
-    pool = real_data["pool of default estimators, recalibrated"]
-    # The rows of the table have different numbers of splits, so the page has the ratios on one split.
-    ratios = re.search(
-        r"its CRPS is (0\.\d\d times the CRPS of NGBoost and 0\.\d\d times the CRPS of quantile-forest)\.",
-        words("replications/real-data.rst"),
-    )
-    assert (
-        f"the CRPS of a pool of the default models is {ratios[1]}. "
-        f"The recalibrated 90 % intervals of the pool cover {100 * float(pool['coverage']):.1f} %"
-    ) in words("index.rst").replace(" * ", " ")
 
 
 def test_plot_of_the_first_pages(monkeypatch):
@@ -144,6 +131,46 @@ def test_few_rows():
         'With 12 or more rows, the coverage of 90 % intervals of "forest" and "residual" is '
         f"{100 * min(coverage):.0f} to {100 * max(coverage):.0f} %",
     )
+
+
+def test_kinds_of_target():
+    ratio = read("kinds_of_target-zeros").set_index(["process", "model"]).astype(float)
+    smooth, sharp = (ratio.loc[process] for process in ("smooth", "sharp"))
+    for row, model, column in (
+        ("`UncertaintyRegressor`, all rows", "UncertaintyRegressor", "CRPS / truth"),
+        ('hurdle, "default"', "hurdle, default classifier", "CRPS / truth"),
+        ('hurdle, "small"', "hurdle, 100 rounds of 8 leaves", "CRPS / truth"),
+        ('hurdle, "true"', "hurdle, default classifier", "with the true P(y = 0)"),
+    ):
+        numbers = f"{smooth.loc[model, column]:.2f} {sharp.loc[model, column]:.2f}"
+        assert claims(HurdleRegressor, f"{row} {numbers}")
+    counts = read("kinds_of_target-counts").set_index("set")["CRPS / before"].astype(float)
+    small = 100 * (1 - counts[counts.index.str.contains(r"mean (?:0\.3|1|2\.5)$")])
+    assert len(small) == 6
+    assert claims(SupportMap, f"by {min(small):.0f} to {max(small):.0f} % for means below 5")
+    assert counts[counts.index.str.endswith("mean 200")].round(3).eq(1).all()
+
+
+def test_censored_targets():
+    models = read("censored-models").set_index("model").astype(float).round(2)
+    ratio = models["CRPS / truth"]
+    for words_before, name in (
+        (
+            "the CRPS of the logarithm was {:.2f} times the CRPS of the true distribution",
+            "boosting, LightGBM",
+        ),
+        ("the ratio was {:.2f} if it was fitted without the censored rows", "observed rows only"),
+        ("and {:.2f} if censored times were treated as observed times", "censored as observed"),
+        ("For `CensoringWeightedRegressor`, the ratio was {:.2f}", "weighted rows"),
+    ):
+        assert claims(CensoredBoostingRegressor, words_before.format(ratio[name]))
+    covered = models.loc["boosting, LightGBM", "coverage"]
+    assert claims(CensoredBoostingRegressor, f"and {100 * covered:.0f} % of the new times were in the 90 %")
+    engines = read("censored-rows").set_index(["rows", "model"])["CRPS / truth"].astype(float)
+    for _, pair in engines.groupby("rows"):
+        assert pair.iloc[0] == pytest.approx(pair.iloc[1], rel=0.02)  # "equally good"
+    best = read("censored-scores").set_index("score")["best factor"].astype(float)
+    assert best["nll"] == pytest.approx(1, abs=0.05)
 
 
 def test_other_values_of_the_defaults_of_networks():
