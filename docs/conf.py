@@ -23,7 +23,6 @@ import pool_pictures
 import prose
 import public_names
 import recalibration_pictures
-import same_base_pictures
 import site_options
 
 os.environ["MPLBACKEND"] = "Agg"
@@ -157,4 +156,3 @@ def setup(app):
     app.connect("builder-inited", recalibration_pictures.write_pictures)
     app.connect("builder-inited", conformal_pictures.write_pictures)
     app.connect("builder-inited", pool_pictures.write_pictures)
-    app.connect("builder-inited", same_base_pictures.write_pictures)

@@ -28,9 +28,8 @@ from skuq.neural import (
     LastLayerLaplaceRegressor,
     VariationalRegressor,
 )
-from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator, SupportMap
-from skuq.regressors import HurdleRegressor, MixtureRegressor, MultiQuantileRegressor, UncertaintyRegressor
-from skuq.survival import CensoredBoostingRegressor
+from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator
+from skuq.regressors import MixtureRegressor, MultiQuantileRegressor, UncertaintyRegressor
 
 pytestmark = pytest.mark.docs
 
@@ -131,46 +130,6 @@ def test_few_rows():
         'With 12 or more rows, the coverage of 90 % intervals of "forest" and "residual" is '
         f"{100 * min(coverage):.0f} to {100 * max(coverage):.0f} %",
     )
-
-
-def test_kinds_of_target():
-    ratio = read("kinds_of_target-zeros").set_index(["process", "model"]).astype(float)
-    smooth, sharp = (ratio.loc[process] for process in ("smooth", "sharp"))
-    for row, model, column in (
-        ("`UncertaintyRegressor`, all rows", "UncertaintyRegressor", "CRPS / truth"),
-        ('hurdle, "default"', "hurdle, default classifier", "CRPS / truth"),
-        ('hurdle, "small"', "hurdle, 100 rounds of 8 leaves", "CRPS / truth"),
-        ('hurdle, "true"', "hurdle, default classifier", "with the true P(y = 0)"),
-    ):
-        numbers = f"{smooth.loc[model, column]:.2f} {sharp.loc[model, column]:.2f}"
-        assert claims(HurdleRegressor, f"{row} {numbers}")
-    counts = read("kinds_of_target-counts").set_index("set")["CRPS / before"].astype(float)
-    small = 100 * (1 - counts[counts.index.str.contains(r"mean (?:0\.3|1|2\.5)$")])
-    assert len(small) == 6
-    assert claims(SupportMap, f"by {min(small):.0f} to {max(small):.0f} % for means below 5")
-    assert counts[counts.index.str.endswith("mean 200")].round(3).eq(1).all()
-
-
-def test_censored_targets():
-    models = read("censored-models").set_index("model").astype(float).round(2)
-    ratio = models["CRPS / truth"]
-    for words_before, name in (
-        (
-            "the CRPS of the logarithm was {:.2f} times the CRPS of the true distribution",
-            "boosting, LightGBM",
-        ),
-        ("the ratio was {:.2f} if it was fitted without the censored rows", "observed rows only"),
-        ("and {:.2f} if censored times were treated as observed times", "censored as observed"),
-        ("For `CensoringWeightedRegressor`, the ratio was {:.2f}", "weighted rows"),
-    ):
-        assert claims(CensoredBoostingRegressor, words_before.format(ratio[name]))
-    covered = models.loc["boosting, LightGBM", "coverage"]
-    assert claims(CensoredBoostingRegressor, f"and {100 * covered:.0f} % of the new times were in the 90 %")
-    engines = read("censored-rows").set_index(["rows", "model"])["CRPS / truth"].astype(float)
-    for _, pair in engines.groupby("rows"):
-        assert pair.iloc[0] == pytest.approx(pair.iloc[1], rel=0.02)  # "equally good"
-    best = read("censored-scores").set_index("score")["best factor"].astype(float)
-    assert best["nll"] == pytest.approx(1, abs=0.05)
 
 
 def test_other_values_of_the_defaults_of_networks():
