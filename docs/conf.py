@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tomllib
 import urllib.request
 import warnings
 from pathlib import Path
@@ -48,6 +49,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "sphinx_reredirects",
 ]
 templates_path = ["_templates"]
 html_static_path = ["_static", str(mathml.FONTS)]
@@ -65,6 +67,14 @@ autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc sections state the types in words
 numpydoc_show_class_members = False
 numpydoc_show_inherited_class_members = False
+
+# Pages of names that moved lead to their present pages.
+MOVED = tomllib.loads(Path(__file__).with_name("moved_names.toml").read_text(encoding="utf-8"))
+redirects = {
+    f"reference/generated/{old}": f"{new}.{old.split('.')[-1]}.html"
+    for new, names in MOVED.items()
+    for old in names
+} | {f"reference/generated/{old}": "../results.html" for old in MOVED["results"]}
 
 # Names of other packages are links if their inventories can be read, and plain text without a network.
 INVENTORIES = {

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from importlib.metadata import PackageNotFoundError, version
 from inspect import signature
+from numbers import Integral
 from types import FrameType
 from typing import Any, TypeVar, cast
 
@@ -235,6 +236,15 @@ def _run_task(task: Callable[[], Any]) -> Any:
         return task()
 
 
+def check_jobs(n_jobs: Any, verbose: Any) -> None:
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise ValueError(
+            f"`n_jobs` must be an integer other than 0, or None, got {n_jobs!r}. -1 uses all cores."
+        )
+    if not isinstance(verbose, Integral):
+        raise ValueError(f"`verbose` must be an integer of at least 0, got {verbose!r}. 0 prints nothing.")
+
+
 def run_parallel(
     tasks: Iterable[Callable[[], Any]],
     *,
@@ -247,6 +257,7 @@ def run_parallel(
 
     With ``verbose=1``, joblib prints about ten lines. Its own level 1 prints only at the end of a few tasks.
     """
+    check_jobs(n_jobs, verbose)
     with parallel_config("sequential") if n_jobs == 1 else sequential_in_cluster_task():
         backend, n_jobs_of_backend = get_active_backend()
         gradual = one_by_one and (isinstance(backend, SequentialBackend) or backend.supports_return_generator)

@@ -427,7 +427,10 @@ def check_number(value: Any, name: str, *, positive: bool = False) -> float:
     """Return ``value`` as a finite float. With ``positive``, raise an error if it is not positive."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"`{name}` must be a number, got {value!r}.")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond the largest float
+        number = math.inf
     if not np.isfinite(number) or (positive and number <= 0):
         raise ValueError(f"`{name}` must be {'positive and ' if positive else ''}finite, got {value!r}.")
     return number

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 import http.server
+import re
 import threading
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,6 +126,15 @@ class Visitor:
 def test_the_site_in_a_browser(address: str, browser: Any, subtests: Any) -> None:
     pages = {page.relative_to(SITE).as_posix() for page in SITE.rglob("*.html")}
     pages = {page for page in pages if not page.startswith("_static")}  # parts of the theme
+    moved = tomllib.loads((ROOT / "docs" / "moved_names.toml").read_text(encoding="utf-8"))
+    redirects = {f"reference/generated/{old}.html" for names in moved.values() for old in names}
+    with subtests.test("the page of a name that moved leads to its present page"):
+        assert redirects <= pages
+        for page in redirects:
+            target = re.search(r'url=([^"]+)', (SITE / page).read_text(encoding="utf-8"))
+            assert target is not None, page
+            assert (SITE / page).parent.joinpath(target[1]).resolve().is_file(), page
+    pages -= redirects
     visitor = Visitor(address, browser.new_page())
     for page in sorted(pages):
         visitor.visit(page)

@@ -318,8 +318,9 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
         return data
 
     def _cross_fit(self, data: TrainingData, progress: Progress) -> CrossFit:
+        estimator = clone(self)
         return cross_fit(
-            self._fold_estimator(),
+            estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator,
             data.X,
             data.target,
             cv=resolve_cv(getattr(self, "cv", None), getattr(self, "random_state", None)),
@@ -329,10 +330,6 @@ class BaseUncertaintyRegressor(  # type: ignore[call-arg]
             verbose=getattr(self, "verbose", 0),
             on_fold=progress.reporter("fold"),
         )
-
-    def _fold_estimator(self) -> Any:
-        estimator = clone(self)
-        return estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator
 
     def predict_dist(self, X: Any) -> Distribution:
         """Return the predictive distribution of each row.

@@ -435,7 +435,8 @@ class ConformalClassifier(ClassifierMixin, BaseEstimator):
 
 def _check_group_by(group_by: Any, X: Any) -> None:
     """Raise an error if X has a column "class", because ``group_by="class"`` would then be ambiguous."""
-    if group_by == BY_CLASS and isinstance(X, pd.DataFrame) and BY_CLASS in X.columns:
+    by_class = isinstance(group_by, str) and group_by == BY_CLASS
+    if by_class and isinstance(X, pd.DataFrame) and BY_CLASS in X.columns:
         raise ValueError(
             "`group_by` 'class' is ambiguous, because it means the classes in y, and X has a column of this "
             "name. To group by the column, pass `lambda X: X['class']`. To group by the classes, rename the "

@@ -224,7 +224,7 @@ class CalibrationRows:
             rows=rows[last],
             repetitions=np.concatenate([self.repetitions, later.repetitions])[last],
         )
-        if isinstance(self.ranked, SplitScores) and last.start == 0:  # Not all scores are sorted again.
+        if last.start == 0 and isinstance(self.ranked, SplitScores):  # Not all scores are sorted again.
             vars(both)["ranked"] = self.ranked.followed_by(later.scores, later.weight)
         return both
 

@@ -258,8 +258,7 @@ def expected_loss(
     [0.9, 0.91, 1.37]
     """
     forecast = as_distribution(dist, "dist")
-    _check_loss(loss)
-    _check_options(loss, levels=levels, coverage=coverage, breaks=breaks)
+    _check_loss(loss, levels=levels, coverage=coverage, breaks=breaks)
     if loss == "crps":
         return _expected_crps(forecast, action)
     if action is None:
@@ -362,8 +361,7 @@ def optimal_action(
     array([103.2,  43.2])
     """
     forecast = as_distribution(dist, "dist")
-    _check_loss(loss)
-    _check_options(loss, levels=levels, coverage=coverage, breaks=breaks)
+    _check_loss(loss, levels=levels, coverage=coverage, breaks=breaks)
     if loss == "crps":
         raise ValueError(
             "`loss` must depend on an action, but 'crps' scores the whole distribution. Use a loss with an "
@@ -457,13 +455,10 @@ def _expected_crps(dist: Distribution, action: ArrayLike | None) -> FloatArray:
     return np.maximum(dist._mean_distance(center) - dist.crps(center), 0.0)
 
 
-def _check_loss(loss: Any) -> None:
+def _check_loss(loss: Any, **options: Any) -> None:
+    """Raise an error for an unknown loss, a missing level, or an option that the loss does not use."""
     if not callable(loss):
         check_option(loss, "loss", _LOSSES)
-
-
-def _check_options(loss: Any, **options: Any) -> None:
-    """Raise an error for a missing level, or for an option that the loss does not use."""
     users = {"levels": loss == "pinball", "coverage": loss == "interval", "breaks": callable(loss)}
     owners = {"levels": "'pinball'", "coverage": "'interval'", "breaks": "a function"}
     for name, value in options.items():

@@ -14,12 +14,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from skuq._numeric import ROUNDING, weighted_mean
+from skuq._numeric import ROUNDING, weighted_mean, weighted_means
 from skuq._validation import FEWEST_ROWS
 from skuq.distributions import Distribution
 from skuq.evaluation._resampling import Rows
-from skuq.metrics._class_scores import ClassForecast, claimed_mass, is_in_set, sets_of
+from skuq.metrics._class_scores import ClassForecast, is_in_set
 from skuq.metrics._kernels import covered
+from skuq.metrics._prediction_sets import set_mass_rows
 from skuq.metrics._spec import MetricSpec
 
 CERTAIN, PERHAPS = 1.5, "perhaps "
@@ -251,12 +252,11 @@ def bias_words(shares: Mapping[str, Any]) -> str:
 
 
 def headline_of_classes(rows: Rows, forecast: ClassForecast, coverage: float) -> Headline:
-    sets = sets_of(forecast, coverage)
-    inside = weighted_mean(is_in_set(rows.y, sets), rows.weight)
     if forecast.dtype == np.bool_:
+        inside = weighted_mean(is_in_set(rows.y, forecast), rows.weight)
         return Headline(f"the sets contain {percent(inside)} of the labels", inside, math.nan, math.nan, "")
-    mass = claimed_mass(forecast, sets)
-    claimed, variance = (weighted_mean(each, rows.weight) for each in (mass, mass * (1 - mass)))
+    means = weighted_means(set_mass_rows(rows.y, forecast, coverage=coverage), rows.weight)
+    inside, claimed, variance = means.tolist()
     return class_headline_words(inside, claimed, variance, rows.total)
 
 

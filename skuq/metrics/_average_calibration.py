@@ -148,14 +148,6 @@ def calibration_error(levels: FloatArray, observed: FloatArray) -> FloatArray:
     return np.asarray(np.abs(levels - observed).mean(axis=-1))
 
 
-def absolute_error(levels: int | ArrayLike, kind: str = "interval") -> Means:
-    return curve_of_levels(levels, kind, calibration_error)
-
-
-def root_squared_error(levels: int | ArrayLike, kind: str) -> Means:
-    return curve_of_levels(levels, kind, root_calibration_error)
-
-
 def root_calibration_error(levels: FloatArray, observed: FloatArray) -> FloatArray:
     """Return the root of the mean of (p - p_hat)^2 over the last axis."""
     return np.asarray(np.sqrt(np.square(levels - observed).mean(axis=-1)))
@@ -175,7 +167,7 @@ def calibrated_mace(n: float, *, levels: int | ArrayLike = 99, kind: str = "quan
     needs="distribution",
     small_sample=True,
     source="Chung et al. 2021, section 3 (ECE)",
-    kernel=absolute_error,
+    kernel=partial(curve_of_levels, error=calibration_error),
     calibrated=calibrated_mace,
     meaning="the predicted probabilities are off by {value} on average",
 )
@@ -253,7 +245,8 @@ def mean_absolute_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    return value_of(absolute_error(levels, kind), *check_forecast(y_true, y_pred, sample_weight))
+    kernel = curve_of_levels(levels, kind, calibration_error)
+    return value_of(kernel, *check_forecast(y_true, y_pred, sample_weight))
 
 
 @metric(
@@ -265,7 +258,7 @@ def mean_absolute_calibration_error(
     needs="distribution",
     small_sample=True,
     source="Zelikman et al. 2020; Wibbeke et al. 2025, eq. 13; Chung et al. 2021",
-    kernel=root_squared_error,
+    kernel=partial(curve_of_levels, error=root_calibration_error),
     meaning="the root mean square error of the predicted probabilities is {value}",
 )
 def root_mean_squared_calibration_error(
@@ -344,4 +337,5 @@ def root_mean_squared_calibration_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    return value_of(root_squared_error(levels, kind), *check_forecast(y_true, y_pred, sample_weight))
+    kernel = curve_of_levels(levels, kind, root_calibration_error)
+    return value_of(kernel, *check_forecast(y_true, y_pred, sample_weight))

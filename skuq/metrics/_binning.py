@@ -28,19 +28,19 @@ class Bins:
 
     The rows form 2 k - 1 segments for k bins: the rows inside each bin and, between two bins, the rows on
     their edge. The fractions `below` and `above` of the rows on an edge belong to the bins below and above
-    this edge. If several edges have the same rows, `source` is the first segment with these rows, for each
-    segment. If no row is divided, `below` is empty and the segments are the bins. The segments contain the
-    rows from `starts` to `stops`, unless `row_segment` contains the segment of each row.
+    this edge. If no row is divided, `below` is empty and the segments are the bins. The segments are the rows
+    from `starts` to `stops` in the order `order`, unless `row_bin` contains the bin of each row. The weights
+    are in this order.
     """
 
     edges: FloatArray
     weight: FloatArray
     starts: IntArray
     stops: IntArray
-    source: IntArray
+    order: Any
     below: FloatArray
     above: FloatArray
-    row_segment: BinIndex | None = None
+    row_bin: BinIndex | None = None
 
     @property
     def n_bins(self) -> int:
@@ -51,34 +51,34 @@ class Bins:
 
     def sums(self, *columns: FloatArray) -> FloatArray:
         """Return the weight and the weighted sum of each column in each bin, shape (1 + c, n_bins)."""
-        n, k = self.weight.size, self.source.size
-        if self.row_segment is None:
-            values = np.zeros((1 + len(columns), n + 1))  # A segment may begin after the last row.
-            values[0, :-1] = self.weight
-            for row, column in zip(values[1:], columns, strict=True):
-                np.multiply(column, self.weight, out=row[:-1])
-            sums = np.add.reduceat(values, self.starts, axis=1)
+        if self.row_bin is None:
+            values = np.append(self.weight, 0.0)  # A segment may begin after the last row.
+            sums = [np.add.reduceat(values, self.starts)]
+            for column in columns:
+                np.multiply(column[self.order], self.weight, out=values[:-1])
+                sums.append(np.add.reduceat(values, self.starts))
             return self._joined(np.where(self.starts < self.stops, sums, 0.0))
-        sums = np.zeros((1 + len(columns), k))
-        for start in range(0, n, BLOCK):  # A block of rows fits into the processor's cache.
+        k = self.n_bins
+        total = np.zeros((1 + len(columns), k))
+        for start in range(0, self.weight.size, BLOCK):  # A block of rows fits into the processor's cache.
             rows = slice(start, start + BLOCK)
-            segment, weight = self.row_segment[rows].astype(np.intp), self.weight[rows]
-            sums[0] += np.bincount(segment, weight, k)
+            row_bin, weight = self.row_bin[rows].astype(np.intp), self.weight[rows]
+            total[0] += np.bincount(row_bin, weight, k)
             for i, column in enumerate(columns, 1):
-                sums[i] += np.bincount(segment, column[rows] * weight, k)
-        return self._joined(sums[:, self.source])
+                total[i] += np.bincount(row_bin, column[rows] * weight, k)
+        return total
 
     def histogram(self, place: BinIndex, k: int) -> FloatArray:
         """Return the weight of the rows of each bin at each of k places, shape (n_bins, k)."""
-        if self.row_segment is None:
+        if self.row_bin is None:
+            place = place[self.order]
             segments = [slice(*ends) for ends in zip(self.starts, self.stops, strict=True)]
             counts: FloatArray = np.array(
                 [np.bincount(place[rows], self.weight[rows], k) for rows in segments], dtype=np.float64
             )
             return self._joined(counts.T).T
-        cell = self.row_segment.astype(np.intp) * k + place
-        table = np.bincount(cell, self.weight, self.source.size * k).reshape(-1, k)
-        return self._joined(np.asarray(table[self.source].T, dtype=np.float64)).T
+        cell = self.row_bin.astype(np.intp) * k + place
+        return np.bincount(cell, self.weight, self.n_bins * k).reshape(-1, k).astype(np.float64)
 
     def _joined(self, sums: FloatArray) -> FloatArray:
         """Return sums of bins, shape (..., n_bins), from sums of segments."""
@@ -104,13 +104,15 @@ class Bins:
         parts = [*self.shared(), *((self._rows(step * i), i, 1.0) for i in range(self.n_bins))]
         row, sizes = np.concatenate([part[0] for part in parts]), [part[0].size for part in parts]
         place, fraction = (np.repeat([part[j] for part in parts], sizes) for j in (1, 2))
-        shape = self.n_bins, self.weight.size
-        return sparse.csr_array((fraction * self.weight[row], (place, row)), shape=shape)
+        weight = np.empty_like(self.weight)
+        weight[self.order] = self.weight
+        return sparse.csr_array((fraction * weight[row], (place, row)), shape=(self.n_bins, weight.size))
 
     def _rows(self, segment: int) -> IntArray:
-        if self.row_segment is None:
-            return np.arange(self.starts[segment], self.stops[segment])
-        return np.flatnonzero(self.row_segment == self.source[segment])
+        if self.row_bin is not None:
+            return np.flatnonzero(self.row_bin == segment)
+        rows = np.arange(self.starts[segment], self.stops[segment])
+        return rows if isinstance(self.order, slice) else np.asarray(self.order[rows])
 
 
 class Binning:
@@ -129,17 +131,17 @@ class Binning:
     def bins(self, weight: FloatArray | None) -> Bins:
         key, n_bins = self.key, self.n_bins
         weight = np.ones(key.size) if weight is None else weight
-        if self.strategy == "uniform":
+        if self.order is None:
             counted = key if weight.min() > 0 else key[weight > 0]
             low, high = counted.min(), counted.max()
         else:
-            reached = np.cumsum(weight[self.order])
-            low = key[np.searchsorted(reached, 0.0, "right")]
-            high = key[np.searchsorted(reached, reached[-1])]
+            ordered = weight[self.order]
+            positive = ordered > 0
+            low, high = key[positive.argmax()], key[::-1][positive[::-1].argmax()]
         if n_bins == 1 or high - low <= SAME * max(abs(low), abs(high)):
             return undivided(weight, np.array([low, high]))
         if self.strategy == "quantile":
-            return self._of_equal_weight(weight, reached)
+            return self._of_equal_weight(ordered)
         edges = np.linspace(low, high, n_bins + 1)
         # A key on an edge belongs to the upper bin. The margin keeps the key in this bin even if rounding
         # makes the key smaller.
@@ -148,11 +150,9 @@ class Binning:
             return undivided(weight, edges, row_bin=count_below(thresholds, key))
         return undivided(weight, edges, np.searchsorted(key, thresholds))
 
-    def _of_equal_weight(self, weight: FloatArray, reached: FloatArray) -> Bins:
-        """Return bins of equal weight. `reached` contains the cumulative weights of the ordered rows.
-
-        Rows with equal keys are divided between bins in the same proportions.
-        """
+    def _of_equal_weight(self, weight: FloatArray) -> Bins:
+        """Return bins of equal weight. Rows with equal keys are divided in the same proportions."""
+        reached = np.cumsum(weight)
         edge = reached[-1] * (np.arange(1, self.n_bins) / self.n_bins)
         row = np.minimum(np.searchsorted(reached, edge, "right"), self.key.size - 1)
         group = np.searchsorted(self.group_ends, row, "right")
@@ -164,16 +164,7 @@ class Binning:
         edges = self.key[np.concatenate([[0], first, [-1]])]
         cuts = np.column_stack([first, stop]).ravel()
         starts, stops = np.append(0, cuts), np.append(cuts, self.key.size)
-        segment = np.arange(starts.size)
-        source = segment.copy()
-        source[1::2] = np.maximum.accumulate(np.where(np.diff(group, prepend=-1) > 0, segment[1::2], 0))
-        if isinstance(self.order, slice):
-            return Bins(edges, weight, starts, stops, source, below, above)
-        kind: Any = np.uint8 if segment.size < 256 else np.intp
-        row_segment: BinIndex = np.empty(self.key.size, dtype=kind)
-        sizes = np.where(source == segment, np.maximum(stops - starts, 0), 0)
-        row_segment[self.order] = np.repeat(segment.astype(kind), sizes)
-        return Bins(edges, weight, starts, stops, source, below, above, row_segment)
+        return Bins(edges, weight, starts, stops, self.order, below, above)
 
 
 def make_bins(key: FloatArray, n_bins: int, strategy: str, weight: FloatArray | None) -> Bins:
@@ -184,7 +175,7 @@ def undivided(weight: FloatArray, edges: FloatArray, cuts: Any = (), row_bin: Bi
     """Return bins of whole rows, from the rows at which bins begin or from the bin of each row."""
     none = np.empty(0)
     starts, stops = np.append(0, cuts).astype(np.intp), np.append(cuts, weight.size).astype(np.intp)
-    return Bins(edges, weight, starts, stops, np.arange(edges.size - 1), none, none, row_bin)
+    return Bins(edges, weight, starts, stops, slice(None), none, none, row_bin)
 
 
 def bin_means(bins: Bins, *columns: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from skuq._validation import (
     check_rows,
 )
 from skuq.distributions import Distribution
-from skuq.metrics._average_calibration import absolute_error, curve_of_levels
+from skuq.metrics._average_calibration import calibration_error, curve_of_levels
 from skuq.metrics._inputs import check_forecast
 from skuq.metrics._kernels import level_grid
 from skuq.metrics._levels import KINDS, Entry, entries
@@ -305,7 +306,7 @@ def _check_level_weights(level_weights: ArrayLike, k: int) -> FloatArray:
     needs="distribution",
     small_sample=True,
     source="Cui et al. 2020; Wibbeke et al. 2025, eq. 17",
-    kernel=absolute_error,
+    kernel=partial(curve_of_levels, kind="interval", error=calibration_error),
     meaning="the coverage of central intervals is off by {value} on average",
 )
 def expected_coverage_probability_error(
@@ -379,4 +380,5 @@ def expected_coverage_probability_error(
     >>> [round(crps_loss(y, dist), 2) for dist in (useful, climatology)]
     [0.17, 0.59]
     """
-    return value_of(absolute_error(levels), *check_forecast(y_true, y_pred, sample_weight))
+    kernel = curve_of_levels(levels, "interval", calibration_error)
+    return value_of(kernel, *check_forecast(y_true, y_pred, sample_weight))

@@ -13,7 +13,7 @@ import pandas as pd
 
 from skuq._prediction_sets import check_proba, mass_sets
 from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from skuq._validation import as_array, as_labels, check_sample_weight, check_single_coverage, check_unmasked
+from skuq._validation import as_array, as_labels, check_sample_weight, check_unmasked
 from skuq.metrics._inputs import rows_with_weight
 from skuq.metrics._spec import Means, metric, value_of
 
@@ -149,9 +149,8 @@ def kind_of(labels: np.ndarray) -> str:
     return _KINDS.get(labels.dtype.kind, "objects")
 
 
-def sets_of(forecast: ClassForecast, coverage: Any) -> BoolArray:
-    nominal = check_single_coverage(coverage)
-    return forecast if forecast.dtype == np.bool_ else mass_sets(forecast, np.asarray(nominal))
+def sets_of(forecast: ClassForecast, coverage: float) -> BoolArray:
+    return forecast if forecast.dtype == np.bool_ else mass_sets(forecast, np.asarray(coverage))
 
 
 def claimed_mass(proba: ClassForecast, sets: BoolArray) -> FloatArray:

@@ -255,7 +255,7 @@ class _Rows:
         rows = np.flatnonzero(start < stop)
         orders, counts = [], []
         for end in (start[rows], stop[rows]):
-            order = np.argsort(end, kind="stable")
+            order = np.argsort(end)
             left, right = (np.searchsorted(end[order], self.grid, side=side) for side in ("left", "right"))
             orders.append(rows[order])
             counts.append(np.where(self.after, right, left))

@@ -193,7 +193,7 @@ def mean_set_size(
 
 
 def set_mass_rows(
-    codes: IntArray, proba: ClassForecast, *, coverage: float = DEFAULT_COVERAGE
+    codes: IntArray, proba: ClassForecast, *, coverage: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return whether each label is in its set, the probability of this event, and its variance."""
     sets = sets_of(proba, coverage)

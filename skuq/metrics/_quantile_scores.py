@@ -33,7 +33,7 @@ def pinball_rows(y: FloatArray, dist: Distribution, *, levels: FloatArray, share
     loc, scale, standard = form
     order = np.argsort(levels)
     p, share = levels[order], shares[order]
-    q = np.array([standard._ppf(level)[0] for level in p])
+    q = standard._ppf(p)
     gain, loss = share * p, share * (p - 1)  # slopes above and below the quantile
     slope, offset = (
         np.append(0.0, np.cumsum(above)) + np.append(np.cumsum(below[::-1])[::-1], 0.0)

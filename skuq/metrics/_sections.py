@@ -114,7 +114,7 @@ class Sections(ABC):
 
     @cached_property
     def order(self) -> IntArray:
-        return np.argsort(self.forecast, axis=1, kind="stable")
+        return np.argsort(self.forecast, axis=1)
 
     @cached_property
     def ordered(self) -> FloatArray:

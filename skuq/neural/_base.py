@@ -18,7 +18,7 @@ from sklearn.utils import Tags, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 from skorch.history import History
 
-from skuq._compat import count_rows, safe_indexing, slice_fit_params, warn_user
+from skuq._compat import check_jobs, count_rows, safe_indexing, slice_fit_params, warn_user
 from skuq._fitting.seeds import MAX_SEED, NO_PROGRESS, Progress
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray, IntArray
@@ -125,16 +125,15 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         return tuple(check_integer(size, "hidden_layer_sizes") for size in sizes)
 
     def _options(self) -> TrainingOptions:
-        size, net_params = self.batch_size, self._net_params()
-        if isinstance(size, str) and size != "auto":
-            raise ValueError(f"`batch_size` must be 'auto' or a positive integer, got {size!r}.")
+        net_params, max_epochs = self._net_params(), _integer_or_auto(self.max_epochs, "max_epochs")
+        check_jobs(self.n_jobs, self.verbose)
         schedule, clip = net_params.pop("lr_schedule", self._lr_schedule), net_params.pop("clip_norm", 5.0)
         return TrainingOptions(
             architecture=self._architecture(),
-            batch_size=size if size == "auto" else check_integer(size, "batch_size"),
-            max_epochs=self.max_epochs,
+            batch_size=_integer_or_auto(self.batch_size, "batch_size"),
+            max_epochs=max_epochs,
             auto_epochs=self._auto_epochs,
-            patience=PATIENCE if self.max_epochs == "auto" and self._auto_epochs == AUTO_EPOCHS else None,
+            patience=PATIENCE if max_epochs == "auto" and self._auto_epochs == AUTO_EPOCHS else None,
             lr_schedule=check_option(schedule, "net_params['lr_schedule']", ("cosine", "constant")),
             clip_norm=None if clip is None else check_number(clip, "net_params['clip_norm']", positive=True),
             device=self.device,
@@ -154,6 +153,8 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
                 f"`net_params['callbacks']` must be a list of skorch callbacks or None, got {callbacks!r}."
             )
         for name in params:
+            if not isinstance(name, str):
+                raise TypeError(f"`net_params` must have names of skorch parameters as keys, got {name!r}.")
             parameter = name if name in _OWN_NET_PARAMS else name.split("__")[0]
             if parameter not in _OWN_NET_PARAMS:
                 continue
@@ -242,6 +243,14 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted_posterior")
+
+
+def _integer_or_auto(value: Any, name: str) -> int | str:
+    if not isinstance(value, str):
+        return check_integer(value, name)
+    if value != "auto":
+        raise ValueError(f"`{name}` must be 'auto' or a positive integer, got {value!r}.")
+    return value
 
 
 def fit_clones(

@@ -241,19 +241,6 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         self.verbose = verbose
 
     def _training_spec(self) -> TrainingSpec:
-        return TrainingSpec(
-            SquaredErrorLoss(),
-            self.learning_rate,
-            selection_score=resolve_selection_score(self.keep_best, of_mean=True),
-            n_members=self._check_settings(),
-            bootstrap=True,
-            draw_rows=plan_pairs if self.ci_scale == "mean" else None,
-        )
-
-    def _holds_out(self, spec: TrainingSpec) -> bool:
-        return bool(self.noise_estimation == "split") or super()._holds_out(spec)
-
-    def _check_settings(self) -> int:
         n_members = check_integer(self.n_estimators, "n_estimators")
         check_option(self.ci_scale, "ci_scale", ("member", "mean"))
         check_option(self.noise_estimation, "noise_estimation", ("oob", "split"))
@@ -264,7 +251,17 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
                 f"`n_estimators` must be even and at least 4 with ci_scale='mean', got {n_members}. With "
                 "this option, each bootstrap sample trains two members."
             )
-        return n_members
+        return TrainingSpec(
+            SquaredErrorLoss(),
+            self.learning_rate,
+            selection_score=resolve_selection_score(self.keep_best, of_mean=True),
+            n_members=n_members,
+            bootstrap=True,
+            draw_rows=plan_pairs if self.ci_scale == "mean" else None,
+        )
+
+    def _holds_out(self, spec: TrainingSpec) -> bool:
+        return bool(self.noise_estimation == "split") or super()._holds_out(spec)
 
     def _posterior(self, fit: TrainedFit, data: TrainingData) -> BootstrapPosterior:
         posterior = BootstrapPosterior(

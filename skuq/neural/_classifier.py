@@ -111,7 +111,13 @@ class BaseNeuralClassifier(CallbackSupportMixin, ClassifierMixin, BaseNeuralEsti
             of_classes = counts.sum() / (len(counts) * np.where(counts > 0, counts, 1.0))
         elif isinstance(self.class_weight, Mapping):
             labels = data.classes[codes]
-            of_classes = compute_class_weight(dict(self.class_weight), classes=data.classes, y=labels)
+            try:
+                of_classes = compute_class_weight(dict(self.class_weight), classes=data.classes, y=labels)
+            except ValueError as error:
+                raise ValueError(
+                    f"`class_weight` must have class labels as keys, got {self.class_weight!r}. The "
+                    f"labels are {data.classes.tolist()}."
+                ) from error
         else:
             raise TypeError(
                 "`class_weight` must be 'balanced', a dict of weights by class label, or None, got "

@@ -301,7 +301,26 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
 
     def _training_spec(self) -> TrainingSpec:
         n_members = check_integer(self.n_estimators, "n_estimators")
-        loss = self._check_settings(n_members)
+        loss = read_loss(self.loss)
+        check_option(self.output, "output", _OUTPUTS)
+        calibration = check_option(self.calibration, "calibration", self._calibrations)
+        bootstrap = check_option(self.bootstrap, "bootstrap", (True, False, "folds"))
+        if calibration == "oob" and not bootstrap:
+            raise ValueError(
+                "`calibration` must be 'split' or None with bootstrap=False, got 'oob'. Without bootstrap, "
+                "there are no out-of-bag rows. Use calibration='split', or calibration=None for the "
+                "uncalibrated ensemble."
+            )
+        if self.output == "mixture" and loss.n_outputs == 1:
+            raise ValueError(
+                f"`output` must be 'moments' or 'members' with the loss {self.loss!r}, got 'mixture'. This "
+                "loss does not learn a variance. Change `output`, or use a loss with a variance."
+            )
+        if calibration is not None and self._min_oob_members() > n_members:
+            raise ValueError(
+                f"`n_estimators` must be at least 2 to calibrate with the spread of the members, got "
+                f"{n_members}. Use a loss with a variance and output='moments', or calibration=None."
+            )
         keep_best = self.keep_best
         if isinstance(keep_best, str) and keep_best == "auto":
             keep_best = loss if loss.n_outputs == 1 else CRPSLoss()
@@ -310,8 +329,8 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
             self.learning_rate,
             selection_score=resolve_selection_score(keep_best, also=("auto",)),
             n_members=n_members,
-            bootstrap=bool(check_option(self.bootstrap, "bootstrap", (True, False, "folds"))),
-            draw_rows=plan_folds if self.bootstrap == "folds" else None,
+            bootstrap=bool(bootstrap),
+            draw_rows=plan_folds if bootstrap == "folds" else None,
         )
 
     def _spec_for(self, data: TrainingData) -> TrainingSpec:
@@ -343,28 +362,6 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
         targets = check_targets(y, self)
         check_complete(targets.values, targets.labels)
         return targets.values, targets.names
-
-    def _check_settings(self, n_members: int) -> Loss:
-        """Check the parameters of this class, and return the loss."""
-        loss = read_loss(self.loss)
-        check_option(self.output, "output", _OUTPUTS)
-        if self.calibration == "oob" and not self.bootstrap:
-            raise ValueError(
-                "`calibration` must be 'split' or None with bootstrap=False, got 'oob'. Without bootstrap, "
-                "there are no out-of-bag rows. Use calibration='split', or calibration=None for the "
-                "uncalibrated ensemble."
-            )
-        if self.output == "mixture" and loss.n_outputs == 1:
-            raise ValueError(
-                f"`output` must be 'moments' or 'members' with the loss {self.loss!r}, got 'mixture'. This "
-                "loss does not learn a variance. Change `output`, or use a loss with a variance."
-            )
-        if self.calibration is not None and self._min_oob_members() > n_members:
-            raise ValueError(
-                f"`n_estimators` must be at least 2 to calibrate with the spread of the members, got "
-                f"{n_members}. Use a loss with a variance and output='moments', or calibration=None."
-            )
-        return loss
 
     def _min_oob_members(self) -> int:
         """Return the number of out-of-bag members that a calibration row needs."""

@@ -20,7 +20,7 @@ from skuq._fitting.cross_fit import resolve_cv, split_rows, stratified_split
 from skuq._fitting.table import TableEncoder, as_table, column_scale
 from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray, IntArray
-from skuq._validation import check_integer, check_number, check_option
+from skuq._validation import check_number, check_option
 from skuq.neural._architecture import Architecture
 from skuq.neural._losses import TrainingLoss
 from skuq.neural._stacked import MemberSeed
@@ -374,12 +374,10 @@ class TrainingOptions:
         return replace(self, architecture=replace(self.architecture, layers=layers))
 
     def epochs(self, n_batches: int) -> int:
-        if self.max_epochs == "auto":
-            steps, fewest, most = self.auto_epochs
-            return int(np.clip(-(-steps // n_batches), fewest, most)) + self.further_epochs
-        if isinstance(self.max_epochs, str):
-            raise ValueError(f"`max_epochs` must be 'auto' or a positive integer, got {self.max_epochs!r}.")
-        return check_integer(self.max_epochs, "max_epochs") + self.further_epochs
+        if not isinstance(self.max_epochs, str):
+            return self.max_epochs + self.further_epochs
+        steps, fewest, most = self.auto_epochs
+        return int(np.clip(-(-steps // n_batches), fewest, most)) + self.further_epochs
 
     def longer(self, n_batches: int, best_epoch: int) -> TrainingOptions | None:
         # Targets without noise need more steps than targets with noise. If there are few rows, the largest

@@ -285,7 +285,7 @@ class SWARegressor(BaseNeuralRegressor):
         module: StackedModule = fit.net.module_
         if not module.get_buffer("snapshots").any(dim=2).all():
             raise ValueError(
-                "`callbacks` must not stop the training early, but the training stopped after "
+                "`net_params['callbacks']` must not stop the training early, but the training stopped after "
                 f"{len(fit.net.history)} epochs. The snapshots are taken at the end of the training. Lower "
                 "`max_epochs` instead."
             )

@@ -493,7 +493,7 @@ def _train_chunk(
         if keeper is not None:
             callbacks.append(EndTraining(keeper))  # last, so that the other callbacks get the last epoch
         net = _net(module, plans, options, callbacks, device, options.epochs(chunk.shape[0]))
-        net.fit(batches, None)
+        net.partial_fit(batches, None)
         _check_trained(net)
         net.module_.end_training()
         return _part(net, keeper, plans)
@@ -537,7 +537,18 @@ def _net(
         "device": str(device),
         "verbose": options.verbose,
     }
-    return StackedNet(module, **{**settings, **(options.net_params or {})})
+    given = options.net_params or {}
+    try:
+        net: StackedNet = StackedNet(module, **{**settings, **given}).initialize()
+    except Exception as error:  # skorch, the optimizer and the callbacks raise errors of many types
+        names = [*given, *(["callbacks"] if options.callbacks else [])]
+        if not names:
+            raise
+        raise ValueError(
+            f"`net_params` must contain parameters of skorch.NeuralNet with valid values, got {names}. "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return net
 
 
 def _check_trained(net: StackedNet) -> None:
@@ -546,7 +557,10 @@ def _check_trained(net: StackedNet) -> None:
     if n_epochs < net.max_epochs and not net.stopped_:
         raise KeyboardInterrupt
     if not n_epochs:
-        raise ValueError("`callbacks` must not stop the training before the end of the first epoch.")
+        raise ValueError(
+            "`net_params['callbacks']` must not stop the training before the end of the first epoch. "
+            "Leave out the callback that stops it."
+        )
     if not torch.isfinite(net.module_.flat).all():
         raise ValueError(
             "the training diverged: weights are not finite. Use a lower `learning_rate`, a `clip_norm` in "
@@ -596,7 +610,7 @@ def _collect(
     for k, plan in enumerate(plans):
         module = StackedModule.join([part.modules[position] for part, position in pieces[k]])
         epochs = min(len(part.losses[position]) for part, position in pieces[k])
-        net = _net(module, [plan], options, [], torch.device("cpu"), epochs).initialize()
+        net = _net(module, [plan], options, [], torch.device("cpu"), epochs)
         module.end_training()
         net.history = _history(pieces[k], epochs)
         best_epoch = min(part.best_epochs[position] for part, position in pieces[k])

@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
-from sklearn.base import clone
 from sklearn.cluster import kmeans_plusplus
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -529,11 +528,8 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any], caller: str
     ) -> TrainingData:
         data = super()._read(X, y, sample_weight, fit_params, caller)
-        self._check_total(data)
+        effective_rows(data.sample_weight, len(data))  # raises for relative weights
         return replace(data, X=validate_data(self, X, dtype=np.float64, ensure_min_samples=2))
-
-    def _check_total(self, data: TrainingData) -> None:
-        effective_rows(data.sample_weight, len(data))
 
     def _check_parameters(self) -> None:
         check_gpytorch("SparseGaussianProcessRegressor")
@@ -541,14 +537,13 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         check_integer(self.max_iter, "max_iter", minimum=0)
         check_option(self.init, "init", ("k-means++", "random"))
         check_option(self.ard, "ard", (True, False))
-        check_number(self.tol, "tol", positive=True)
-        check_number(self.jitter, "jitter", positive=True)
         if self.torch_threads is not None:
             check_integer(self.torch_threads, "torch_threads")
 
     def _fit(self, data: TrainingData, progress: Progress) -> None:
         self._check_parameters()
         X, y, weight = self._standardize_training(data)
+        tol, jitter = (check_number(getattr(self, name), name, positive=True) for name in ("tol", "jitter"))
         rng = check_random_state(self.random_state)
         start, exact = choose_inducing_points(X, weight, self.n_inducing_points, self.init, rng)
         with torch_threads(self.torch_threads):
@@ -560,12 +555,12 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
                 weight,
                 start,
                 move_inducing=not exact,  # inducing points at all rows are already optimal
-                jitter=self.jitter,
+                jitter=jitter,
                 max_iter=self.max_iter if self._y_scale > 0 else 0,
-                tol=self.tol,
+                tol=tol,
                 report=progress.reporter("evaluation"),
             )
-            self._posterior = collapsed_posterior(self.kernel_, X, y, weight, optimum, self.jitter)
+            self._posterior = collapsed_posterior(self.kernel_, X, y, weight, optimum, jitter)
             error = y - self._posterior.latent(self.kernel_, X)[0]
         self.df_ = fit_student(error, weight)[0] if error.any() else math.inf
         self.n_iter_ = optimum.n_iter
@@ -594,14 +589,6 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
         self._y_scale = 0.0 if math.isinf(scale) else scale
         return self._standardize(X), (y - self._y_mean) / scale, weight
 
-    def _fold_estimator(self) -> Any:
-        """Return a clone for folds.
-
-        The clone accepts weights whose sum is smaller than the number of rows.
-        """
-        estimator = clone(_OnFold(**self.get_params(deep=False)))
-        return estimator.set_callbacks() if hasattr(estimator, "set_callbacks") else estimator
-
     def _predict_dist(self, X: Any) -> Distribution:
         rows = self._standardize(validate_data(self, X, dtype=np.float64, reset=False))
         with torch_threads(self.torch_threads):
@@ -625,10 +612,3 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
     def _standardize(self, X: FloatArray) -> FloatArray:
         standardized: FloatArray = np.clip((X - self._X_mean) / self._X_scale, -_FARTHEST, _FARTHEST)
         return standardized
-
-
-class _OnFold(SparseGaussianProcessRegressor):
-    """Regressor for the rows of one fold. It does not check the sum of the weights."""
-
-    def _check_total(self, data: TrainingData) -> None:
-        pass

@@ -71,7 +71,9 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
         Possible values of y. "count" means the integers from 0. "positive" means the numbers from 0. None in
         a tuple means that there is no bound. A range contains integers. Forecasts are clipped to the support
         after calibration. If the support contains only integers, forecasts are also rounded. Point
-        predictions are the means of the clipped forecasts.
+        predictions are the means of the clipped forecasts. The support is never guessed from y. If y contains
+        integers from 0 or 1, and more than 1 % of the predicted probability is below 0, a `SupportWarning`
+        recommends "count".
     n_jobs : int or None, default=None
         Number of jobs that run in parallel. Each fit is one job. The results do not depend on ``n_jobs``.
     random_state : int, RandomState instance or None, default=None
@@ -95,64 +97,29 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
 
     Notes
     -----
-    "auto" uses the first method of this table that applies to the estimator:
+    "auto" uses the first method of this table that applies to the estimator. The guide "Choose an uncertainty
+    method" has the details, the reasons and the measurements.
 
     ==============  ===============================================================================
     method          estimator
     ==============  ===============================================================================
-    "native"        GaussianProcessRegressor
-    "native"        calibrated on held-out rows (skuq's other regressors, networks with a
-                    ``calibration``, recalibrators, TabPFN with ``calibrate_temperature``)
-    "recalibrated"  with another distribution (NGBoost, CatBoost, quantile forests, TabPFN, TabICL,
-                    mixtures by bagging and voting, `SparseGaussianProcessRegressor`, networks
-                    with ``calibration=None``)
+    "native"        GaussianProcessRegressor, and estimators that are calibrated on held-out rows
+    "recalibrated"  other estimators with a distribution, such as NGBoost, CatBoost and TabPFN
     "recalibrated"  with a quantile loss, or a Pipeline that ends in such an estimator
     "forest"        forest or BaggingRegressor with at least 50 trees on bootstrap rows, unless
                     ``cv`` is a splitter, which may keep groups together or respect time order
-    "residual"      all others. Also BayesianRidge and ARDRegression, whose posteriors ignore the
-                    bias of the linear model. Also a forest in a Pipeline, because the other steps may use the
-                    target (`ForestDistributionRegressor` can replace the forest), or in a search
-                    (``GridSearchCV(UncertaintyRegressor(forest), {"estimator__max_features": ...})``
-                    is better). Also a quantile loss inside a search, BaggingRegressor or
-                    TransformedTargetRegressor; see `MultiQuantileRegressor`
+    "residual"      all others, also BayesianRidge and ARDRegression, and a forest or a quantile
+                    loss inside another estimator
     ==============  ===============================================================================
 
-    The support is never guessed from y. If y contains integers from 0 or 1, and more than 1 % of the
-    predicted probability is below 0, a `SupportWarning` recommends ``support="count"``.
-
-    With 12 or more rows, the coverage of 90 % intervals of "forest" and "residual" is 90 to 94 %, averaged
-    over training sets. On 15 data sets with 116 to 1000 training rows, 90 % intervals of "residual" around 13
-    regressors cover 90 to 92 % of the test rows. With fewer than 12 rows, a `SmallSampleWarning` is issued.
-
-    A posterior is miscalibrated if an assumption does not hold, for example linearity or a constant noise
-    variance. On 6 data sets with 600 rows or fewer, 50 and 90 % intervals of the posteriors of BayesianRidge,
-    ARDRegression and GaussianProcessRegressor cover 55 and 90 % of the test rows (up to 69 % of 50 %). The
-    CRPS of the linear posteriors is 1.9 times the CRPS of "residual" (between 1.1 and 5.8), and the CRPS of
-    the Gaussian process is 1.1 times (between 0.95 and 1.4). "auto" therefore uses the posterior of the
-    Gaussian process only, which also depends on the distance to the training rows.
-
-    "recalibrated" corrects the distribution of a model with out-of-fold predictions. For quantiles,
-    `~skuq.recalibration.QuantileShiftRecalibrator` fits a shift for each level and fits the tails. For other
-    distributions, one factor multiplies the width, so that 90 % intervals contain 90 % of the out-of-fold
-    targets. If no such factor exists, `~skuq.recalibration.IsotonicRecalibrator` corrects the probability
-    levels. For models that learn in context, `~skuq.recalibration.ShrunkIsotonicRecalibrator` corrects the
-    levels only if the correction does not increase the CRPS.
-
-    A quantile loss that needs one fit per level is fitted at the levels 0.05, 0.35, 0.65 and 0.95: once to
-    all rows, and twice without a quarter of the rows (half if there are fewer than 100 rows). On the rows
-    that are left out, linear quantile regression derives quantiles at eleven levels, which are then shifted.
-    On 21 data sets, the CRPS is 0.98 times the CRPS of scikit-learn's boosting without recalibration, and the
-    interval score at 90 % is 0.86 times. With about 100 rows, recalibration can increase the CRPS: use
-    ``effort="high"`` or "residual". Models that predict all levels with one fit (CatBoost, XGBoost,
-    quantile-forest) have eleven levels, and 3, 5 or 10 folds.
+    On 15 data sets with 116 to 1000 training rows, 90 % intervals of "residual" around 13 regressors cover 90
+    to 92 % of the test rows. With fewer than 12 rows, a `SmallSampleWarning` is issued.
 
     `predict` returns the mean of the distribution. "conformal" and "native" keep the prediction of the model,
-    and "recalibrated" moves it by as much as the recalibrator moves the mean. For a quantile loss, `predict`
-    therefore ignores the level of the loss, and ``predict_quantiles(X, 0.9)`` returns the 90 % quantile.
+    and "recalibrated" moves it by as much as the recalibrator moves the mean.
 
-    Cost: see the class of the method. "recalibrated" needs one fit per fold and one fit to all rows, times
-    the number of levels if a quantile loss needs one fit per level. With 100 rows or more, `fit_transform`
-    for such a loss needs 20 fits instead of 12, because each row must be in one test fold.
+    Cost: about four fits to all rows with "residual", six with "recalibrated" (twelve for a quantile loss
+    that needs one fit per level), and one with "native" and "forest".
 
     Examples
     --------

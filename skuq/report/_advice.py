@@ -422,7 +422,7 @@ def _merged(found: list[Finding]) -> list[Finding]:
 def _no_fault(evidence: Evidence) -> Finding:
     rows, claimed = evidence.numbers["rows"], evidence.claimed
     if evidence.rows < FEWEST_ROWS:
-        return Finding("good", "No verdict from so few rows", f"{rows} rows are too few for a verdict.")
+        return Finding("good", "No verdict from so few rows", f"A verdict needs at least {FEWEST_ROWS} rows.")
     error = error_of_share(claimed, evidence.rows)
     low, high = (
         rounded(min(max(claimed + sign * STANDARD_ERRORS * error, 0.0), 1.0), error, percent=True)

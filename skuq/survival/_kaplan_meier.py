@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skuq._censoring import StepSurvival, event_weights, product_limit, read_event, require_events
-from skuq._typing import ArrayLike, FloatArray
+from skuq._typing import ArrayLike, BoolArray, FloatArray
 from skuq._validation import (
     as_float_array,
     check_no_nan,
@@ -65,10 +65,7 @@ def censoring_weights(
     >>> censoring_weights([1.0, 2.0, 3.0, 4.0], [True, False, True, True])
     array([1. , 0. , 1.5, 1.5])
     """
-    target = check_target(y, "y")
-    mask = read_event(event, target.size)
-    given = check_sample_weight(sample_weight, target.size)
-    weight = np.ones(target.size) if given is None else given
+    target, mask, weight = _read(y, event, sample_weight)
     require_events(mask, weight)
     return event_weights(target, mask, weight)
 
@@ -180,12 +177,17 @@ def kaplan_meier_curve(
     >>> curve.survival, curve.low.round(2)
     (array([0.75 , 0.75 , 0.375, 0.   ]), array([0.13, 0.13, 0.01, 0.  ]))
     """
-    target = check_target(y, "y")
-    mask = read_event(event, target.size)
-    given = check_sample_weight(sample_weight, target.size)
-    weight = np.ones(target.size) if given is None else given
+    target, mask, weight = _read(y, event, sample_weight)
     level = check_single_coverage(confidence, "confidence")
     if not check_option(reverse, "reverse", (True, False)):
         require_events(mask, weight)
     steps = product_limit(target, mask, weight, of_censoring=reverse)
     return KaplanMeierCurve(steps.times, steps.survival, *steps.interval(level))
+
+
+def _read(
+    y: ArrayLike, event: ArrayLike | None, sample_weight: ArrayLike | None
+) -> tuple[FloatArray, BoolArray | None, FloatArray]:
+    target = check_target(y, "y")
+    weight = check_sample_weight(sample_weight, target.size)
+    return target, read_event(event, target.size), np.ones(target.size) if weight is None else weight

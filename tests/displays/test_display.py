@@ -219,9 +219,11 @@ def draw_five(display, name, **options):
     return ax
 
 
+LONG = "UncertaintyRegressor(HistGradientBoostingRegressor) with scale"
+
+
 def test_a_large_legend_is_below_the_axes_which_keep_their_height():
-    long = "UncertaintyRegressor(HistGradientBoostingRegressor) with scale"
-    few, many = draw_five(displays.PITHistogramDisplay, "a"), draw_five(displays.PITHistogramDisplay, long)
+    few, many = draw_five(displays.PITHistogramDisplay, "a"), draw_five(displays.PITHistogramDisplay, LONG)
     heights = []
     for ax in (few, many):
         ax.figure.canvas.draw()
@@ -232,13 +234,19 @@ def test_a_large_legend_is_below_the_axes_which_keep_their_height():
     assert legend.x1 <= many.figure.bbox.x1
     assert many.figure.get_figheight() > few.figure.get_figheight()
     assert heights[1] == pytest.approx(heights[0], rel=0.1)
-    square = draw_five(displays.CalibrationCurveDisplay, long)  # the legend of axes with equal units is whole
+
+
+def test_a_large_legend_of_axes_with_equal_units_is_whole():
+    square = draw_five(displays.CalibrationCurveDisplay, LONG)
     square.figure.canvas.draw()
     assert square.get_legend().get_window_extent().y0 >= 0
+
+
+def test_a_large_legend_is_inside_axes_whose_figure_has_no_layout():
     _, given = plt.subplots()  # without a layout, there is no room below the axes
     draw_legend(given)
-    for line in few.get_lines():
-        given.plot([0, 1], [0, 1], label=long + str(line))
+    for number in range(5):
+        given.plot([0, 1], [0, 1], label=f"{LONG} {number}")
     draw_legend(given)
     assert given.get_legend().get_window_extent().y1 > given.bbox.y0
 

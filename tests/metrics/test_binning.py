@@ -121,5 +121,5 @@ def test_bin_means_by_hand():
 def test_a_row_on_an_edge_is_in_the_bin_above_it_in_all_units(unit, n_bins):
     key = np.concatenate([np.arange(n_bins + 1.0) + 1, np.arange(n_bins) + 1.5])
     expected = np.minimum(key.astype(int), n_bins) - 1
-    np.testing.assert_array_equal(make_bins(unit * key, n_bins, "uniform", None).row_segment, expected)
-    np.testing.assert_array_equal(make_bins(unit * (key - 5), n_bins, "uniform", None).row_segment, expected)
+    np.testing.assert_array_equal(make_bins(unit * key, n_bins, "uniform", None).row_bin, expected)
+    np.testing.assert_array_equal(make_bins(unit * (key - 5), n_bins, "uniform", None).row_bin, expected)

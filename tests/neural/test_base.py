@@ -734,7 +734,7 @@ def test_a_callback_may_stop_the_training_after_its_first_epoch(model, sine):
         assert 1 <= model.best_epoch_ <= n_epochs
         assert finite(model.predict_dist(sine[0]))
     with pytest.raises(
-        ValueError, match="`callbacks` must not stop the training before the end of the first epoch"
+        ValueError, match=r"\['callbacks'\]` must not stop the training before the end of the first epoch"
     ):
         model.set_params(net_params={"callbacks": [Stop("on_batch_end", 1)]}).fit(*sine)
 
@@ -888,6 +888,8 @@ BAD_VALIDATION = [
 BAD_PARAMETERS = [
     ({"hidden_layer_sizes": (0,)}, ValueError, "`hidden_layer_sizes` must be at least 1"),
     ({"learning_rate": 0.0}, ValueError, "`learning_rate` must be positive"),
+    ({"batch_size": np.ones(2)}, TypeError, "`batch_size` must be an integer"),
+    ({"max_epochs": np.ones(2)}, TypeError, "`max_epochs` must be an integer"),
     ({"batch_size": 0}, ValueError, "`batch_size` must be at least 1"),
     ({"batch_size": "small"}, ValueError, "`batch_size` must be 'auto' or a positive integer"),
     ({"max_epochs": "many"}, ValueError, "`max_epochs` must be 'auto' or a positive integer"),
@@ -904,6 +906,12 @@ BAD_PARAMETERS = [
     ({"net_params": {"train_split": 1}}, ValueError, "'train_split'.* parameter `held_out_size`"),
     ({"net_params": {"iterator_train__shuffle": 1}}, ValueError, "'iterator_train__shuffle'.* Leave it"),
     ({"net_params": [("optimizer", 1)]}, TypeError, "`net_params` must be a dict or None"),
+    ({"net_params": {1: 2}}, TypeError, "`net_params` must have names of skorch parameters as keys, got 1"),
+    ({"net_params": {"optimiser": 1}}, ValueError, r"`net_params` must .*\['optimiser'.* argument"),
+    ({"net_params": {"optimizer__decay": 1}}, ValueError, r"`net_params` must .*\['optimizer__decay'"),
+    ({"net_params": {"callbacks": [1]}}, ValueError, r"`net_params` must .*\['callbacks'\]"),
+    ({"n_jobs": 0}, ValueError, "`n_jobs` must be an integer other than 0, or None, got 0"),
+    ({"verbose": "1"}, ValueError, "`verbose` must be an integer of at least 0, got '1'"),
     ({"net_params": {"callbacks": Counting()}}, TypeError, "must be a list of skorch callbacks or None"),
 ]
 
@@ -917,6 +925,7 @@ BAD_PARAMETERS_OF_ONE_CLASS = [
         {"output": "mixture", "loss": "squared_error"},
         "got .mixture.. This loss does not learn",
     ),
+    (DeepEnsembleRegressor, {"bootstrap": 0}, "`bootstrap` must be one of True, False, 'folds', got 0"),
     (DeepEnsembleRegressor, {"bootstrap": "no"}, "must be one of True, False, 'folds', got 'no'"),
     (DeepEnsembleRegressor, {"n_estimators": 0}, "`n_estimators` must be at least 1"),
     (DeepEnsembleRegressor, {"calibration": "split", "held_out_size": 1.5}, "must lie strictly between 0"),

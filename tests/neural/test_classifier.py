@@ -489,7 +489,7 @@ BAD_PARAMETERS = [
     ({"class_weight": "equal"}, ValueError, "`class_weight` must be one of 'balanced', None, got 'equal'"),
     ({"class_weight": [1, 2]}, TypeError, r"`class_weight` must be 'balanced', a dict.*got \[1, 2\]"),
     ({"class_weight": {"a": -1.0}}, ValueError, "finite, non-negative weights"),
-    ({"class_weight": {"z": 2.0}}, ValueError, "not in class_weight"),
+    ({"class_weight": {"z": 2.0}}, ValueError, r"class labels as keys, got \{'z': 2.0\}. The labels"),
     (
         {"class_weight": {"a": 0.0, "b": 0.0}},
         ValueError,

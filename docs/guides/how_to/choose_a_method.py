@@ -48,8 +48,30 @@ as long:
         ``ARDRegression`` is 1.9 times the CRPS of this method (geometric mean over 6 data sets, 1.1 to 5.8;
         see :ref:`any-regressor`)
 
-A posterior is exact only if the assumptions of its model hold.
-``method="recalibrated"`` recalibrates the posterior; ``"native"`` and ``"quantile"`` do
+``"recalibrated"`` corrects the distribution of a model with out-of-fold predictions. For
+most distributions, one factor multiplies the width, so that 90 % intervals contain 90 % of
+the out-of-fold targets. If no such factor exists,
+:class:`~skuq.recalibration.IsotonicRecalibrator` corrects the probability levels. For models
+that learn in context, :class:`~skuq.recalibration.ShrunkIsotonicRecalibrator` corrects the
+levels only if the correction does not increase the CRPS. For quantiles,
+:class:`~skuq.recalibration.QuantileShiftRecalibrator` fits a shift for each level and fits
+the tails.
+
+A quantile loss that needs one fit per level is fitted at the levels 0.05, 0.35, 0.65 and
+0.95: once to all rows, and twice without a quarter of the rows (half if there are fewer
+than 100 rows). On the rows that are left out, linear quantile regression derives quantiles
+at eleven levels, which are then shifted. With about 100 rows, recalibration can increase
+the CRPS: use ``effort="high"``, which fits eleven levels in five folds, or ``"residual"``.
+``predict`` ignores the level of the loss, and ``predict_quantiles(X, 0.9)`` returns the
+90 % quantile.
+
+A posterior is exact only if the assumptions of its model hold, for example linearity or a
+constant noise variance. On 6 data sets with 600 rows or fewer, 50 and 90 % intervals of the
+posteriors of ``BayesianRidge``, ``ARDRegression`` and ``GaussianProcessRegressor`` cover 55
+and 90 % of the test rows (up to 69 % of 50 %). The posterior of the Gaussian process also
+depends on the distance to the training rows, so ``"auto"`` keeps it; its CRPS is 1.1 times
+the CRPS of ``"residual"`` (between 0.95 and 1.4).
+``method="recalibrated"`` recalibrates a posterior; ``"native"`` and ``"quantile"`` do
 not recalibrate. If the second column of the following table describes your case, use
 the class in the first column:
 
