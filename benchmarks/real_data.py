@@ -350,7 +350,7 @@ def table(results: pd.DataFrame) -> pd.DataFrame:
     """Return one row per method; scores are geometric means of the ratios to the reference.
 
     A ratio compares means over the splits for which both methods have results. *error* is the standard error
-    of the mean ratio of the CRPS; *below* and *above* are numbers of sets whose coverage is outside the band.
+    of the mean ratio of the CRPS; *below, above* are numbers of sets whose coverage is outside the band.
     """
     first = results[results["method"] == reference(results)].set_index(["set", "seed"])
     rows = []
@@ -368,8 +368,7 @@ def table(results: pd.DataFrame) -> pd.DataFrame:
                 "conf.": np.exp(crps[crps.index.isin(CONFIRMATION)].mean()),
                 "interval score": np.exp(score.mean()),
                 "coverage": of_method["covered"].sum() / of_method["n_test"].sum(),
-                "below": int((outside < 0).sum()),
-                "above": int((outside > 0).sum()),
+                "below, above": f"{(outside < 0).sum()}, {(outside > 0).sum()}",
                 "fits": of_method["fits"].mean(),
                 "seconds": of_method["seconds"].mean(),
             }
