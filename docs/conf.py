@@ -24,6 +24,7 @@ import pool_pictures
 import prose
 import public_names
 import recalibration_pictures
+import same_base_pictures
 import site_options
 
 os.environ["MPLBACKEND"] = "Agg"
@@ -166,3 +167,4 @@ def setup(app):
     app.connect("builder-inited", recalibration_pictures.write_pictures)
     app.connect("builder-inited", conformal_pictures.write_pictures)
     app.connect("builder-inited", pool_pictures.write_pictures)
+    app.connect("builder-inited", same_base_pictures.write_pictures)

@@ -27,7 +27,7 @@ def rows_of(name):
 
 def cell(text):
     """Return the text of one cell: table; row; column."""
-    name, row, column = (part.strip() for part in text.split(";"))
+    name, row, column = (" ".join(part.split()) for part in text.split(";"))  # a page breaks lines anywhere
     found = [each for each in rows_of(name) if row in itertools.accumulate(each.values(), "{}, {}".format)]
     if len(found) != 1 or column not in found[0]:
         raise LookupError(f"{text!r}: {len(found)} rows; columns {list(rows_of(name)[0])}.")
