@@ -121,10 +121,12 @@ class Hurdle(Distribution):
         return np.asarray(np.logaddexp(atom, rest + self.dist.logpmf(y)))
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        atom, rest = np.abs(y - self.at), 1 - self.p
+        atom, own = np.abs(y - self.at), self.dist._crps(y)
         # The CRPS at the atom is the integral of the squared difference of both cdfs.
-        score = self.p * atom + rest * (self.dist._crps(y) - self.p * self.dist._crps(self.at))
-        return np.where(rest > 0, np.maximum(score, 0.0), atom)
+        with np.errstate(invalid="ignore"):  # All scores of a row may be infinite.
+            score = self.p * atom + (1 - self.p) * (own - self.p * self.dist._crps(self.at))
+        score = np.where(np.isinf(own), np.inf, np.maximum(score, 0.0))
+        return np.where(self.p < 1, score, atom)
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
         return self.p * np.abs(y - self.at) + (1 - self.p) * self.dist._mean_distance(y)

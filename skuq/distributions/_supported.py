@@ -28,7 +28,7 @@ from skuq.distributions._expectation import OutcomeRule, StepPanels, rule_moment
 from skuq.distributions._family import INTEGERS, Atoms, Lattice
 from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel
 from skuq.distributions._mixture import Mixture
-from skuq.distributions._transformed import WINSOR_LEVEL, Transformed, rows_without_mean
+from skuq.distributions._transformed import WINSOR_LEVEL, Transformed, rows_to_winsorize
 from skuq.distributions._value_quadrature import (
     UNIFORM,
     landmarks_between,
@@ -238,7 +238,7 @@ class Supported(Distribution):
             return self
         if not isinstance(self.base, Transformed):
             return super()._integrable
-        endless = rows_without_mean(self)
+        endless = rows_to_winsorize(self)
         if not endless.any():
             return self
         lower = np.where(endless, self._ppf(np.asarray(WINSOR_LEVEL)), self.lower)

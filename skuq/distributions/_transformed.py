@@ -238,7 +238,7 @@ class Transformed(Distribution):
 
     @cached_property
     def _endless(self) -> BoolArray:
-        return rows_without_mean(self)
+        return rows_to_winsorize(self)
 
     @property
     def _winsorized(self) -> Any:
@@ -298,10 +298,14 @@ class Transformed(Distribution):
         return 1 - breaks[::-1] if self._decreasing else breaks
 
 
-def rows_without_mean(dist: Distribution) -> BoolArray:
-    """Return a mask of the rows whose outer quantiles are infinite."""
-    finite, level = dist._finite_part(), np.asarray(_LEAST_LEVEL)
-    return np.asarray(~np.isfinite([finite._ppf(level), finite._isf(level)]).all(axis=0))
+def rows_to_winsorize(dist: Distribution) -> BoolArray:
+    """Return a mask of the rows without a mean whose winsorized values are finite."""
+    finite = dist._finite_part()
+    has_mean, is_bounded = (
+        np.isfinite([finite._ppf(level), finite._isf(level)]).all(axis=0)
+        for level in np.array([_LEAST_LEVEL, WINSOR_LEVEL])
+    )
+    return np.asarray(is_bounded & ~has_mean)
 
 
 def _apply(function: ElementWise, values: FloatArray, name: str) -> FloatArray:

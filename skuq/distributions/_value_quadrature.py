@@ -105,7 +105,7 @@ def landmarks_between(dist: Family, lower: FloatArray, upper: FloatArray) -> Flo
     reach = np.where(np.isfinite(distance), distance, 0.0).max(axis=1, keepdims=True)
     unit = np.where(distance > 0, distance, np.inf).min(axis=1, keepdims=True)
     farthest = distance[:, -2:].max(axis=1, keepdims=True)  # Points beyond the bounds are not used.
-    return np.column_stack([points, _doubled(center, np.minimum(unit, reach), np.minimum(reach, farthest))])
+    return np.column_stack([points, _doubled(center, np.minimum(unit, reach), np.fmin(reach, farthest))])
 
 
 def divide_tails(edges: FloatArray) -> FloatArray:

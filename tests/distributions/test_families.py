@@ -231,6 +231,8 @@ def test_a_hurdle_without_a_mean_has_a_crps():
     rows = dist[np.zeros(middle.size, dtype=int)]
     expected = np.diff(x) @ np.where(middle < 0.7, rows.cdf(middle), rows.sf(middle)) ** 2
     assert_allclose(dist.crps(0.7), expected, rtol=1e-6)
+    endless = Hurdle([0.2, 1.0], StudentT(0.0, 1.0, [0.4, 0.4]))
+    assert_array_equal(endless.crps(0.7), [np.inf, 0.7])
 
 
 def test_transformed_refuses_what_is_no_monotone_elementwise_map():
