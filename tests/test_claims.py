@@ -28,8 +28,8 @@ from skuq.neural import (
     LastLayerLaplaceRegressor,
     VariationalRegressor,
 )
-from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator
-from skuq.regressors import MixtureRegressor, MultiQuantileRegressor
+from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator, SupportMap
+from skuq.regressors import HurdleRegressor, MixtureRegressor, MultiQuantileRegressor
 
 pytestmark = pytest.mark.docs
 
@@ -129,6 +129,25 @@ def test_few_rows():
         "With 12 rows or more, its 90 % intervals for forests and with learned errors cover "
         f"{100 * min(coverage):.0f} to {100 * max(coverage):.0f} % of new rows"
     ) in words("guides/how_to/choose_a_method.py").replace(" # ", " ")
+
+
+def test_kinds_of_target():
+    ratio = read("kinds_of_target-zeros").set_index(["process", "model"]).replace("", "nan").astype(float)
+    ratio += 1e-9  # halves are rounded up
+    smooth, sharp = (ratio.loc[process] for process in ("smooth", "sharp"))
+    for row, model, column in (
+        ("`UncertaintyRegressor`, all rows", "UncertaintyRegressor", "CRPS / truth"),
+        ('hurdle, "default"', "hurdle, default classifier", "CRPS / truth"),
+        ('hurdle, "small"', "hurdle, 100 rounds of 8 leaves", "CRPS / truth"),
+        ('hurdle, "true"', "hurdle, default classifier", "with the true P(y = 0)"),
+    ):
+        numbers = f"{smooth.loc[model, column]:.2f} {sharp.loc[model, column]:.2f}"
+        assert claims(HurdleRegressor, f"{row} {numbers}")
+    counts = read("kinds_of_target-counts").set_index("set")["CRPS / before"].astype(float)
+    small = 100 * (1 - counts[counts.index.str.contains(r"mean (?:0\.3|1|2\.5)$")])
+    assert len(small) == 6
+    assert claims(SupportMap, f"by {min(small):.0f} to {max(small):.0f} % for means below 5")
+    assert counts[counts.index.str.endswith("mean 200")].round(3).eq(1).all()
 
 
 def test_other_values_of_the_defaults_of_networks():
