@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from measuring import arguments, missing, stored
+from measuring import arguments, data_folder, missing, stored
 from real_data import COVERAGE
 
 from skuq import UncertaintyRegressor, predict_dist
@@ -52,7 +52,7 @@ LEVELS = [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99]
 
 def split(name: str, seed: int) -> tuple[pd.DataFrame, np.ndarray, pd.DataFrame, np.ndarray]:
     """Return X and y of random training rows, and X and y of test rows. X has words, dates and gaps."""
-    folder = Path(os.environ["SKUQ_DATA"])
+    folder = data_folder()
     target = json.loads((folder / f"{name}.json").read_text())["target"]
     frame = pd.read_csv(folder / f"{name}.csv.gz").dropna(subset=[target])
     if len(frame) > ROWS:

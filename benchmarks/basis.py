@@ -1,8 +1,9 @@
 """Compare conformal intervals over a basis with MAPIE and with one linear program per row.
 
 All three solve the same quantile regression with one added row. The scores are the absolute residuals of a
-fitted linear model, and the functions are a constant and d - 1 columns. Times are per predicted row, with the
-solution for the calibration rows included. MAPIE is omitted if it or its extra cvxpy is not installed.
+fitted linear model, and the functions are a constant and d - 1 columns. The table has the time per predicted
+row, with the solution for the calibration rows included, and the number of new rows whose half width differs
+from skuq. MAPIE is omitted if it or its extra cvxpy is not installed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
+from measuring import arguments, show
 from scipy.optimize import linprog
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
@@ -65,28 +68,35 @@ def by_program(model: LinearRegression, X: np.ndarray, y: np.ndarray, X_new: np.
 
 
 def main() -> None:
-    """Print one row per number of calibration rows and functions."""
+    parser = arguments(__doc__)
+    parser.add_argument("--quick", action="store_true", help="only the smallest case, without MAPIE")
+    quick = parser.parse_args().quick
     methods: dict[str, Callable[..., np.ndarray]] = {"skuq": by_skuq, "linear programs": by_program}
-    if HAS_MAPIE:
+    if HAS_MAPIE and not quick:
         methods["MAPIE"] = by_mapie
-    for n, d in CASES:
+    table = []
+    for n, d in CASES[:1] if quick else CASES:
         X, y, X_new = data(n, d)
         model = LinearRegression().fit(X, y)
-        seconds, widths = {}, {}
+        widths = {}
         for name, method in methods.items():
             rows = X_new[: N_NEW[name]]
             start = time.process_time()
             widths[name] = method(model, X, y, rows)
-            seconds[name] = (time.process_time() - start) / len(rows)
-        print(f"n = {n}, d = {d}: skuq {1e6 * seconds['skuq']:.0f} microseconds per row")
-        for name in methods:
-            if name != "skuq":
-                difference = np.abs(widths[name] - widths["skuq"][: len(widths[name])])
-                print(
-                    f"    {name}: {seconds[name] / seconds['skuq']:.0f} times as long, "
-                    f"{(difference > 1e-6).sum()} of {len(difference)} rows differ, at most by "
-                    f"{difference.max():.2g}"
-                )
+            milliseconds = 1e3 * (time.process_time() - start) / len(rows)
+            difference = np.abs(widths[name] - widths["skuq"][: len(rows)])
+            table.append(
+                {
+                    "method": name,
+                    "rows": n,
+                    "functions": d,
+                    "row, ms": milliseconds,
+                    "new rows": len(rows),
+                    "differ": (difference > 1e-6).sum(),
+                    "at most by": difference.max(),
+                }
+            )
+    show("basis", pd.DataFrame(table), decimals={"row, ms": 2, "at most by": 2})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Scores and coverage of regressors of censored targets, and the best scale factor of each censored score.
 
-Run as `python benchmarks/censored.py [--seeds 4]`. In the simulation, the times are log-normal, and half of
+Run as `python benchmarks/censored.py [--quick]`. In the simulation, the times are log-normal, and half of
 the rows are censored. The CRPS of the logarithm on new uncensored rows is divided by the CRPS of the true
 distribution. The last table has the factor between 0.5 and 2 at which each score of the scaled true
 distribution is best.
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from measuring import arguments
+from measuring import arguments, show
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from skuq.distributions import Distribution, Normal, Transformed
@@ -28,7 +28,8 @@ from skuq.survival import (
     localized_crps_loss,
 )
 
-N_NEW = 4000
+SEEDS, N_NEW = 4, 4000
+"""Number of simulations with 1500 rows, and number of new rows."""
 FACTORS = np.arange(0.5, 2.01, 0.05)
 UPPER = 1.9
 """Largest time of the scores, in units of the logarithm."""
@@ -113,12 +114,7 @@ def models_table(n: int, seeds: int, models: list[str]) -> pd.DataFrame:
                 }
             )
     groups = pd.DataFrame(rows).groupby("model", sort=False)
-    columns = {
-        "CRPS / truth": ["mean", "min", "max"],
-        "coverage": ["mean", "min", "max"],
-        "seconds": ["mean"],
-    }
-    return groups.agg(columns)
+    return groups.mean()
 
 
 def scores_table(n: int = 20_000) -> pd.Series:
@@ -147,14 +143,14 @@ def scores_table(n: int = 20_000) -> pd.Series:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--seeds", type=int, default=4, help="number of simulations")
+    parser.add_argument("--quick", action="store_true", help="one simulation, without the large tables")
     chosen = parser.parse_args()
-    formatted = {"float_format": "{:.3f}".format}
-    print("1500 rows\n", models_table(1500, chosen.seeds, list(MODELS)).to_string(**formatted), "\n")
-    for n in (500, 10_000):
-        table = models_table(n, 1, [name for name in MODELS if name.startswith("boosting")])
-        print(f"{n} rows\n", table.to_string(**formatted), "\n", flush=True)
-    print(scores_table().to_string(**formatted))
+    show("censored-models", models_table(1500, 1 if chosen.quick else SEEDS, list(MODELS)))
+    boosting = [name for name in MODELS if name.startswith("boosting")]
+    sizes = (500,) if chosen.quick else (500, 10_000)
+    tables = {n: models_table(n, 1, boosting) for n in sizes}
+    show("censored-rows", pd.concat(tables, names=["rows"]))
+    show("censored-scores", scores_table(2000 if chosen.quick else 20_000).to_frame().rename_axis("score"))
 
 
 if __name__ == "__main__":

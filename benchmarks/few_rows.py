@@ -3,18 +3,21 @@
 Run as `python benchmarks/few_rows.py [--sets 60] [--methods forest]`. The script prints one table for each
 process that generates data. Each row of a table is a method, and each column is a number of training rows.
 The entries are the mean coverages of new rows over training sets. With 8 rows, the intervals of conformal
-prediction are infinite.
+prediction are infinite. Each result is appended to ``few_rows.jsonl``. Results in the file are not computed
+again, so you can stop the script and continue later.
 """
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from measuring import arguments, show
+from measuring import arguments, missing, show, stored
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
@@ -23,6 +26,7 @@ from skuq.conformal import CrossConformalRegressor
 from skuq.exceptions import SmallSampleWarning
 from skuq.regressors import BootstrapRegressor, MixtureRegressor, UncertaintyRegressor
 
+RESULTS = Path(__file__).with_suffix(".jsonl")
 COVERAGE = 0.9
 ROWS = (8, 12, 20, 30, 50)
 TEST_ROWS = 500
@@ -78,26 +82,25 @@ METHODS: dict[str, Callable[[int], Any]] = {
 }
 
 
-def coverage(make: Callable[[int], Any], process: str, n: int, seed: int) -> float:
-    """Return the coverage of new rows after training on n rows."""
+def evaluate(method: str, case: str, seed: int) -> dict[str, Any]:
+    """Return the coverage of new rows after training on the rows of a case, such as "linear, 20"."""
+    process, rows = case.split(", ")
+    n = int(rows)
     rng = np.random.default_rng([seed, n])
     X, y = PROCESSES[process](n, rng)
     X_test, y_test = PROCESSES[process](TEST_ROWS, rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallSampleWarning)
-        lower, upper = make(seed).fit(X, y).predict_interval(X_test, COVERAGE).T
-    return float(np.mean((lower <= y_test) & (y_test <= upper)))
+        lower, upper = METHODS[method](seed).fit(X, y).predict_interval(X_test, COVERAGE).T
+    covered = float(np.mean((lower <= y_test) & (y_test <= upper)))
+    key = {"method": method, "set": case, "seed": seed}
+    return {**key, "process": process, "rows": n, "coverage": covered}
 
 
-def table(process: str, names: list[str], n_sets: int, rows: tuple[int, ...] = ROWS) -> pd.DataFrame:
+def table(results: pd.DataFrame) -> pd.DataFrame:
     """Return mean coverages over training sets: one row per method, one column per number of rows."""
-    means = {
-        name: {
-            n: np.mean([coverage(METHODS[name], process, n, seed) for seed in range(n_sets)]) for n in rows
-        }
-        for name in names
-    }
-    return pd.DataFrame(means).T
+    means = results.groupby(["method", "rows"], sort=False)["coverage"].mean()
+    return means.unstack(sort=False)
 
 
 def main() -> None:
@@ -106,11 +109,19 @@ def main() -> None:
         "--sets", type=int, default=60, help="number of training sets for each number of rows"
     )
     parser.add_argument("--methods", default="", help="run only methods whose name contains this text")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     chosen = parser.parse_args()
     names = [name for name in METHODS if chosen.methods in name]
+    tasks = [
+        (name, f"{process}, {n}", seed)
+        for process, name, n in itertools.product(PROCESSES, names, ROWS)
+        for seed in range(chosen.sets)
+    ]
+    results = stored(chosen.results)
+    missing(results, tasks, evaluate, chosen.results)
+    there = pd.DataFrame(results).set_index(["method", "set", "seed"]).loc[tasks].reset_index()
     for process in PROCESSES:
-        means = table(process, names, chosen.sets).rename_axis("method")
-        show(f"few_rows-{process}", means, decimals=2)
+        show(f"few_rows-{process}", table(there[there["process"] == process]), decimals=2)
 
 
 if __name__ == "__main__":

@@ -9,16 +9,14 @@ four columns.
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from measuring import arguments
+from measuring import arguments, data_folder, show
 from scipy import special, stats
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
@@ -50,7 +48,7 @@ def count_sets(seed: int) -> Iterator[tuple[str, np.ndarray, np.ndarray, int]]:
             X = rng.normal(size=(N_TRAIN + N_TEST, 6))
             y = simulated_counts(X, mean, dispersed).sample(1, random_state=seed)[:, 0]
             yield f"{'negative binomial' if dispersed else 'Poisson'}, mean {mean:g}", X, y, N_TRAIN
-    folder = Path(os.environ["SKUQ_DATA"], "paper001")
+    folder = data_folder() / "paper001"
     for name, target, last in (
         ("abalone", "Rings", 8),
         ("facebook_metrics", "comment", 7),
@@ -143,8 +141,8 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--seeds", type=int, default=4, help="number of simulations and splits")
     chosen = parser.parse_args()
-    for table in (counts_table, zeros_table):
-        print(table(chosen.seeds).to_string(float_format="{:.3f}".format), "\n", flush=True)
+    show("kinds_of_target-counts", counts_table(chosen.seeds))
+    show("kinds_of_target-zeros", zeros_table(chosen.seeds))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
 """Recalibrate forecasts that are nearly calibrated: change of the CRPS and of the PIT on new rows.
 
 `python benchmarks/level_shrinkage.py` fits four kinds of forecasts to the development sets of
-``real_data.py``: a quantile forest, quantile boosting, an ensemble of networks, and NGBoost. Recalibrators
-are fitted to out-of-fold forecasts of at most 1000 rows, and scored on the test rows. ``--sets confirmation``
-uses other data sets. The data are read from the folder in ``SKUQ_DATA``. ``--folder`` keeps the forecasts, so
-that a second run only fits the recalibrators.
+``real_data.py``: a quantile forest, quantile boosting, an ensemble of networks, and NGBoost. The two models
+of quantiles are also fitted to the confirmation sets. Recalibrators are fitted to out-of-fold forecasts of at
+most 1000 rows, and scored on the test rows. ``--quick`` fits quantile boosting to two sets. The data are read
+from the folder in ``SKUQ_DATA``. ``--folder`` keeps the forecasts, so that you can stop the script and
+continue later, and that a second run only fits the recalibrators.
 """
 
 from __future__ import annotations
 
-import argparse
 import pickle
 import warnings
 from collections.abc import Callable
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from measuring import arguments, show
 from real_data import SETS, ngboost, split
 from scipy import stats
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -36,7 +37,7 @@ from skuq.recalibration import (
 from skuq.regressors import MultiQuantileRegressor
 
 MOST_ROWS = 1000
-SEEDS = (0,)
+SHARES = ("PIT better", "PIT worse", "not changed")
 
 
 def quantile_forest(seed: int) -> Any:
@@ -64,6 +65,7 @@ MODELS: dict[str, Callable[[int], Any]] = {
     "NGBoost": ngboost,
     "networks": networks,
 }
+QUANTILE_MODELS = ["quantile forest", "quantile boosting"]
 
 RECALIBRATORS: dict[str, Callable[[], Any]] = {
     "shrunk": ShrunkIsotonicRecalibrator,
@@ -123,36 +125,38 @@ def evaluate(name: str, model: str, seed: int, folder: Path | None) -> list[dict
 
 
 def summary(results: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per recalibrator and model, and one row per recalibrator for all models."""
+    """Return one row per recalibrator: changes of the CRPS, and shares of the cases by change of the PIT."""
     change = results["pit"] / results["pit_before"]
-    table = results.assign(better=change < 1, worse=change > 1, change=change)
-    parts = [table.assign(model="all"), table]
-    grouped = pd.concat(parts).groupby(["recalibrator", "model"], sort=False)
-    return grouped.agg(
+    table = results.assign(better=change < 1, worse=change > 1, same=change == 1)
+    found = table.groupby("recalibrator", sort=False).agg(
         cases=("crps", "size"),
         mean_crps=("crps", lambda x: np.exp(np.log(x).mean())),
         worst_crps=("crps", "max"),
-        better_pit=("better", "mean"),
-        worse_pit=("worse", "mean"),
-        mean_pit=("change", lambda x: np.exp(np.log(x).mean())),
-    ).round(4)
+        better=("better", "mean"),
+        worse=("worse", "mean"),
+        same=("same", "mean"),
+    )
+    return found.set_axis(
+        ["cases", "mean CRPS", "worst CRPS", "PIT better", "PIT worse", "not changed"], axis=1
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--sets", choices=SETS, default="development")
-    parser.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS))
+    parser = arguments(__doc__)
+    parser.add_argument("--quick", action="store_true", help="quantile boosting on two sets")
     parser.add_argument("--folder", type=Path, default=None, help="folder of the forecasts")
     options = parser.parse_args()
-    rows: list[dict[str, Any]] = []
-    for model in options.models:
-        for name in SETS[options.sets]:
-            for seed in SEEDS:
-                rows += evaluate(name, model, seed, options.folder)
-    results = pd.DataFrame(rows)
-    with pd.option_context("display.width", 120, "display.max_rows", 500):
-        print(results.sort_values("crps").groupby("recalibrator").tail(3).to_string(index=False))
-        print(summary(results).to_string())
+    if options.folder is not None:
+        options.folder.mkdir(parents=True, exist_ok=True)
+    for sets, models in (("development", list(MODELS)), ("confirmation", QUANTILE_MODELS)):
+        names = SETS[sets][4:5] if options.quick else SETS[sets]
+        results = [
+            row
+            for model in (QUANTILE_MODELS[1:] if options.quick else models)
+            for name in names
+            for row in evaluate(name, model, 0, options.folder)
+        ]
+        show(f"level_shrinkage-{sets}", summary(pd.DataFrame(results)), dict.fromkeys(SHARES, 2))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable
@@ -46,6 +47,17 @@ def show(name: str, table: pd.DataFrame, decimals: dict[str, int] | int = 3) -> 
     print(f"{name}\n\n{texts.to_string(index=False)}\n", flush=True)
     if shown is not None:
         shown[name] = texts
+
+
+def data_folder() -> Path:
+    """Return the folder of the data sets; end the script if ``SKUQ_DATA`` does not have its path."""
+    folder = Path(os.environ.get("SKUQ_DATA", "."))
+    if not (folder / "paper001").is_dir():
+        raise SystemExit(
+            f"There are no data in {str(folder)!r}. Set the environment variable SKUQ_DATA to the folder "
+            "that contains the folders paper001 and gal."
+        )
+    return folder
 
 
 def seconds(function: Callable[[], object], clock: Clock = time.perf_counter) -> float:

@@ -2,8 +2,8 @@
 
 `python benchmarks/real_data.py` runs 2 splits of each data set with at most 1500 training rows. ``--full``
 runs 5 splits with at most 7000 training rows, and ``--rows`` sets another number. Each result is appended to
-a file. Results in the file are not computed again, so you can stop the script and continue later. The data
-are read from the folder in ``SKUQ_DATA``.
+a file. Results in the file are not computed again, so you can stop the script and continue later. ``--quick``
+runs fast methods on two sets. The data are read from the folder in ``SKUQ_DATA``.
 
 skuq was developed on the data sets of ``--sets development``. The data sets of ``--sets confirmation`` were
 not used for development. Methods of packages that are not installed are omitted.
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -25,10 +24,10 @@ from unittest import mock
 
 import numpy as np
 import pandas as pd
-from measuring import arguments, missing, stored
+from measuring import arguments, data_folder, missing, show, stored
 from scipy import stats
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, cross_val_predict
 
 from skuq import UncertaintyRegressor, predict_dist
 from skuq.distributions import Distribution, Empirical
@@ -65,6 +64,7 @@ COVERAGE = 0.9
 TRAINING_SHARE = 0.7
 """Largest share of the rows of a data set that are training rows."""
 MOST_TEST_ROWS = 3000
+SCORES = ("crps", "interval_score")
 BAND = 0.99
 """Probability with which the coverage of a calibrated method is in the band."""
 
@@ -155,9 +155,15 @@ def quantile_forest(seed: int) -> Any:
 
 
 def skpro_residual(seed: int, make: Callable[[int], Any] = boosting) -> Any:
+    """Return skpro's regressor; a forest predicts the size of the error, as in its documentation.
+
+    The scale of a Laplace distribution is the mean absolute error, which the forest predicts. This scale is
+    too small for the default, a normal distribution.
+    """
     from skpro.regression.residual import ResidualDouble
 
-    return ResidualDouble(make(seed), cv=KFold(5, shuffle=True, random_state=seed), min_scale=1e-6)
+    folds = KFold(5, shuffle=True, random_state=seed)
+    return ResidualDouble(make(seed), forest(seed), dist="Laplace", cv=folds, min_scale=1e-6)
 
 
 def mapie(
@@ -178,7 +184,11 @@ def crepes(
     make: Callable[[int], Any] = boosting,
     normalized: bool = True,
 ) -> Forecast:
-    """Return conformal predictive distributions; residuals of nearest neighbors give the scales."""
+    """Return conformal predictive distributions; residuals of nearest neighbors give the scales.
+
+    The residuals are out of fold, as in the documentation of crepes. This serves it best: the residuals of
+    the calibration rows, or ``scaler=True``, give wider intervals and a larger CRPS.
+    """
     from crepes import WrapRegressor
     from crepes.extras import DifficultyEstimator
 
@@ -188,8 +198,9 @@ def crepes(
     model.fit(X[proper], y[proper])
     difficulty = DifficultyEstimator() if normalized else None
     if normalized:
-        residuals = y[calibration] - model.predict(X[calibration])
-        difficulty.fit(X[calibration], residuals=residuals, scaler=True)
+        folds = KFold(5, shuffle=True, random_state=seed)
+        predicted = cross_val_predict(make(seed), X[proper], y[proper], cv=folds)
+        difficulty.fit(X[proper], residuals=y[proper] - predicted)
     model.calibrate(X[calibration], y[calibration], de=difficulty, cps=True, seed=seed)
     tails = {"lower_percentiles": 50 * (1 - COVERAGE), "higher_percentiles": 50 * (1 + COVERAGE)}
     interval = model.predict_cps(X_test, **tails, seed=seed)
@@ -216,6 +227,7 @@ METHODS = (
     wrapped("raw quantile boosting", quantile_boosting, Boosting, method="quantile"),
     wrapped("skuq, bootstrap of a forest", *FOREST, BootstrapRegressor),
     Method("skuq, default member boosting", "sklearn", by_distribution(default_member("boosting"))),
+    Method("skuq, default member forest", "sklearn", by_distribution(default_member("forest"))),
     Method("skuq, deep ensemble", "torch", by_distribution(deep_ensemble)),
     Method("skuq, plain ensemble", "torch", by_distribution(default_member("plain_ensemble"))),
     Method("skuq, pool without recalibrator", "torch", by_distribution(partial(pool, recalibrator=None))),
@@ -227,6 +239,17 @@ METHODS = (
     Method("skpro residuals, boosting", "skpro", by_distribution(skpro_residual), Boosting),
     Method("MAPIE CV+, boosting", "mapie", mapie, Boosting),
 )
+POOLS = {
+    "skuq, pool": "pool",
+    "skuq, pool without recalibrator": "raw",
+    "skuq, default member boosting": "boosting",
+    "skuq, default member forest": "forest",
+    "skuq, deep ensemble": "deep",
+    "skuq, plain ensemble": "plain",
+}
+"""Names of the pools and their members, and the columns of `pool_table`."""
+RATIOS = ("CRPS", "error", "dev.", "conf.", "interval score")
+DECIMALS = {**dict.fromkeys(RATIOS, 2), "fits": 1, "seconds": 1}
 
 
 @contextmanager
@@ -251,7 +274,7 @@ def counted_fits(base: type | None, n: int) -> Iterator[list[float]]:
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the features of a data set, with integers for categories, and the target."""
-    folder = Path(os.environ["SKUQ_DATA"])
+    folder = data_folder()
     description = json.loads((folder / f"{name}.json").read_text())
     data = pd.read_csv(folder / f"{name}.csv.gz").dropna()
     y = data.pop(description["target"]).to_numpy(float)
@@ -324,37 +347,63 @@ def reference(results: pd.DataFrame) -> str:
 
 
 def table(results: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per method; scores are geometric means of the ratios to the reference."""
-    first = reference(results)
-    by_set = results.groupby(["method", "set"], sort=False)[["crps", "interval_score"]].mean()
+    """Return one row per method; scores are geometric means of the ratios to the reference.
+
+    A ratio compares means over the splits for which both methods have results. *error* is the standard error
+    of the mean ratio of the CRPS; *below, above* are numbers of sets whose coverage is outside the band.
+    """
+    first = results[results["method"] == reference(results)].set_index(["set", "seed"])
     rows = []
     for name, of_method in results.groupby("method", sort=False):
-        ratios = np.log(by_set.loc[name] / by_set.loc[first]).dropna(how="all")
-        ratio, width = ratios["crps"], ratios["interval_score"]
+        both = of_method.set_index(["set", "seed"]).join(first, rsuffix=" of first", how="inner")
+        means = both.groupby("set")[[*SCORES, *(f"{score} of first" for score in SCORES)]].mean()
+        crps, score = (np.log(means[one] / means[f"{one} of first"]) for one in SCORES)
         outside = of_method.groupby("set").apply(outside_of_the_band, include_groups=False)
         rows.append(
             {
                 "method": name,
-                "sets": len(ratios),
-                "CRPS": np.exp(ratio.mean()),
-                "se": np.exp(ratio.mean()) * ratio.std() / np.sqrt(len(ratio)),
-                "better on": int((ratio < 0).sum()),
-                "interval score": np.exp(width.mean()),
+                "CRPS": np.exp(crps.mean()),
+                "error": np.exp(crps.mean()) * crps.std() / np.sqrt(len(crps)),
+                "dev.": np.exp(crps[crps.index.isin(DEVELOPMENT)].mean()),
+                "conf.": np.exp(crps[crps.index.isin(CONFIRMATION)].mean()),
+                "interval score": np.exp(score.mean()),
                 "coverage": of_method["covered"].sum() / of_method["n_test"].sum(),
-                "below": int((outside < 0).sum()),
-                "above": int((outside > 0).sum()),
-                **dict(
-                    zip(
-                        ("narrow", "middle", "wide"),
-                        np.mean(of_method["thirds"].tolist(), axis=0),
-                        strict=True,
-                    )
-                ),
+                "below, above": f"{(outside < 0).sum()}, {(outside > 0).sum()}",
                 "fits": of_method["fits"].mean(),
                 "seconds": of_method["seconds"].mean(),
             }
         )
     return pd.DataFrame(rows).set_index("method").sort_values("CRPS")
+
+
+def pool_table(results: pd.DataFrame) -> pd.DataFrame:
+    """Return the CRPS of the pool and of its members on the first split of each set, and coverages.
+
+    The CRPS is relative to the reference.
+    """
+    first = results[results["seed"] == 0]
+    crps = first.pivot(index="set", columns="method", values="crps").loc[first["set"].unique()]
+    names = {name: short for name, short in POOLS.items() if name in crps}
+    ratios = crps[list(names)].div(crps[reference(first)], axis=0).rename(columns=names)
+    ratios.loc["geometric mean"] = np.exp(np.log(ratios).mean())
+    share = first.assign(share=first["covered"] / first["n_test"])
+    coverage = share.pivot(index="set", columns="method", values="share")
+    for name, short in list(names.items())[:2]:
+        ratios[f"coverage, {short}"] = coverage[name]
+    return ratios.rename(lambda name: name.rpartition("/")[2])
+
+
+def peer_table(results: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores of the pool on the first split of each set, divided by the scores of other packages.
+
+    Without results of the pool, the scores are those of the first of its members that has results.
+    """
+    first = results[results["seed"] == 0].set_index(["method", "set"])[list(SCORES)].astype(float)
+    names = first.index.unique("method")
+    logs = np.log(first.loc[next(name for name in POOLS if name in names)]) - np.log(first)
+    peers = [name for name in names if not name.startswith(("skuq", "raw"))]
+    means = np.exp(logs.groupby("method").mean()).loc[peers].sort_values(list(SCORES))
+    return means.set_axis(["CRPS", "interval score"], axis=1)
 
 
 def installed(methods: Iterable[Any], part: str) -> list[Any]:
@@ -374,23 +423,28 @@ def completed(
 
 def main() -> None:
     parser = arguments(__doc__)
+    parser.add_argument("--quick", action="store_true", help="fast methods, two sets, one split, 200 rows")
     parser.add_argument("--full", action="store_true", help="run 5 splits with at most 7000 training rows")
     parser.add_argument("--sets", choices=SETS, default="all")
     parser.add_argument("--rows", type=int, help="largest number of training rows")
     parser.add_argument("--methods", default="", help="run only methods whose name contains this text")
     parser.add_argument("--results", type=Path, default=Path("real_data.jsonl"))
     chosen = parser.parse_args()
-    splits, rows = (5, 7000) if chosen.full else (2, 1500)
+    splits, rows = (5, 7000) if chosen.full else (1, 200) if chosen.quick else (2, 1500)
     rows = chosen.rows or rows
-    names = SETS[chosen.sets]
-    methods = installed(METHODS, chosen.methods)
+    names, methods = SETS[chosen.sets], installed(METHODS, chosen.methods)
+    if chosen.quick:
+        names = ("paper001/concrete_strength", "gal/gal_boston")
+        methods = [method for method in methods if method.package in ("sklearn", "crepes", "mapie")]
     frame = completed(chosen.results, methods, names, splits, rows, evaluate)
     frame = frame[frame["set"].isin(names) & (frame["seed"] < splits)]
     print(
         f"{len(names)} sets, {splits} splits, at most {rows} training rows.\n"
         f"Scores are relative to {reference(frame)!r}.\n"
     )
-    print(table(frame).to_string(float_format="{:.3f}".format, na_rep="-"))
+    show("real_data", table(frame), DECIMALS)
+    show("real_data-pools", pool_table(frame), decimals=2)
+    show("real_data-peers", peer_table(frame), decimals=2)
 
 
 if __name__ == "__main__":

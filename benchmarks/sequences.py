@@ -10,16 +10,14 @@ and an update.
 from __future__ import annotations
 
 import importlib.util
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from measuring import arguments
+from measuring import arguments, data_folder
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
@@ -62,7 +60,7 @@ class Points(RegressorMixin, BaseEstimator):
 
 def hours() -> Iterator[tuple[np.ndarray, np.ndarray, int, int, int]]:
     """Yield X and y of each hour, with the first rows of mid 2017, mid 2018 and 2019."""
-    file = Path(os.environ["SKUQ_DATA"]) / "other" / "zaffran2022_prices.csv.gz"
+    file = data_folder() / "other" / "zaffran2022_prices.csv.gz"
     for _, hour in pd.read_csv(file).groupby("hour"):
         dates = (int((hour["Date"] < date).sum()) for date in ("2017-07-01", "2018-07-01", "2019-01-01"))
         X = hour.drop(columns=["Date", "Spot", "hour"]).to_numpy(np.float32)

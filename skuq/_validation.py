@@ -427,6 +427,17 @@ def check_integer(value: Any, name: str, minimum: int = 1) -> int:
     return int(value)
 
 
+def check_integer_or_auto(value: Any, name: str, minimum: int = 1) -> int | str:
+    if isinstance(value, str) and value == "auto":
+        return value
+    message = f"`{name}` must be an integer of at least {minimum} or 'auto', got {value!r}."
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral | str):
+        raise TypeError(message)
+    if isinstance(value, str) or value < minimum:
+        raise ValueError(message)
+    return int(value)
+
+
 def check_number(value: Any, name: str, *, positive: bool = False) -> float:
     """Return ``value`` as a finite float. With ``positive``, raise an error if it is not positive."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):

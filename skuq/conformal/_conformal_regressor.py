@@ -294,7 +294,15 @@ class ConformalRegressor(BaseConformalRegressor):
         method = check_option(self.method, "method", tuple(SCORES))
         score = SCORES[method](check_option(self.symmetric, "symmetric", (True, False)))
         options = GroupsAndShift.from_params(self)
-        self._adaptation = self._check_adaptation()
+        adapt = check_option(self.adapt, "adapt", ("aci", "dtaci"))
+        step = check_number(self.gamma, "gamma")
+        if step < 0:
+            raise ValueError(f"`gamma` must be non-negative, got {step:g}.")
+        if adapt == "dtaci":
+            remedy = "The method 'dtaci' chooses its step from a grid."
+            check_unused(self, ("gamma",), "with adapt='dtaci'", remedy)
+        window = None if self.window is None else check_integer(self.window, "window")
+        self._adaptation = None if adapt == "dtaci" else step, window
         if score.maps_levels:
             remedy = "All rows have the same recalibrated probability levels. Use method 'normalized'."
             check_unused(self, ("density_ratio",), "with method 'pit'", remedy)
@@ -325,18 +333,6 @@ class ConformalRegressor(BaseConformalRegressor):
         progress.done("calibration")
         self.estimator_ = held_out.model.estimator
         self.calibration_rows_ = held_out.rows
-
-    def _check_adaptation(self) -> tuple[float | None, int | None]:
-        """Return the step of "aci", or None for "dtaci", and the window."""
-        adapt = check_option(self.adapt, "adapt", ("aci", "dtaci"))
-        step = check_number(self.gamma, "gamma")
-        if step < 0:
-            raise ValueError(f"`gamma` must be non-negative, got {step:g}.")
-        if adapt == "dtaci":
-            remedy = "The method 'dtaci' chooses its step from a grid."
-            check_unused(self, ("gamma",), "with adapt='dtaci'", remedy)
-        window = None if self.window is None else check_integer(self.window, "window")
-        return None if adapt == "dtaci" else step, window
 
     def _fit_transform(self, data: TrainingData, progress: Progress) -> Distribution:
         if self.cv is not None:

@@ -24,6 +24,7 @@ from skuq._fitting.training_data import TrainingData
 from skuq._typing import BoolArray, FloatArray, IntArray
 from skuq._validation import (
     check_integer,
+    check_integer_or_auto,
     check_number,
     check_option,
     check_random_state,
@@ -125,12 +126,12 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
         return tuple(check_integer(size, "hidden_layer_sizes") for size in sizes)
 
     def _options(self) -> TrainingOptions:
-        net_params, max_epochs = self._net_params(), _integer_or_auto(self.max_epochs, "max_epochs")
+        net_params, max_epochs = self._net_params(), check_integer_or_auto(self.max_epochs, "max_epochs")
         check_jobs(self.n_jobs, self.verbose)
         schedule, clip = net_params.pop("lr_schedule", self._lr_schedule), net_params.pop("clip_norm", 5.0)
         return TrainingOptions(
             architecture=self._architecture(),
-            batch_size=_integer_or_auto(self.batch_size, "batch_size"),
+            batch_size=check_integer_or_auto(self.batch_size, "batch_size"),
             max_epochs=max_epochs,
             auto_epochs=self._auto_epochs,
             patience=PATIENCE if max_epochs == "auto" and self._auto_epochs == AUTO_EPOCHS else None,
@@ -243,14 +244,6 @@ class BaseNeuralEstimator(BaseEstimator, ABC):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted_posterior")
-
-
-def _integer_or_auto(value: Any, name: str) -> int | str:
-    if not isinstance(value, str):
-        return check_integer(value, name)
-    if value != "auto":
-        raise ValueError(f"`{name}` must be 'auto' or a positive integer, got {value!r}.")
-    return value
 
 
 def fit_clones(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 from skuq._typing import FloatArray
-from skuq._validation import check_option
+from skuq._validation import check_integer_or_auto, check_option
 
 _N_COMBINATIONS = 3
 """Maximum number of combinations of cosines per column."""
@@ -154,7 +153,7 @@ class Layers:
     def from_params(cls, n_frequencies: Any, input_scale: Any, activation: Any) -> Layers:
         """Check the parameters and return the layers."""
         return cls(
-            _checked_frequencies(n_frequencies),
+            check_integer_or_auto(n_frequencies, "n_frequencies", minimum=0),
             check_option(input_scale, "input_scale", (True, False)),
             check_option(activation, "activation", ("relu", "silu")),
         )
@@ -172,16 +171,3 @@ class Layers:
 
 PLAIN_LAYERS = Layers()
 """Layers with rectified linear units, and without frequencies, embeddings and scales."""
-
-
-def _checked_frequencies(n_frequencies: Any) -> int | str:
-    message = f"`n_frequencies` must be an integer of at least 0 or 'auto', got {n_frequencies!r}."
-    if isinstance(n_frequencies, bool) or not isinstance(n_frequencies, Integral | str):
-        raise TypeError(message)
-    if isinstance(n_frequencies, str):
-        if n_frequencies != "auto":
-            raise ValueError(message)
-        return "auto"
-    if n_frequencies < 0:
-        raise ValueError(message)
-    return int(n_frequencies)

@@ -15,7 +15,7 @@ from skuq._typing import FloatArray, Frozen
 from skuq._validation import (
     DEFAULT_COVERAGE,
     check_finite_moments,
-    check_integer,
+    check_integer_or_auto,
     check_option,
     check_single_coverage,
     effective_rows,
@@ -505,7 +505,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
         self.n_bins = n_bins
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
-        n_bins = None if self.n_bins == "auto" else check_integer(self.n_bins, "n_bins")
+        n_bins = check_integer_or_auto(self.n_bins, "n_bins")
         effective_rows(weight, len(y))  # raises for relative weights
         spread = rows_with_uncertainty(dist, y, weight)
         if spread is None:  # all rows are exact point masses
@@ -513,7 +513,7 @@ class BinnedScalingRecalibrator(ScalingRecalibrator):
             self._breaks, self._steps = np.empty(0), np.ones(1)
             return
         few = max(1, min(int(spread.rows / _ROWS_A_BIN), round(spread.rows ** (1 / 3)), spread.std.size))
-        binned = bin_squares(spread, n_bins or few)
+        binned = bin_squares(spread, few if isinstance(n_bins, str) else n_bins)
         self.factors_ = np.sqrt((binned.squares + binned.overall) / (binned.rows + 1.0))
         self.bin_edges_ = binned.bins.edges
         self._breaks, self._steps = _step_function(binned.bins, spread.std, self.factors_)

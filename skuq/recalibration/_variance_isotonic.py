@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.isotonic import isotonic_regression
 
 from skuq._typing import FloatArray
-from skuq._validation import check_integer, effective_rows
+from skuq._validation import check_integer_or_auto, effective_rows
 from skuq.distributions import Distribution
 from skuq.metrics._binning import SAME
 from skuq.recalibration._scaling import (
@@ -116,13 +116,14 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
         self.min_rows = min_rows
 
     def _fit(self, dist: Distribution, y: FloatArray, weight: FloatArray) -> None:
-        min_rows = None if self.min_rows == "auto" else check_integer(self.min_rows, "min_rows")
+        min_rows = check_integer_or_auto(self.min_rows, "min_rows")
         effective_rows(weight, len(y))  # raises for relative weights
         spread = rows_with_uncertainty(dist, y, weight)
         if spread is None:  # all rows are exact point masses
             self.predicted_variance_ = self.variance_ = np.ones(1)
             return
-        min_rows = min_rows or max(_LEAST_ROWS, int(np.ceil(np.sqrt(spread.rows))))
+        if isinstance(min_rows, str):
+            min_rows = max(_LEAST_ROWS, int(np.ceil(np.sqrt(spread.rows))))
         unit = float(np.exp(np.average(np.log(spread.std), weights=spread.weight)))
         knots = _isotonic_variance(spread, unit, max(int(spread.rows / min_rows), 1))
         with np.errstate(over="ignore", under="ignore"):

@@ -497,7 +497,7 @@ BAD_PARAMETERS = [
     ),
     ({"learning_rate": -1.0}, ValueError, "`learning_rate` must be positive"),
     ({"batch_size": 0}, ValueError, "`batch_size`"),
-    ({"max_epochs": "many"}, ValueError, "`max_epochs` must be 'auto' or a positive integer"),
+    ({"max_epochs": "many"}, ValueError, "`max_epochs` must be .* or 'auto', got 'many'"),
     ({"module": nn.Linear(2, 3)}, TypeError, "got an instance of Linear"),
 ]
 BAD_PARAMETERS_OF_ONE_CLASS = [

@@ -143,7 +143,7 @@ def test_what_cannot_be_scaled_is_refused(cls):
     for option, error, match in (
         (0, ValueError, "at least 1"),
         (2.5, TypeError, "integer"),
-        ("all", TypeError, "integer"),
+        ("all", ValueError, "or 'auto', got 'all'"),
     ):
         with pytest.raises(error, match=match):
             cls(**{OPTION[cls]: option}).fit(rows, [1.0, 2.0])
