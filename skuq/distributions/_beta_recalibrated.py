@@ -68,7 +68,7 @@ class BetaMaps:
     def _in_blocks(self, function: Callable[..., FloatArray], *values: FloatArray) -> FloatArray:
         parts = [
             function(self.rows(block), *(value[block] for value in values))
-            for block in row_blocks(*self.a.T.shape, _BLOCK)
+            for block in row_blocks(self.a.shape[1], len(self.a), _BLOCK)
         ]
         return np.concatenate(parts)
 

@@ -168,7 +168,7 @@ class Binned(Distribution):
     def _with_levels(self, level_map: Callable[[FloatArray], FloatArray]) -> Binned:
         """Return the histogram whose cdf at the knots is mapped, by a map of normal scores."""
         weights = self.log_weights - self._log_total[:, np.newaxis]
-        for rows in row_blocks(*self.log_weights.shape, _BLOCK):
+        for rows in row_blocks(len(self), self.log_weights.shape[1], _BLOCK):
             below, above = self._below[rows], self._above[rows]
             score = level_map(np.where(below < above, ndtri(below), -ndtri(above)))
             ends = np.full((len(score), 1), np.inf)
@@ -352,7 +352,7 @@ class Binned(Distribution):
             middle[-1] = edges[-2] + _HALF_NORMAL_MEAN * high
             variance[[0, -1]] = np.square([low, high]) * (1 - _HALF_NORMAL_MEAN**2)
         mean, second = self._masses @ middle, self._masses @ variance
-        for rows in row_blocks(*self.log_weights.shape, _BLOCK):
+        for rows in row_blocks(len(self), self.log_weights.shape[1], _BLOCK):
             deviation = middle - mean[rows, np.newaxis]
             second[rows] += (self._masses[rows] * deviation**2).sum(axis=1)
         return center + unit * mean, unit * np.sqrt(second)

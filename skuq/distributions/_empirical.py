@@ -116,7 +116,7 @@ class Empirical(Distribution):
     def _crps(self, y: FloatArray) -> FloatArray:
         score = self._half_mean_difference()
         np.negative(score, out=score)
-        for rows in row_blocks(*self.members.shape, CACHED):
+        for rows in row_blocks(len(self), self.members.shape[1], CACHED):
             distance = self.members[rows] - y[rows, np.newaxis]
             np.abs(distance, out=distance)
             if self.weights is None:
@@ -135,7 +135,7 @@ class Empirical(Distribution):
             return np.asarray((w * deviation * (2 * self._cumulative() - w - 1)).sum(axis=1))
         rank_weight = (2.0 * np.arange(1, m + 1) - m - 1) / m**2
         half = np.empty(n)
-        for rows in row_blocks(*self.members.shape, CACHED):
+        for rows in row_blocks(len(self), self.members.shape[1], CACHED):
             half[rows] = (self.members[rows] - self._center[rows, np.newaxis]) @ rank_weight
         return half
 
