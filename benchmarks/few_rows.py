@@ -4,7 +4,8 @@ Run as `python benchmarks/few_rows.py [--sets 60] [--methods forest]`. The scrip
 process that generates data. Each row of a table is a method, and each column is a number of training rows.
 The entries are the mean coverages of new rows over training sets. With 8 rows, the intervals of conformal
 prediction are infinite. Each result is appended to ``few_rows.jsonl``. Results in the file are not computed
-again, so you can stop the script and continue later.
+again, so you can stop the script and continue later. Results of an earlier version of skuq are also reused,
+until you delete the file.
 """
 
 from __future__ import annotations

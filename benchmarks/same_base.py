@@ -7,8 +7,8 @@ standardized, and the targets of the network. Parameters are defaults of the pac
 values serve a package better: skpro has a forest for the size of the errors and a Laplace distribution,
 CatBoost stops early, and "crepes normalized" scales the errors by the residuals of nearest neighbors.
 ``--quick`` runs the linear model on two sets. Each result is appended to ``same_base.jsonl``. Results in the
-file are not computed again, so you can stop the script and continue later. The data are read from the folder
-in ``SKUQ_DATA``.
+file are not computed again, so you can stop the script and continue later. Results of an earlier version of
+skuq are also reused, until you delete the file. The data are read from the folder in ``SKUQ_DATA``.
 """
 
 from __future__ import annotations

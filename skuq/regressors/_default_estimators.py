@@ -93,7 +93,7 @@ def default_estimators(
 
     "boosting" grows small trees with small leaves from random rows and columns. On 21 data sets, its CRPS is
     0.89 times the CRPS of scikit-learn's gradient boosting with default settings (0.5 to 1.1; 0.84 on the
-    eleven sets with which the settings were developed). Without LightGBM, this ratio is 0.94 instead of 0.88
+    eleven sets with which the settings were developed). Without LightGBM, this ratio is 0.94 instead of 0.87
     (one split), and the fits take 1.7 times as long.
 
     The function imports torch and LightGBM if they are installed.

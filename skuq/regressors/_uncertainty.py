@@ -104,22 +104,24 @@ class UncertaintyRegressor(BaseUncertaintyRegressor):
     method          estimator
     ==============  ===============================================================================
     "native"        GaussianProcessRegressor, and estimators that are calibrated on held-out rows
-    "recalibrated"  other estimators with a distribution, such as NGBoost, CatBoost and TabPFN
+    "recalibrated"  other estimators with a distribution, except BayesianRidge and ARDRegression,
+                    such as NGBoost, CatBoost and TabPFN
     "recalibrated"  with a quantile loss, or a Pipeline that ends in such an estimator
     "forest"        forest or BaggingRegressor with at least 50 trees on bootstrap rows, unless
                     ``cv`` is a splitter, which may keep groups together or respect time order
-    "residual"      all others, also BayesianRidge and ARDRegression, and a forest or a quantile
-                    loss inside another estimator
+    "residual"      all others, also a forest or a quantile loss inside another estimator
     ==============  ===============================================================================
 
     On 15 data sets with 116 to 1000 training rows, 90 % intervals of "residual" around 13 regressors cover 90
     to 92 % of the test rows. With fewer than 12 rows, a `SmallSampleWarning` is issued.
 
     `predict` returns the mean of the distribution. "conformal" and "native" keep the prediction of the model,
-    and "recalibrated" moves it by as much as the recalibrator moves the mean.
+    and "recalibrated" moves it by as much as the recalibrator moves the mean. For a quantile loss, `predict`
+    therefore ignores the level of the loss.
 
-    Cost: about four fits to all rows with "residual", six with "recalibrated" (twelve for a quantile loss
-    that needs one fit per level), and one with "native" and "forest".
+    Cost: `fit` takes as long as about four fits to all rows with "residual", five with "recalibrated" (ten
+    for a quantile loss that needs one fit per level), and one with "native" and "forest". For the other
+    methods, see the class of the method.
 
     Examples
     --------

@@ -14,20 +14,22 @@ as long:
       - Method
       - Fits
       - Evidence
-    * - ``GaussianProcessRegressor``, and models that are calibrated on held-out rows: skuq's regressors,
-        networks with a ``calibration``, recalibrators, TabPFN with ``calibrate_temperature``
+    * - ``GaussianProcessRegressor``, and models that are calibrated on held-out rows: calibrated regressors
+        of skuq, recalibrators, TabPFN with ``calibrate_temperature``
       - native
       - 1
       - the distribution is exact under the assumptions of the model, or is already calibrated
     * - with another distribution: NGBoost, CatBoost, quantile forests, TabPFN, TabICL, mixtures by bagging
-        and voting, ``SparseGaussianProcessRegressor``, networks with ``calibration=None``
+        and voting. Also regressors of skuq without calibration: ``MultiQuantileRegressor``,
+        ``SparseGaussianProcessRegressor``, networks with ``calibration=None``, ``BootstrapRegressor`` with
+        ``noise=None``, and ``MixtureRegressor`` with ``recalibrator=None``
       - recalibrated
-      - 6
+      - 5
       - without recalibration, 90 % intervals of CatBoost cover 64 % (mean of 21 data sets), and the coverage
         of quantile-forest differs significantly from 90 % on 10 of the 21 data sets
     * - with a quantile loss, or a Pipeline that ends in such an estimator
       - recalibrated
-      - 12: 3 at each of 4 levels
+      - 10: 2.5 at each of 4 levels
       - recalibration increases the coverage of 90 % intervals of scikit-learn's boosting from 81.5 % to
         91.6 % (21 data sets), and multiplies the CRPS by 0.98 and the interval score by 0.86. On ten other
         data sets with 100 training rows, it increases the coverage of LightGBM from 84 % to 91 % and
@@ -39,7 +41,8 @@ as long:
       - one fit instead of 3.9. On 15 data sets with up to 1000 rows, 90 % intervals cover 90 %, and the CRPS
         is 1.02 times the CRPS of ``residual``
     * - all others. Also ``BayesianRidge`` and ``ARDRegression``, whose posteriors ignore the bias of the
-        linear model. Also a forest in a Pipeline, because the other steps may use the target, or in a search
+        linear model. Also a forest in a Pipeline, because the other steps may use the target
+        (:class:`~skuq.regressors.ForestDistributionRegressor` can replace the forest), or in a search
         (``GridSearchCV(UncertaintyRegressor(forest), {"estimator__max_features": ...})`` is better).
         Also a quantile loss inside a search, BaggingRegressor or TransformedTargetRegressor
       - residual
@@ -60,7 +63,10 @@ the tails.
 A quantile loss that needs one fit per level is fitted at the levels 0.05, 0.35, 0.65 and
 0.95: once to all rows, and twice without a quarter of the rows (half if there are fewer
 than 100 rows). On the rows that are left out, linear quantile regression derives quantiles
-at eleven levels, which are then shifted. With about 100 rows, recalibration can increase
+at eleven levels, which are then shifted. With 100 rows or more, ``fit_transform`` needs 20
+fits instead of 12, because each row must be in one test fold. Models that predict all
+levels with one fit (CatBoost, XGBoost, quantile-forest) have eleven levels and five folds
+(3 or 10 with ``effort``). With about 100 rows, recalibration of a quantile loss can increase
 the CRPS: use ``effort="high"``, which fits eleven levels in five folds, or ``"residual"``.
 ``predict`` ignores the level of the loss, and ``predict_quantiles(X, 0.9)`` returns the
 90 % quantile.
@@ -269,8 +275,8 @@ table.T.round(2)
 # LightGBM and scikit-learn, does not predict a distribution.
 # ``UncertaintyRegressor`` fits such a model at four levels. At each level, it fits
 # three models: one to all rows, and two that each leave out one fold. That makes twelve
-# fits in total. With ``effort="high"``, it uses eleven levels and five folds, which
-# takes 66 fits.
+# fits in total, which take as long as ten fits to all rows. With ``effort="high"``, it
+# uses eleven levels and five folds, which takes 66 fits.
 #
 # Number of rows
 # --------------
