@@ -4,8 +4,9 @@
 (CV+, and CQR for models with quantiles), by crepes and by skpro's ``ResidualDouble``. NGBoost, CatBoost and
 quantile-forest have models of their own. There is one split with at most 1000 training rows. The features are
 standardized, and the targets of the network. Parameters are defaults of the packages, except where other
-values serve a package better: skpro has a forest for the size of the errors and a Laplace distribution,
-CatBoost stops early, and "crepes normalized" scales the errors by the residuals of nearest neighbors.
+values give better scores or coverage: skpro has a forest for the size of the errors and a Laplace
+distribution, CatBoost stops early, and "crepes normalized" scales the errors by the residuals of nearest
+neighbors.
 ``--quick`` runs the linear model on two sets. Each result is appended to ``same_base.jsonl``. Results in the
 file are not computed again, so you can stop the script and continue later. Results of an earlier version of
 skuq are also reused, until you delete the file. The data are read from the folder in ``SKUQ_DATA``.
