@@ -33,7 +33,7 @@ AUTOML_TESTS := tests/integrations tests/prediction/_rules/test_automl.py skuq/i
 	--ignore=tests/integrations/test_dask.py --ignore=skuq/integrations/dask
 
 # Test tools for the environments without related packages and networks.
-TOOLS := pytest pytest-rerunfailures pytest-timeout pytest-xdist psutil hypothesis mpmath
+TOOLS := pytest pytest-timeout pytest-xdist psutil hypothesis mpmath
 
 export MPLBACKEND := Agg
 # Compiled modules are stored. Without them, each process of a test compiles all packages that it imports.

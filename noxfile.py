@@ -12,7 +12,7 @@ nox.options.sessions = ["lint", "test"]
 nox.options.reuse_existing_virtualenvs = True
 
 # Test tools for the environments without related packages and networks, as in the Makefile.
-TOOLS = ["pytest", "pytest-rerunfailures", "pytest-timeout", "pytest-xdist", "psutil", "hypothesis", "mpmath"]
+TOOLS = ["pytest", "pytest-timeout", "pytest-xdist", "psutil", "hypothesis", "mpmath"]
 PYTEST = ["-m", "pytest", "-n", "logical", "--dist", "worksteal", "--durations=20"]
 QUICK = ["tests/test_architecture.py", "tests/test_public_api.py", "skuq"]
 THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLBACKEND": "Agg"}

@@ -33,7 +33,7 @@ TESTS = (
     "tests/metrics/test_laws.py",
     "tests/test_one_row.py",
 )
-TOOLS = ("pytest", "pytest-rerunfailures", "pytest-timeout", "pytest-xdist", "psutil", "hypothesis", "mpmath")
+TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "psutil", "hypothesis", "mpmath")
 
 
 def run(*command: object, cwd: Path = ROOT, **environment: str) -> str:

@@ -1,10 +1,10 @@
 """A limit on the processor time of each test in the default tier.
 
-The time of a test includes its own fixtures and its child processes. It excludes fixtures that several tests
-share. A test above the limit fails by its name. Processor time does not grow while a test waits for a busy
-processor, unlike wall time. The first test that uses a package also imports and compiles it, and other
-processes make each test slower. Therefore ``pytest-rerunfailures`` repeats a test above the limit, and only
-such a test: it fails if both times are above the limit.
+The time of a test includes its own fixtures and its child processes. It excludes the set-up of fixtures that
+several tests share. A test above the limit fails by its name. Processor time does not grow while a test waits
+for a busy processor, unlike wall time. The first test that uses a package also imports and compiles it, and
+other processes make each test slower. Therefore a test that passes above the limit is repeated once. It fails
+if both times are above the limit.
 """
 
 from __future__ import annotations
@@ -17,16 +17,13 @@ from typing import Any
 
 import psutil
 import pytest
+from _pytest.runner import runtestprotocol
 
 LIMIT = 1.0
 """Seconds of processor time for one test."""
 
 REFERENCE = 0.0137
 """Seconds of `_reference_work` on the machine for which `LIMIT` was set."""
-
-
-class LimitExceeded(pytest.fail.Exception):
-    """The processor time of a test is above the limit."""
 
 
 def _reference_work() -> float:
@@ -39,7 +36,7 @@ class ProcessorTime:
     """Hooks of pytest that measure each test."""
 
     def __init__(self) -> None:
-        self.start = self.wall = 0.0
+        self.start = self.wall = self.used = 0.0
         self.shared = 0.0  # of the shared fixtures that the present test was the first to request
         self.nested = 0  # shared fixtures that are being set up
         self.children: dict[int, float] = {}  # processor time when last measured, by process
@@ -82,27 +79,31 @@ class ProcessorTime:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
         result = yield
-        used = self.now() - self.start - self.shared
-        if used > LIMIT or time.monotonic() - self.wall > LIMIT / 4:  # child processes take some time
-            used += self.of_running_children()
-        item.user_properties.append(("processor_time", used))
-        if used > LIMIT and "not laws" in item.config.option.markexpr:
-            # A slow machine has more time. Its speed is measured now, because other processes change it.
-            limit = LIMIT * max(1.0, statistics.median(_reference_work() for _ in range(9)) / REFERENCE)
-            if used > limit:
-                raise LimitExceeded(
-                    f"{used:.2f} s of processor time; the limit is {limit:.2f} s.\n"
-                    "Use less data or a fitted model that tests share, or mark the test `laws` or `docs`.",
-                    pytrace=False,
-                )
+        self.used = self.now() - self.start - self.shared
+        if self.used > LIMIT or time.monotonic() - self.wall > LIMIT / 4:  # child processes take some time
+            self.used += self.of_running_children()
+        item.user_properties[:] = [("processor_time", self.used)]
         return result
 
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Repeat each test that is above the limit, except in a debugger, which has no repetitions."""
-    if not config.getoption("usepdb"):
-        for item in items:
-            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=LimitExceeded))
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        is_limited = "not laws" in item.config.option.markexpr
+        if is_limited and self.used > LIMIT and all(report.passed for report in reports):
+            reports = runtestprotocol(item, log=False, nextitem=nextitem)
+            # A slow machine has more time. Its speed is measured now, because other processes change it.
+            limit = LIMIT * max(1.0, statistics.median(_reference_work() for _ in range(9)) / REFERENCE)
+            if self.used > limit:
+                reports[-1].outcome = "failed"
+                reports[-1].longrepr = (
+                    f"{self.used:.2f} s of processor time; the limit is {limit:.2f} s.\n"
+                    "Use less data or a fitted model that tests share, or mark the test `laws` or `docs`."
+                )
+        for report in reports:
+            item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -207,7 +207,7 @@ def test_jobs_give_their_results_in_order(capsys):
         for one_by_one in (False, True):
             assert run(n_jobs=n_jobs, one_by_one=one_by_one) == [1, 2]
     assert run(n_jobs=2, prefer="threads") == run(n_jobs=1, verbose=1) == [1, 2]
-    with pytest.raises(ValueError, match="n_jobs == 0"):
+    with pytest.raises(ValueError, match="`n_jobs` must be an integer other than 0"):
         run(n_jobs=0)
     # lines before the last task ends
     tasks = [partial(abs, -1)] * 5

@@ -80,7 +80,7 @@ def autoregressive(seed, n=2700):
 
 def halves(regressor, points, y):
     """Return half of the length of the interval of each row. The rows are observed one by one."""
-    sequence, found = SequenceConformal(regressor._conformal, *regressor._check_adaptation()), []
+    sequence, found = SequenceConformal(regressor._conformal, *regressor._adaptation), []
     for point, value in zip(points, y, strict=True):
         level = max(1 - sequence.miscoverage(0.9), 0.0)
         found.append(sequence._calibration().ranked.quantile(WeightedRows(1, np.ones(())), level)[0, 0])

@@ -89,7 +89,7 @@ def test_the_coverage_after_a_late_request(models, method, adapt):
     n = 1200
     X, y = drifting(n)
     regressor = start(models, method, *linear_world(100, seed=2), adapt=adapt, window=150)
-    strategy = SequenceConformal(regressor._conformal, *regressor._check_adaptation())
+    strategy = SequenceConformal(regressor._conformal, *regressor._adaptation)
     regressor._conformal = strategy
     prediction = strategy._predict(X)
     inside = []
@@ -109,7 +109,7 @@ def sizes(models, method, options, window, counts):
     """Return the pickle size of the calibration after several numbers of calls."""
     X, y = linear_world(counts[-1], seed=4)
     regressor = start(models, method, *linear_world(100, seed=2), window=window, **options)
-    strategy, size = SequenceConformal(regressor._conformal, *regressor._check_adaptation()), []
+    strategy, size = SequenceConformal(regressor._conformal, *regressor._adaptation), []
     regressor._conformal = strategy
     prediction = strategy._predict(X)
     for t in range(counts[-1]):
