@@ -271,18 +271,3 @@ def test_findings_of_the_page_on_easyuq(published):
     assert (sets["ratio"] < 1).all()
     assert (sets["band"] == "inside").sum() == 6
     assert sets["band"][["concrete", "energy", "naval"]].tolist() == ["below", "below", "above"]
-
-
-def test_findings_of_the_landing_page(published):
-    page = " ".join((ROOT / "docs/index.rst").read_text(encoding="utf-8").split())
-    results = published.read(published.RESULTS)
-    easyuq = published.easyuq_table(results).set_index("set")["ratio"]["geometric mean, all sets"]
-    table = published.foundation_table(results)
-    ratio = table.loc[table["set"] == "geometric mean, without naval", "ratio"]
-    assert len(published.EASYUQ) == 9
-    assert len(published.FOUNDATION) == 6
-    assert (
-        f"On the nine data sets of the EasyUQ benchmark, the CRPS of the pool is {easyuq:.2f} times the CRPS "
-        "of the best published method. On five tables of a benchmark of foundation models, the CRPS of the "
-        f"pool is {ratio.min():.2f} to {ratio.max():.2f} times the CRPS of TabPFN-2.5"
-    ) in page

@@ -145,7 +145,11 @@ class Family(ABC):
 
 def of_base(name: str) -> Any:
     """Return a property with the value of the property ``name`` of the base."""
-    return property(lambda self: getattr(self.base, name), doc=getattr(Family, name).__doc__)
+
+    def value(self: Any) -> Any:
+        return getattr(self.base, name)
+
+    return property(value, doc=getattr(Family, name).__doc__)
 
 
 def of_all(parts: str, name: str) -> Any:
