@@ -299,6 +299,10 @@ class BetaRecalibrated(Distribution):
                 draw[:] = self._of_base(levels)
         return out.T
 
+    @property
+    def _integrable(self) -> Distribution:
+        return self  # The base is not winsorized.
+
     def _listed_atoms(self) -> Atoms | None:
         atoms = self.base._listed_atoms()
         return None if atoms is None else cdf_steps(self, atoms)

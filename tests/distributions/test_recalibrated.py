@@ -362,6 +362,19 @@ def test_infinite_moments_of_a_pool_stay_infinite_unless_the_map_shortens_the_ta
         Recalibrated(cauchy, maps[1]).mean()
     one_sided = Mixture([StudentT(0.0, 1.0, 0.9).clip(lower=0.0), Normal(0.0, 1.0)])
     assert Recalibrated(one_sided, maps[1]).mean() == np.inf
+    # A map may remove the heavy tail only.
+    shorter = LevelMap.from_scores([-1.0, 1.0], [-1.0, 1.0], 1.0, 1.6)
+    x = np.sort(np.append(np.sinh(np.linspace(-3.0, 60.0, 40_001)), 0.0))
+    middle = (x[1:] + x[:-1]) / 2
+    sf = (np.where(middle < 0, 1.0, stats.t.sf(middle, 0.9)) + stats.norm.sf(middle)) / 2
+    sf = special.ndtr(-shorter.pieces(-special.ndtri(sf)))
+    tail = np.diff(x) * np.where(middle < 0, sf - 1, sf)
+    mean = tail.sum()
+    mirrored = Recalibrated(affine(one_sided, 0.0, -1.0), shorter.reversed())
+    for dist in (Recalibrated(one_sided, shorter), mirrored):
+        assert_allclose(np.abs(dist.mean()), mean, rtol=1e-4)
+        # The levels beyond the score 8.2 are ignored.
+        assert_allclose(dist.std(), np.sqrt(2 * tail @ middle - mean**2), rtol=2e-2)
 
 
 @pytest.mark.parametrize("at", [0.0, 1e6, 1e9])
