@@ -227,16 +227,21 @@ def test_an_extreme_winsorized_transform_against_a_dense_sum():
 
 def test_a_pool_of_one_member_has_its_moments_and_its_crps():
     heavy = Transformed(StudentT([0.0], 0.3, 6.0), np.exp, np.log)
-    heavier = Truncated(Transformed(StudentT([0.0], 1.0, 3.0), np.exp, np.log), 0.5)
     mapped = Recalibrated(heavy, LevelMap([0.2, 0.8], [0.1, 0.9]))
-    endless = (mapped, BetaRecalibrated(heavy, 1.2, 0.9, 0.1), heavier, affine(heavier, 1.0, -2.0))
+    endless = mapped, BetaRecalibrated(heavy, 1.2, 0.9, 0.1)
     for member in (heavy, heavy.clip(lower=0.4), Truncated(heavy, 0.5, 9.0), *endless):
         pool = Mixture([member])
         assert_allclose(pool.mean(), member.mean(), rtol=1e-9)
         assert_allclose(pool.crps(0.7), member.crps(0.7), rtol=1e-9)
     assert np.isinf([[each.mean()[0], each.crps(0.7)[0]] for each in endless]).all()
-    assert_array_equal(Hurdle([0.3], heavier).std(), np.inf)
-    assert_array_equal(Hurdle([1.0], heavier).std(), 0.0)
+
+
+def test_a_truncated_variable_without_a_mean_has_an_infinite_crps_in_a_pool():
+    member = affine(Truncated(Transformed(StudentT([0.0], 1.0, 3.0), np.exp, np.log), 0.5), 1.0, -2.0)
+    assert_array_equal(Mixture([member]).crps(0.7), np.inf)
+    assert_array_equal(Mixture([member]).mean(), -np.inf)
+    assert_array_equal(Hurdle([0.3], member).std(), np.inf)
+    assert_array_equal(Hurdle([1.0], member).std(), 0.0)
 
 
 def test_rows_with_a_mean_keep_it_beside_winsorized_rows():
