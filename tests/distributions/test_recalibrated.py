@@ -1,6 +1,7 @@
 """Beta calibration maps, and distributions of errors whose scale and shape are estimated."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from skuq.distributions import (
 )
 from skuq.distributions import _beta_recalibrated as maps
 from skuq.distributions._beta_recalibrated import BetaRecalibrated
+from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._recalibrated import Recalibrated
 from skuq.distributions._student_t import (
@@ -36,6 +38,7 @@ from skuq.distributions._student_t import (
     prior_share,
     shrunk_level_map,
 )
+from skuq.exceptions import SmallSampleWarning
 from skuq.recalibration import IsotonicRecalibrator
 
 LEVELS = np.array([1e-300, 1e-12, 0.01, 0.3, 0.5, 0.9, 1 - 1e-9])
@@ -490,3 +493,22 @@ def test_every_number_of_residuals_gives_a_distribution_with_moments(n):
             assert np.isfinite(dist.std()).all()
             levels = np.linspace(0.01, 0.99, 21)
             assert np.allclose(dist.cdf(dist.quantile(levels)[0, 10]), 0.5)
+
+
+def test_beta_maps_of_a_conformal_distribution_exclude_mass_at_infinity():
+    base = ConformalPredictive([0.0, 1.0], 1.0, np.linspace(-2.0, 2.0, 9))
+    dist = BetaRecalibrated(base, [1.0, 2.0], 1.0, 0.0)
+    draws = dist.sample(10_000, random_state=0)
+    assert_allclose(draws.mean(axis=1), dist.mean(), atol=0.05)
+    assert_allclose(draws.std(axis=1), dist.std(), rtol=0.02)
+    outcome = dist.mean()
+    spread = np.abs(draws[:, ::2] - draws[:, 1::2]).mean(axis=1) / 2
+    assert_allclose(
+        dist.crps(outcome), np.abs(draws - outcome[:, np.newaxis]).mean(axis=1) - spread, atol=0.02
+    )
+    for quantile in (lambda: dist.ppf(0.02), lambda: dist.ppf([0.05, 0.9]), lambda: dist.interval(0.9)):
+        with pytest.warns(SmallSampleWarning, match="bounds are infinite"):
+            assert np.isinf(quantile()).any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isfinite([dist.ppf(0.5), dist.interval(0.3)[:, 1]]).all()
