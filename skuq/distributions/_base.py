@@ -108,7 +108,7 @@ class Distribution(RowContainer["Distribution"], Family):
 
     @property
     def _integrable(self) -> Any:
-        """Return the distribution whose parts have a mean. See `Transformed`."""
+        """Return the distribution for integrals, whose parts may be winsorized. See `Transformed`."""
         return self._of_parts(lambda part: part._integrable)
 
     def _crps(self, y: FloatArray) -> FloatArray:

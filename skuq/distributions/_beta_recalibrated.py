@@ -23,6 +23,7 @@ from skuq.distributions._base import Distribution, check_distribution
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._expectation import cdf_steps
 from skuq.distributions._family import Atoms, Lattice, of_base
+from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel
 from skuq.distributions._members import read_weights
 from skuq.distributions._value_quadrature import LANDMARK_TAIL, quantile_landmarks
 
@@ -284,7 +285,21 @@ class BetaRecalibrated(Distribution):
             return self.base._isf(tail)
         return np.where(upper, self.base._isf(tail), self.base._ppf(tail))
 
+    def _unreachable_level(self, level: FloatArray, kind: LevelKind) -> UnreachableLevel | None:
+        if self.base._finite_part() is self.base:
+            return None
+        if kind == "coverage":
+            level, kind = np.concatenate([1 - level, 1 + level], axis=None) / 2, "level"
+        with np.errstate(divide="ignore"):
+            targets = np.log(level) - np.log1p(-level)
+        each = [targets] if kind == "row" else np.ravel(targets)
+        odds = [self._maps.invert(np.broadcast_to(target, (len(self),))) for target in each]
+        return self.base._unreachable_level(expit(np.concatenate(odds)), kind)
+
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
+        finite = self._finite_part()
+        if finite is not self:
+            return finite._sample(m, rng)
         # First, one of the k maps is drawn. The inverse of one map is k times faster than the inverse of the
         # average.
         n = len(self)
@@ -298,6 +313,10 @@ class BetaRecalibrated(Distribution):
             for draw, levels in zip(draws, odds.reshape(draws.shape), strict=True):
                 draw[:] = self._of_base(levels)
         return out.T
+
+    @property
+    def _integrable(self) -> Distribution:
+        return self  # The base is not winsorized.
 
     def _listed_atoms(self) -> Atoms | None:
         atoms = self.base._listed_atoms()

@@ -89,8 +89,8 @@ class Empirical(Distribution):
 
     @property
     def _center(self) -> FloatArray:
-        """Return the member in the middle, so that an outlier does not round the deviations of the others."""
-        return self.members[:, self.members.shape[1] // 2]
+        """Return the median, so that an outlier does not round the deviations of the other members."""
+        return self._ppf(np.asarray(0.5))
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         center = self._center

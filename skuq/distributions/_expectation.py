@@ -331,6 +331,17 @@ class StepPanels(SumPanels):
         beyond = np.maximum(y - inside, 0.0) * below(one) + np.maximum(inside - y, 0.0) * above(one)
         return np.asarray(beyond) + self.integrate(term, np.floor(inside)[np.newaxis])
 
+    def moments(self, center: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the mean and the standard deviation. The ``center`` is an integer of each row."""
+
+        def term(integer: FloatArray) -> FloatArray:
+            return np.where(integer < center, -self._dist._cdf(integer), self._dist._sf(integer))
+
+        split = center[np.newaxis]
+        first = self.integrate(term, split)
+        second = self.integrate(lambda integer: term(integer) * (2 * (integer - center) + 1), split)
+        return center + first, np.sqrt(np.maximum(second - first**2, 0.0))
+
     def _tail_nodes(self) -> Weighted:
         return iter(())
 

@@ -78,11 +78,14 @@ class Hurdle(Distribution):
         self._set(p=share, dist=dist._finite_part(), at=value)
 
     def mean(self) -> FloatArray:
-        return self.at + (1 - self.p) * (self.dist.mean() - self.at)
+        with np.errstate(invalid="ignore"):  # A mean may be infinite.
+            return np.where(self.p < 1, self.at + (1 - self.p) * (self.dist.mean() - self.at), self.at)
 
     def std(self) -> FloatArray:
         mean = self.mean()
-        spread = [self.at - mean, np.hypot(self.dist.std(), self.dist.mean() - mean)]
+        with np.errstate(invalid="ignore"):  # A mean may be infinite.
+            gap = np.where(np.isinf(mean), np.inf, self.dist.mean() - mean)
+        spread = [self.at - mean, np.hypot(self.dist.std(), gap)]
         return root_mean_square(np.column_stack([self.p, 1 - self.p]), np.column_stack(spread))
 
     def _cdf(self, y: FloatArray) -> FloatArray:

@@ -207,6 +207,15 @@ def node_quantile(dist: Family, at: float, upper: bool) -> FloatArray:
     return dist._isf(level) if upper else dist._ppf(level)
 
 
+_LEAST_LEVEL = np.asarray(1e-297)
+"""Smallest level of the integrals. If the quantile at this level is infinite, the mean is infinite."""
+
+
+def has_infinite_quantile(dist: Family) -> BoolArray:
+    """Return a mask of the rows whose quantile at the smallest or the largest level is infinite."""
+    return np.isinf([dist._ppf(_LEAST_LEVEL), dist._isf(_LEAST_LEVEL)]).any(axis=0)
+
+
 def level_moments(dist: Family) -> tuple[FloatArray, FloatArray]:
     """Return the mean and the standard deviation. The mean is NaN if both tails have an infinite mean."""
     grid = make_grid(dist._level_breaks())

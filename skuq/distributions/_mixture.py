@@ -19,7 +19,12 @@ from skuq.distributions._concatenated import read_parts
 from skuq.distributions._cramer import pool_spread
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._family import of_all
-from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, most_demanding
+from skuq.distributions._level_quadrature import (
+    LevelKind,
+    UnreachableLevel,
+    has_infinite_quantile,
+    most_demanding,
+)
 from skuq.distributions._members import (
     ValueFunction,
     mixture_isf,
@@ -162,8 +167,17 @@ class Mixture(Distribution):
         return np.maximum(scores - self._spread, 0.0)
 
     def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
-        part = self._integrable
-        return super()._weighted_crps(y, weight) if part is self else part._weighted_crps(y, weight)
+        pool = self._finite_part()._integrable
+        if pool is not self:
+            score: FloatArray = pool._weighted_crps(y, weight)
+            return score
+        score = super()._weighted_crps(y, weight)
+        # A member's own integrals may reach farther than the landmarks.
+        for part, share in zip(self.components, self._w().T, strict=True):
+            if not part._light_tails and has_infinite_quantile(part).any():
+                endless = np.isinf(part._weighted_crps(y, weight)) & (share > 0)
+                score = np.where(endless, np.inf, score)
+        return score
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
         return self._average([part._mean_distance(y) for part in self.components])

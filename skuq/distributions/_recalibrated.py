@@ -207,10 +207,15 @@ class Recalibrated(Distribution):
         form = self._standard_form()
         if form is None:
             mean, std = super()._moments()
-            # Levels beyond the last score are treated as 0 or 1, so a map may remove the tails.
-            if self._light_tails or np.abs(self.level_map.pieces(_ENDS)).min() > LAST_SCORE:
+            # Levels beyond the last score are treated as 0 or 1, so a map may remove a tail.
+            removed = np.abs(self.level_map.pieces(_ENDS)) > LAST_SCORE
+            if self._light_tails or removed.all():
                 return mean, std
-            means, stds = self.base.mean(), self.base.std()  # This is an error if there is no mean.
+            base = self.base
+            if removed.any():
+                middle = base._ppf(np.asarray(0.5))
+                base = base._clip(*np.where(removed[:, np.newaxis], middle, [[-np.inf], [np.inf]]), False)
+            means, stds = base.mean(), base.std()  # This is an error if there is no mean.
             return np.where(np.isinf(means), means, mean), np.where(np.isinf(stds), np.inf, std)
         loc, scale, standard = form
         mean, std = standard._one_row_moments
@@ -310,6 +315,10 @@ class Recalibrated(Distribution):
         density = np.exp(self.level_map.log_density(pieces.knots) + self.base._logpdf(kinks))
         jumps = density * (1 - pieces.slopes[:-1] / pieces.slopes[1:])
         return tabulated_shape(self, lambda: self._one_row_table, pieces.values, kinks, jumps)
+
+    @property
+    def _integrable(self) -> Distribution:
+        return self  # The base is not winsorized.
 
     def _listed_atoms(self) -> Atoms | None:
         atoms = self.base._listed_atoms()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from skuq._numeric import to_integers
-from skuq._typing import ArrayLike, FloatArray, IntArray
+from skuq._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from skuq._validation import check_support
 from skuq.distributions._affine import affine
 from skuq.distributions._base import Distribution, check_distribution
@@ -300,6 +300,12 @@ class Supported(Distribution):
         part = self._take(self._wide)._integrable
         return StepPanels(part, INTEGERS, np.ones(len(part), dtype=bool))
 
+    @cached_property
+    def _winsorized(self) -> BoolArray:
+        """Return a mask of the wide rows that are winsorized."""
+        rows, part = self._wide, self._take(self._wide)._integrable
+        return np.asarray((part.lower > self.lower[rows]) | (part.upper < self.upper[rows]))
+
     def _sum_integers(self, y: FloatArray, below: Term, above: Term) -> FloatArray:
         """Return the integral of below(F) up to y and above(1 - F) from y, as sums over integers."""
         (low, high), rows = self._window, self._wide
@@ -327,6 +333,10 @@ class Supported(Distribution):
         mean, std, rows = center + one, np.sqrt(np.maximum(two - one**2, 0.0)), self._wide
         if rows.size:
             mean[rows], std[rows] = rule_moments(self._wide_rule, center[rows])
+            if self._winsorized.any():  # The rule has no node at a far bound.
+                exact = self._wide_steps.moments(center[rows])
+                for moment, values in zip((mean, std), exact, strict=True):
+                    moment[rows] = np.where(self._winsorized, values, moment[rows])
         return mean, std
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
@@ -346,7 +356,8 @@ class Supported(Distribution):
             return OutcomeRule(part).expect(lambda outcome: np.abs(outcome - y), y)
         distance, rows = self._sum_integers(y, np.asarray, np.asarray), self._wide
         if rows.size and not self._light_tails:
-            distance[rows] = self._wide_rule.expect(lambda outcome: np.abs(outcome - y[rows]), y[rows])
+            expected = self._wide_rule.expect(lambda outcome: np.abs(outcome - y[rows]), y[rows])
+            distance[rows] = np.where(self._winsorized, distance[rows], expected)
         return distance
 
     def _leaves(self) -> list[tuple[Any, Distribution]]:

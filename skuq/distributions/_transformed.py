@@ -14,18 +14,13 @@ from skuq._typing import BoolArray, FloatArray
 from skuq.distributions._base import Distribution, check_distribution
 from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._empirical import Empirical
-from skuq.distributions._expectation import moments
 from skuq.distributions._family import Atoms, Lattice, of_base
-from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel
-from skuq.distributions._value_quadrature import value_crps, value_mean_distance, value_moments
+from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, has_infinite_quantile
 
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
 
 WINSOR_LEVEL = 1e-6
 """If the mean is infinite, moments and CRPS are computed after winsorizing at this level."""
-
-_LEAST_LEVEL = 1e-297
-"""Smallest level of the integrals. If the quantile at this level is infinite, the mean is infinite."""
 
 _ONE_DIRECTION = (
     "`func` must be increasing in all rows or decreasing in all rows, but it decreases in {where} and "
@@ -228,22 +223,21 @@ class Transformed(Distribution):
         return self.base._unreachable_level(1 - level if turned else level, kind)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        finite = self._finite_part()
-        if finite is not self:
-            return finite.mean(), finite.std()
-        mean, std = moments(self)
-        if self._endless.any():
-            mean[self._endless], std[self._endless] = value_moments(self._winsorized)
-        return mean, std
+        if self._winsorized is None:
+            return super()._moments()
+        return self._winsorized.mean(), self._winsorized.std()
 
     @cached_property
     def _endless(self) -> BoolArray:
         return rows_to_winsorize(self)
 
-    @property
-    def _winsorized(self) -> Any:
-        """Return the rows without a mean, limited to the quantiles at the levels of winsorizing."""
-        return self._take(np.flatnonzero(self._endless))._integrable
+    @cached_property
+    def _winsorized(self) -> Distribution | None:
+        """Return the distribution whose rows without a mean are winsorized, or None if all rows have one."""
+        if self._finite_part() is not self or not self._endless.any():
+            return None
+        rows = np.arange(len(self))
+        return Concatenated([self, self._integrable], np.where(self._endless, len(self) + rows, rows))
 
     @property
     def _integrable(self) -> Any:
@@ -254,16 +248,14 @@ class Transformed(Distribution):
         return self._clip(lower, np.maximum(upper, np.nextafter(lower, np.inf)), False)
 
     def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:
-        score, rows = super()._weighted_crps(y, weight), self._endless
-        if rows.any():
-            score[rows] = value_crps(self._winsorized, y[rows], weight)
-        return score
+        if self._winsorized is None:
+            return super()._weighted_crps(y, weight)
+        return self._winsorized._weighted_crps(y, weight)
 
     def _mean_distance(self, y: FloatArray) -> FloatArray:
-        distance, rows = super()._mean_distance(y), self._endless
-        if rows.any():
-            distance[rows] = value_mean_distance(self._winsorized, y[rows])
-        return distance
+        if self._winsorized is None:
+            return super()._mean_distance(y)
+        return self._winsorized._mean_distance(y)
 
     def _sample(self, m: int, rng: np.random.RandomState) -> FloatArray:
         draws = self.base._sample(m, rng)
@@ -300,12 +292,9 @@ class Transformed(Distribution):
 
 def rows_to_winsorize(dist: Distribution) -> BoolArray:
     """Return a mask of the rows without a mean whose winsorized values are finite."""
-    finite = dist._finite_part()
-    has_mean, is_bounded = (
-        np.isfinite([finite._ppf(level), finite._isf(level)]).all(axis=0)
-        for level in np.array([_LEAST_LEVEL, WINSOR_LEVEL])
-    )
-    return np.asarray(is_bounded & ~has_mean)
+    finite, level = dist._finite_part(), np.asarray(WINSOR_LEVEL)
+    is_bounded = np.isfinite([finite._ppf(level), finite._isf(level)]).all(axis=0)
+    return np.asarray(is_bounded & has_infinite_quantile(finite))
 
 
 def _apply(function: ElementWise, values: FloatArray, name: str) -> FloatArray:

@@ -175,6 +175,10 @@ class Truncated(Distribution):
         return np.where(np.isnan(distance), np.inf, distance)  # An outer quantile of the base is infinite.
 
     @property
+    def _integrable(self) -> Distribution:
+        return self  # The base is not winsorized.
+
+    @property
     def _bounded(self) -> bool:
         return bool(np.isfinite(self.lower).all() and np.isfinite(self.upper).all())
 

@@ -147,7 +147,10 @@ def _table(dist: Any, method: str, x: FloatArray) -> FloatArray:
     if x.size == 0:  # A row of point masses has one landmark and no panel.
         return x
     if x.size > _FEW:
-        return np.stack([getattr(dist, method)(column) for column in np.ascontiguousarray(x.T)]).T
+        # Points beyond the bounds of all rows are moved to the bounds, so their columns are equal.
+        new = np.append(True, (x[:, 1:] != x[:, :-1]).any(axis=0))
+        values = np.stack([getattr(dist, method)(column) for column in np.ascontiguousarray(x.T[new])])
+        return values[np.cumsum(new) - 1].T
     rows = np.repeat(np.arange(len(x)), x.shape[1])
     return np.asarray(getattr(dist._take(rows), method)(x.ravel())).reshape(x.shape)
 
@@ -174,12 +177,12 @@ class ValueRule:
         below, above = terms
         z, weights, half = (self.x - center) / unit, self.weights / unit, self.x.shape[1] // 2
         # Nodes at which z has one sign in all rows have a term on one side only.
-        stop = int(np.count_nonzero(z.min(axis=0) < 0))
+        stop = z.shape[1] - int(np.count_nonzero(z.min(axis=0) >= 0))  # A node may be NaN.
         start = z.shape[1] - int(np.count_nonzero(z.max(axis=0) >= 0))
         cdf, sf = self.tails[:, :stop].copy(), self.tails[:, start:].copy()
         cdf[:, half:], sf[:, : max(half - start, 0)] = 1 - cdf[:, half:], 1 - sf[:, : max(half - start, 0)]
         low, high = z[:, :stop], z[:, start:]
-        lower = np.where(low < 0, weights[:, :stop] * below(cdf), 0.0)
+        lower = np.where(low >= 0, 0.0, weights[:, :stop] * below(cdf))
         upper = np.where(high < 0, 0.0, weights[:, start:] * above(sf))
         for power in powers:
             yield (

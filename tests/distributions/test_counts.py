@@ -234,6 +234,24 @@ def test_a_mixture_of_many_integers_is_the_sum_of_its_components():
     assert_allclose(loss, 0.25 * parts[0] + 0.75 * parts[1], rtol=1e-13)
 
 
+@pytest.mark.parametrize(("loc", "scale", "df"), [(4.5, 0.5, 6), (5.0, 1.0, 4)])
+def test_a_winsorized_count_has_an_atom_at_its_bound(loc, scale, df):
+    t = stats.t(df, loc, scale)
+    last = np.rint(np.exp(t.isf(1e-6)))
+    near = np.arange(min(last, 1e5))
+    # Far integers are nearly equal on the scale of the logarithms.
+    logs = np.linspace(np.log(near[-1] + 1), np.log(last), 200_001)
+    far = np.exp((logs[1:] + logs[:-1]) / 2)
+    integers, width = np.append(near, far), np.append(np.ones(near.size), np.diff(np.exp(logs)))
+    sf = width * t.sf(np.log(integers + 0.5 * (integers < 1e5)))
+    mean = sf.sum()
+    std = np.sqrt(sf @ (2 * integers + (integers < 1e5)) - mean**2)
+    dist = Transformed(StudentT([loc], scale, df), np.exp, np.log).clip(lower=0.0, integer=True)
+    assert_allclose(dist.mean(), mean, rtol=1e-6)
+    assert_allclose(dist.std(), std, rtol=1e-6)
+    assert_allclose(dist._mean_distance(np.zeros(1)), mean, rtol=1e-6)
+
+
 def test_a_heavy_tail_on_integers_has_an_infinite_or_winsorized_moment():
     assert np.isinf(StudentT([0.0], [300.0], 1.8).clip(0, integer=True).std()).all()
     endless = Transformed(StudentT([3.0], [2.0], 5.0), np.exp, np.log)

@@ -24,6 +24,7 @@ from skuq.distributions import (
     as_distribution,
     concat,
 )
+from skuq.distributions._beta_recalibrated import BetaRecalibrated
 from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._recalibrated import Recalibrated
@@ -222,6 +223,41 @@ def test_an_extreme_winsorized_transform_against_a_dense_sum():
     assert_allclose(dist.mean() / np.exp(logs[-1]), mean, rtol=1e-7)
     assert_allclose(dist.std() / np.exp(logs[-1]), np.sqrt(square - mean**2), rtol=1e-7)
     assert_allclose(dist.crps(1.0), np.trapezoid(stats.t(3).sf(logs) ** 2 * np.exp(logs), logs), rtol=1e-6)
+
+
+def test_a_pool_of_one_member_has_its_moments_and_its_crps():
+    heavy = Transformed(StudentT([0.0], 0.3, 6.0), np.exp, np.log)
+    mapped = Recalibrated(heavy, LevelMap([0.2, 0.8], [0.1, 0.9]))
+    endless = mapped, BetaRecalibrated(heavy, 1.2, 0.9, 0.1)
+    for member in (heavy, heavy.clip(lower=0.4), Truncated(heavy, 0.5, 9.0), *endless):
+        pool = Mixture([member])
+        assert_allclose(pool.mean(), member.mean(), rtol=1e-9)
+        assert_allclose(pool.crps(0.7), member.crps(0.7), rtol=1e-9)
+    assert np.isinf([[each.mean()[0], each.crps(0.7)[0]] for each in endless]).all()
+
+
+def test_a_truncated_variable_without_a_mean_has_an_infinite_crps_in_a_pool():
+    member = affine(Truncated(Transformed(StudentT([0.0], 1.0, 3.0), np.exp, np.log), 0.5), 1.0, -2.0)
+    assert_array_equal(Mixture([member]).crps(0.7), np.inf)
+    assert_array_equal(Mixture([member]).mean(), -np.inf)
+    assert_array_equal(Hurdle([0.3], member).std(), np.inf)
+    assert_array_equal(Hurdle([1.0], member).std(), 0.0)
+
+
+def test_rows_with_a_mean_keep_it_beside_winsorized_rows():
+    dist = Transformed(StudentT([0.0, 1.0, 2.0], 0.3, [6.0, 1e6, 6.0]), np.exp, np.log)
+    methods = Transformed.mean, Transformed.std, lambda rows: rows.crps(1.5)
+    for method in (*methods, lambda rows: rows._mean_distance(np.ones(len(rows)))):
+        alone = [method(dist[[row]])[0] for row in range(3)]
+        assert_allclose(method(dist), alone, rtol=1e-12)
+    assert_allclose(dist.mean()[1], np.exp(1.045), rtol=1e-5)
+
+
+def test_members_of_weight_zero_have_no_influence():
+    far = [0.1, 0.2, 1e16, 2e16, 3e16]
+    pool = Mixture([Empirical([far[:2]]), Empirical([far[2:]])], [1.0, 0.0])
+    for dist in (Empirical([far], [0.5, 0.5, 0.0, 0.0, 0.0]), pool):
+        assert_allclose([dist.mean(), dist.std(), dist.crps(0.1)], [[0.15], [0.05], [0.025]], rtol=1e-13)
 
 
 def test_a_hurdle_without_a_mean_has_a_crps():

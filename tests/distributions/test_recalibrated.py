@@ -1,6 +1,7 @@
 """Beta calibration maps, and distributions of errors whose scale and shape are estimated."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from skuq.distributions import (
 )
 from skuq.distributions import _beta_recalibrated as maps
 from skuq.distributions._beta_recalibrated import BetaRecalibrated
+from skuq.distributions._conformal_predictive import ConformalPredictive
 from skuq.distributions._level_map import LevelMap
 from skuq.distributions._recalibrated import Recalibrated
 from skuq.distributions._student_t import (
@@ -36,6 +38,7 @@ from skuq.distributions._student_t import (
     prior_share,
     shrunk_level_map,
 )
+from skuq.exceptions import SmallSampleWarning
 from skuq.recalibration import IsotonicRecalibrator
 
 LEVELS = np.array([1e-300, 1e-12, 0.01, 0.3, 0.5, 0.9, 1 - 1e-9])
@@ -362,6 +365,19 @@ def test_infinite_moments_of_a_pool_stay_infinite_unless_the_map_shortens_the_ta
         Recalibrated(cauchy, maps[1]).mean()
     one_sided = Mixture([StudentT(0.0, 1.0, 0.9).clip(lower=0.0), Normal(0.0, 1.0)])
     assert Recalibrated(one_sided, maps[1]).mean() == np.inf
+    # A map may remove the heavy tail only.
+    shorter = LevelMap.from_scores([-1.0, 1.0], [-1.0, 1.0], 1.0, 1.6)
+    x = np.sort(np.append(np.sinh(np.linspace(-3.0, 60.0, 40_001)), 0.0))
+    middle = (x[1:] + x[:-1]) / 2
+    sf = (np.where(middle < 0, 1.0, stats.t.sf(middle, 0.9)) + stats.norm.sf(middle)) / 2
+    sf = special.ndtr(-shorter.pieces(-special.ndtri(sf)))
+    tail = np.diff(x) * np.where(middle < 0, sf - 1, sf)
+    mean = tail.sum()
+    mirrored = Recalibrated(affine(one_sided, 0.0, -1.0), shorter.reversed())
+    for dist in (Recalibrated(one_sided, shorter), mirrored):
+        assert_allclose(np.abs(dist.mean()), mean, rtol=1e-4)
+        # The levels beyond the score 8.2 are ignored.
+        assert_allclose(dist.std(), np.sqrt(2 * tail @ middle - mean**2), rtol=2e-2)
 
 
 @pytest.mark.parametrize("at", [0.0, 1e6, 1e9])
@@ -477,3 +493,22 @@ def test_every_number_of_residuals_gives_a_distribution_with_moments(n):
             assert np.isfinite(dist.std()).all()
             levels = np.linspace(0.01, 0.99, 21)
             assert np.allclose(dist.cdf(dist.quantile(levels)[0, 10]), 0.5)
+
+
+def test_beta_maps_of_a_conformal_distribution_exclude_mass_at_infinity():
+    base = ConformalPredictive([0.0, 1.0], 1.0, np.linspace(-2.0, 2.0, 9))
+    dist = BetaRecalibrated(base, [1.0, 2.0], 1.0, 0.0)
+    draws = dist.sample(10_000, random_state=0)
+    assert_allclose(draws.mean(axis=1), dist.mean(), atol=0.05)
+    assert_allclose(draws.std(axis=1), dist.std(), rtol=0.02)
+    outcome = dist.mean()
+    spread = np.abs(draws[:, ::2] - draws[:, 1::2]).mean(axis=1) / 2
+    assert_allclose(
+        dist.crps(outcome), np.abs(draws - outcome[:, np.newaxis]).mean(axis=1) - spread, atol=0.02
+    )
+    for quantile in (lambda: dist.ppf(0.02), lambda: dist.ppf([0.05, 0.9]), lambda: dist.interval(0.9)):
+        with pytest.warns(SmallSampleWarning, match="bounds are infinite"):
+            assert np.isinf(quantile()).any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isfinite([dist.ppf(0.5), dist.interval(0.3)[:, 1]]).all()
