@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import is_dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -95,8 +94,8 @@ class Distribution(RowContainer["Distribution"], Family):
         """Return the distribution with another version of its parts, or itself if they do not change."""
         changes: dict[str, Any] = {}
         # A subclass without parts need not be a dataclass.
-        parameters = self._parameters() if is_dataclass(self) else {}
-        for name, value in parameters.items():
+        named = self._parameters() if hasattr(self, "__dataclass_fields__") else {}
+        for name, value in named.items():
             parts = value if isinstance(value, tuple) else (value,)
             if parts and isinstance(parts[0], Distribution):
                 others = tuple(map(version, parts))
