@@ -17,6 +17,7 @@ from numbers import Integral
 from types import FrameType
 from typing import Any, TypeVar, cast
 
+import numpy as np
 from joblib import effective_n_jobs, parallel_config
 from joblib import hash as content_hash
 from joblib.externals.loky import ProcessPoolExecutor
@@ -241,7 +242,7 @@ def check_jobs(n_jobs: Any, verbose: Any) -> None:
         raise ValueError(
             f"`n_jobs` must be an integer other than 0, or None, got {n_jobs!r}. -1 uses all cores."
         )
-    if not isinstance(verbose, Integral):
+    if not isinstance(verbose, Integral | np.bool_) or int(verbose) < 0:
         raise ValueError(f"`verbose` must be an integer of at least 0, got {verbose!r}. 0 prints nothing.")
 
 

@@ -63,9 +63,9 @@ def as_float_array(values: ArrayLike, name: str) -> FloatArray:
     """Return ``values`` as a float64 array of any shape. It may contain NaN and infinity."""
     if sparse.issparse(values):
         raise TypeError(f"`{name}` must be a dense array, got a sparse array. Call `.toarray()` on it first.")
-    if getattr(values, "__array_ufunc__", name) is None:  # The array of a distribution contains its moments.
+    if getattr(values, "__array_ufunc__", True) is None:  # The array of a distribution contains its moments.
         raise TypeError(
-            f"`{name}` must hold real numbers, got {values!r}. Pass its `mean()` or its `sample(m)`."
+            f"`{name}` must hold real numbers, got {values!r}. Pass an array of numbers, not a distribution."
         )
     check_unmasked(values, name)
     array = as_array(values, name)

@@ -206,7 +206,9 @@ def test_jobs_give_their_results_in_order(capsys):
     for n_jobs in (None, 1):
         for one_by_one in (False, True):
             assert run(n_jobs=n_jobs, one_by_one=one_by_one) == [1, 2]
-    assert run(n_jobs=2, prefer="threads") == run(n_jobs=1, verbose=1) == [1, 2]
+    assert run(n_jobs=2, prefer="threads") == run(n_jobs=1, verbose=np.True_) == [1, 2]
+    with pytest.raises(ValueError, match="`verbose` must be an integer of at least 0, got -1"):
+        run(n_jobs=1, verbose=-1)
     with pytest.raises(ValueError, match="`n_jobs` must be an integer other than 0"):
         run(n_jobs=0)
     # lines before the last task ends

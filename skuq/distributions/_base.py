@@ -92,10 +92,12 @@ class Distribution(RowContainer["Distribution"], Family):
 
     def _of_parts(self, version: Callable[[Any], Any]) -> Any:
         """Return the distribution with another version of its parts, or itself if they do not change."""
-        changes = {}
-        for name, value in self._parameters().items():
+        changes: dict[str, Any] = {}
+        # A subclass without parts need not be a dataclass.
+        named = self._parameters() if hasattr(self, "__dataclass_fields__") else {}
+        for name, value in named.items():
             parts = value if isinstance(value, tuple) else (value,)
-            if isinstance(parts[0], Distribution):
+            if parts and isinstance(parts[0], Distribution):
                 others = tuple(map(version, parts))
                 if any(other is not part for other, part in zip(others, parts, strict=True)):
                     changes[name] = others if isinstance(value, tuple) else others[0]

@@ -143,7 +143,12 @@ class Concatenated(Distribution):
             out[rows] = method(part, *(array[rows] if array.ndim else array for array in arrays))
         return out
 
-    mean, std = _of_each_part("mean"), _of_each_part("std")
+    def mean(self) -> FloatArray:
+        return self._dispatch(lambda part: part.mean())
+
+    def std(self) -> FloatArray:
+        return self._dispatch(lambda part: part.std())
+
     _cdf, _sf = _of_each_part("_cdf"), _of_each_part("_sf")
     _ppf, _isf = _of_each_part("_ppf"), _of_each_part("_isf")
     _normal_score = _of_each_part("_normal_score")

@@ -213,7 +213,7 @@ _LEAST_LEVEL = np.asarray(1e-297)
 
 def has_infinite_quantile(dist: Family) -> BoolArray:
     """Return a mask of the rows whose quantile at the smallest or the largest level is infinite."""
-    return np.isinf([dist._ppf(_LEAST_LEVEL), dist._isf(_LEAST_LEVEL)]).any(axis=0)
+    return np.asarray(np.isinf([dist._ppf(_LEAST_LEVEL), dist._isf(_LEAST_LEVEL)]).any(axis=0))
 
 
 def level_moments(dist: Family) -> tuple[FloatArray, FloatArray]:

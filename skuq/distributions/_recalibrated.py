@@ -214,7 +214,8 @@ class Recalibrated(Distribution):
             base = self.base
             if removed.any():
                 middle = base._ppf(np.asarray(0.5))
-                base = base._clip(*np.where(removed[:, np.newaxis], middle, [[-np.inf], [np.inf]]), False)
+                lower, upper = np.where(removed[:, np.newaxis], middle, [[-np.inf], [np.inf]])
+                base = base._clip(lower, upper, False)
             means, stds = base.mean(), base.std()  # This is an error if there is no mean.
             return np.where(np.isinf(means), means, mean), np.where(np.isinf(stds), np.inf, std)
         loc, scale, standard = form

@@ -15,7 +15,13 @@ from skuq.distributions._base import Distribution, check_distribution
 from skuq.distributions._concatenated import Concatenated
 from skuq.distributions._empirical import Empirical
 from skuq.distributions._family import Atoms, Lattice, of_base
-from skuq.distributions._level_quadrature import LevelKind, UnreachableLevel, has_infinite_quantile
+from skuq.distributions._level_quadrature import (
+    LevelKind,
+    UnreachableLevel,
+    has_infinite_quantile,
+    level_mean_distance,
+    level_moments,
+)
 
 ElementWise: TypeAlias = Callable[[FloatArray], Any]
 
@@ -236,8 +242,9 @@ class Transformed(Distribution):
         """Return the distribution whose rows without a mean are winsorized, or None if all rows have one."""
         if self._finite_part() is not self or not self._endless.any():
             return None
+        winsorized = self._integrable if self._integrates_values else _Winsorized(self)
         rows = np.arange(len(self))
-        return Concatenated([self, self._integrable], np.where(self._endless, len(self) + rows, rows))
+        return Concatenated([self, winsorized], np.where(self._endless, len(self) + rows, rows))
 
     @property
     def _integrable(self) -> Any:
@@ -288,6 +295,40 @@ class Transformed(Distribution):
     def _level_breaks(self) -> FloatArray:
         breaks = self.base._level_breaks()
         return 1 - breaks[::-1] if self._decreasing else breaks
+
+
+_NEAR = np.array([1.0, 1.21, 1.5, 2.0]) * WINSOR_LEVEL
+"""The quantiles of very heavy tails change by several orders of magnitude between two of these levels."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Winsorized(Distribution):
+    """Distributions limited to the quantiles at `WINSOR_LEVEL`, for integrals over the levels."""
+
+    base: Distribution
+
+    _PER_ROW = ("base",)
+
+    def _cdf(self, y: FloatArray) -> FloatArray:
+        return self.base._cdf(y)
+
+    def _sf(self, y: FloatArray) -> FloatArray:
+        return self.base._sf(y)
+
+    def _ppf(self, p: FloatArray) -> FloatArray:
+        return self.base._ppf(np.clip(p, WINSOR_LEVEL, 1 - WINSOR_LEVEL))
+
+    def _isf(self, q: FloatArray) -> FloatArray:
+        return self.base._isf(np.clip(q, WINSOR_LEVEL, 1 - WINSOR_LEVEL))
+
+    def _level_breaks(self) -> FloatArray:
+        return np.concatenate([self.base._level_breaks(), _NEAR, 1 - _NEAR])
+
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        return level_moments(self)
+
+    def _mean_distance(self, y: FloatArray) -> FloatArray:
+        return level_mean_distance(self, y)
 
 
 def rows_to_winsorize(dist: Distribution) -> BoolArray:

@@ -150,7 +150,7 @@ def _table(dist: Any, method: str, x: FloatArray) -> FloatArray:
         # Points beyond the bounds of all rows are moved to the bounds, so their columns are equal.
         new = np.append(True, (x[:, 1:] != x[:, :-1]).any(axis=0))
         values = np.stack([getattr(dist, method)(column) for column in np.ascontiguousarray(x.T[new])])
-        return values[np.cumsum(new) - 1].T
+        return np.asarray(values[np.cumsum(new) - 1].T)
     rows = np.repeat(np.arange(len(x)), x.shape[1])
     return np.asarray(getattr(dist._take(rows), method)(x.ravel())).reshape(x.shape)
 

@@ -540,7 +540,7 @@ def _net(
     given = options.net_params or {}
     try:
         net: StackedNet = StackedNet(module, **{**settings, **given}).initialize()
-    except Exception as error:  # skorch, the optimizer and the callbacks raise errors of many types
+    except (AttributeError, TypeError, ValueError) as error:  # skorch raises these for invalid parameters
         names = [*given, *(["callbacks"] if options.callbacks else [])]
         if not names:
             raise

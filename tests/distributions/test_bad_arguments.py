@@ -201,7 +201,7 @@ BAD_TYPES = [
         )
     ),
     *(
-        (build, "must hold real numbers, got Normal.*`mean")
+        (build, "must hold real numbers, got Normal.*not a distribution")
         for build in (
             lambda: Empirical(TWO),
             lambda: Normal(0.0, TWO),

@@ -1,7 +1,9 @@
 """What is particular to a family: closed forms, tails, and rare branches."""
 
+import inspect
 import itertools
 import pickle
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 
 from skuq.distributions import (
+    Distribution,
     Empirical,
     Hurdle,
     Mixture,
@@ -647,3 +650,62 @@ def test_a_shared_table_with_many_members_has_few_landmarks():
     table = dist.clip(-1, 4)
     expected = [np.clip(members, -1, 4).mean(), np.clip(2 + 3 * members, -1, 4).mean()]
     assert_allclose(table.mean(), expected, rtol=1e-9)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PooledScale(Distribution):
+    """A family of a user: N(0, scale^2), and distributions that it does not use."""
+
+    scale: np.ndarray
+    others: tuple[Distribution, ...] = ()
+
+    _PER_ROW = ("scale",)
+
+    def _cdf(self, y):
+        return special.ndtr(y / self.scale)
+
+    def _ppf(self, p):
+        return self.scale * special.ndtri(p)
+
+
+class Plain(PooledScale):
+    """The same family without the decorator and without fields of its own."""
+
+
+class Uniform(Distribution):
+    """Uniform distributions on (0, width), which are no dataclass."""
+
+    def __init__(self, width):
+        self._set(width=np.array(width))
+
+    def _rows(self):
+        return self.width.size
+
+    def _take(self, rows):
+        return Uniform(self.width[rows])
+
+    def _cdf(self, y):
+        return np.clip(y / self.width, 0.0, 1.0)
+
+    def _ppf(self, p):
+        return self.width * p
+
+
+def test_a_family_needs_a_cdf_and_quantiles_only():
+    scale = np.array([1.0, 3.0])
+    for family in (PooledScale, Plain):
+        dist, normal = family(scale), Normal([0.0, 0.0], scale)
+        assert_allclose(dist.crps(0.5), normal.crps(0.5), rtol=1e-9)
+        assert_allclose(dist.std(), scale, rtol=1e-9)
+        assert_allclose(Mixture([dist, normal]).crps(0.5), normal.crps(0.5), rtol=1e-6)
+        assert dist.sample(3, random_state=0).shape == (2, 3)
+    dist = Uniform([1.0, 2.0])
+    assert_allclose(dist.crps(0.5), [1 / 12, 2 * (1 / 4**3 + (3 / 4) ** 3) / 3], rtol=1e-9)
+    assert_allclose(dist.mean(), [0.5, 1.0], rtol=1e-12)
+    assert_allclose(Mixture([dist]).crps(0.5), dist.crps(0.5), rtol=1e-6)
+
+
+def test_methods_of_stacked_rows_have_the_docstrings_of_all_distributions():
+    for name in ("mean", "std"):
+        assert inspect.getdoc(getattr(Concatenated, name)) == inspect.getdoc(getattr(Distribution, name))
+        assert str(inspect.signature(getattr(Concatenated, name))) == "(self) -> 'FloatArray'"

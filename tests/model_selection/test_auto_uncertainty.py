@@ -79,7 +79,7 @@ def test_scikit_learn_checks(estimator, check):
 def test_an_integer_random_state_makes_everything_equal(n_jobs):
     storage = {"storage": "sqlite://"}  # a new one changes nothing
     first, second, other = (
-        auto(n_trials=2, pool=False, **params).fit(X, Y)
+        auto(n_trials=3, pool=False, **params).fit(X, Y)
         for params in ({}, {"n_jobs": n_jobs, **storage}, {"random_state": 1})
     )
     boards = [one.leaderboard_.drop(columns=["seconds", "end"]) for one in (first, second, other)]

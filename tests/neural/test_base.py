@@ -703,6 +703,16 @@ def test_skorch_callbacks_are_called_and_change_nothing(model, sine, fit_once):
     same(model.predict_dist(sine[0]), plain)
 
 
+class WithoutServer(skorch.callbacks.Callback):
+    def initialize(self):
+        raise RuntimeError("the server does not answer")
+
+
+def test_an_error_of_a_callback_stays_as_it_is(sine):
+    with pytest.raises(RuntimeError, match="the server does not answer"):
+        PNNRegressor(net_params={"callbacks": [WithoutServer()]}).fit(*sine)
+
+
 class Stop(skorch.callbacks.Callback):
     """Stops the training as skorch's EarlyStopping does, at an event of an epoch."""
 
@@ -912,6 +922,7 @@ BAD_PARAMETERS = [
     ({"net_params": {"callbacks": [1]}}, ValueError, r"`net_params` must .*\['callbacks'\]"),
     ({"n_jobs": 0}, ValueError, "`n_jobs` must be an integer other than 0, or None, got 0"),
     ({"verbose": "1"}, ValueError, "`verbose` must be an integer of at least 0, got '1'"),
+    ({"verbose": -1}, ValueError, "`verbose` must be an integer of at least 0, got -1"),
     ({"net_params": {"callbacks": Counting()}}, TypeError, "must be a list of skorch callbacks or None"),
 ]
 

@@ -193,6 +193,17 @@ def test_weights_equal_repetition(n_inducing_points):
     assert not np.allclose(weighted.predict(X), clone(model).fit(X, y).predict(X), rtol=1e-3)
 
 
+def test_an_error_about_the_weights_of_a_fold_names_the_fold():
+    X, y = world()
+    weight = np.full(60, 29 / 59)
+    weight[0] = 31.0
+    with pytest.raises(ValueError, match="at least 24, half of the number of rows") as caught:
+        SparseGaussianProcessRegressor(5, max_iter=0, random_state=0).fit_transform(
+            X, y, sample_weight=weight
+        )
+    assert caught.value.__notes__ == ["Raised in fold 5 of 5."]
+
+
 def test_equal_data_are_equal_however_they_are_written():
     X, y = np.array([[1.0, 2], [0, 5], [1, 2], [1, 2]]), np.array([3.0, 4, 3, 7])
     rows, target, repetitions = distinct_rows(X, y, np.array([1.0, 1, 2, 1]))
