@@ -72,8 +72,8 @@ class Mixture(Distribution):
     `Recalibrated` components, each distance requires 130 to 250 evaluations of a tabulated CRPS per row, and
     the CRPS of the mixture has a relative error of about 1e-6 or less. For seven or more smooth components,
     one integral replaces the sum over pairs. For other families, the CRPS is an integral of the cdf. This
-    integral requires about 100 m evaluations of the cdf of each component. Components without a mean are
-    winsorized as in `Transformed`.
+    integral requires about 100 m evaluations of the cdf of each component. `Transformed` components without a
+    mean are winsorized. If the CRPS of another component is infinite, the CRPS of the mixture is infinite.
 
     Each quantile is found by a search between the quantiles of the components, with about ten evaluations of
     the cdf. If all rows have the same levels, the quantiles are cached.
