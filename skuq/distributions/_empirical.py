@@ -90,7 +90,11 @@ class Empirical(Distribution):
     @property
     def _center(self) -> FloatArray:
         """Return the median, so that an outlier does not round the deviations of the other members."""
-        return self._ppf(np.asarray(0.5))
+        return (
+            self.members[:, self.members.shape[1] // 2]
+            if self.weights is None
+            else self._ppf(np.asarray(0.5))
+        )
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         center = self._center
@@ -134,9 +138,9 @@ class Empirical(Distribution):
             w, deviation = self.weights, self.members - self._center[:, np.newaxis]
             return np.asarray((w * deviation * (2 * self._cumulative() - w - 1)).sum(axis=1))
         rank_weight = (2.0 * np.arange(1, m + 1) - m - 1) / m**2
-        half = np.empty(n)
+        half, center = np.empty(n), self._center[:, np.newaxis]
         for rows in row_blocks(len(self), self.members.shape[1], CACHED):
-            half[rows] = (self.members[rows] - self._center[rows, np.newaxis]) @ rank_weight
+            half[rows] = (self.members[rows] - center[rows]) @ rank_weight
         return half
 
     def _weighted_crps(self, y: FloatArray, weight: Polynomial) -> FloatArray:

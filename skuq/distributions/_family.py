@@ -144,12 +144,12 @@ class Family(ABC):
 
 
 def of_base(name: str) -> Any:
-    """Return a property with the value of the property ``name`` of the base."""
+    """Return a property that is True if the property ``name`` of the base is True."""
 
-    def value(self: Any) -> Any:
-        return getattr(self.base, name)
+    def is_true(self: Any) -> bool:
+        return bool(getattr(self.base, name))
 
-    return property(value, doc=getattr(Family, name).__doc__)
+    return property(is_true, doc=getattr(Family, name).__doc__)
 
 
 def of_all(parts: str, name: str) -> Any:
