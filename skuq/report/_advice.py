@@ -422,7 +422,8 @@ def _merged(found: list[Finding]) -> list[Finding]:
 def _no_fault(evidence: Evidence) -> Finding:
     rows, claimed = evidence.numbers["rows"], evidence.claimed
     if evidence.rows < FEWEST_ROWS:
-        return Finding("good", "No verdict from so few rows", f"A verdict needs at least {FEWEST_ROWS} rows.")
+        words = f"The coverage of fewer than {FEWEST_ROWS} rows is too uncertain."
+        return Finding("good", "No verdict from so few rows", words)
     error = error_of_share(claimed, evidence.rows)
     low, high = (
         rounded(min(max(claimed + sign * STANDARD_ERRORS * error, 0.0), 1.0), error, percent=True)
