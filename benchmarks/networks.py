@@ -30,14 +30,14 @@ from skuq.neural import (
 
 ROWS, SPLITS, DRAWS = 1500, 2, 3
 """Largest number of training rows, splits per set of the calibration, and draws of the simulated rows."""
-PLAIN = {
+PLAIN: dict[str, Any] = {
     "n_frequencies": 0,
     "input_scale": False,
     "activation": "relu",
     "learning_rate": 3e-3,
     "batch_size": 32,
 }
-NETWORKS = {
+NETWORKS: dict[str, Any] = {
     "deep ensemble": DeepEnsembleRegressor,
     "deep ensemble, plain layers": partial(DeepEnsembleRegressor, **PLAIN),
     "one probabilistic network": PNNRegressor,
@@ -122,9 +122,8 @@ def epistemic_table(names: list[str], draws: int) -> pd.DataFrame:
                         "coverage": np.mean((lower <= truth) & (truth <= upper)),
                     }
                 )
-    table = pd.DataFrame(rows).groupby(["network", "rows"], sort=False).mean().unstack()
-    table.columns = [f"{column}, {n} rows" for column, n in table.columns]
-    return table
+    table = pd.DataFrame(rows).pivot_table(index="network", columns="rows", sort=False)
+    return table.set_axis([f"{column}, {n} rows" for column, n in table.columns], axis=1)
 
 
 def main() -> None:
@@ -135,9 +134,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     layers = [method(name) for name in (DEFAULT, PLAIN_ENSEMBLE)]
     names, small = list(NETWORKS), list(SMALL.values())
-    sets, splits, draws = DEVELOPMENT + CONFIRMATION, SPLITS, DRAWS
+    sets, splits, draws = list(DEVELOPMENT + CONFIRMATION), SPLITS, DRAWS
     if chosen.quick:
-        names, small, sets, splits, draws = names[:2], small[:1], ("paper001/servo", small[0]), 1, 1
+        names, small, sets, splits, draws = names[:2], small[:1], ["paper001/servo", small[0]], 1, 1
     kinds = [method(name, raw) for name in names for raw in (False, True)]
     run = partial(completed, chosen.results, rows=ROWS, evaluate=evaluate)
     run(layers, sets, 1)
