@@ -125,6 +125,11 @@ def pool(seed: int, **params: Any) -> Any:
     return MixtureRegressor(random_state=seed, **params)
 
 
+def fast_pool(seed: int) -> Any:
+    """Return the pool without networks."""
+    return pool(seed, estimators=default_estimators(effort="low"))
+
+
 def default_member(name: str) -> Callable[[int], Any]:
     """Return a function from a seed to a member of the default pool."""
     return lambda seed: dict(default_estimators(seed))[name]
@@ -230,6 +235,8 @@ METHODS = (
     Method("skuq, default member forest", "sklearn", by_distribution(default_member("forest"))),
     Method("skuq, deep ensemble", "torch", by_distribution(deep_ensemble)),
     Method("skuq, plain ensemble", "torch", by_distribution(default_member("plain_ensemble"))),
+    Method("skuq, Gaussian process", "sklearn", by_distribution(default_member("gaussian_process"))),
+    Method("skuq, fast pool", "sklearn", by_distribution(fast_pool)),
     Method("skuq, pool without recalibrator", "torch", by_distribution(partial(pool, recalibrator=None))),
     Method("skuq, pool", "torch", by_distribution(pool)),
     Method("quantile-forest", "quantile_forest", by_distribution(quantile_forest)),
@@ -246,6 +253,8 @@ POOLS = {
     "skuq, default member forest": "forest",
     "skuq, deep ensemble": "deep",
     "skuq, plain ensemble": "plain",
+    "skuq, Gaussian process": "Gauss",
+    "skuq, fast pool": "fast",
 }
 """Names of the pools and their members, and the columns of `pool_table`."""
 RATIOS = ("CRPS", "error", "dev.", "conf.", "interval score")
