@@ -1,6 +1,6 @@
 """Compare skuq with other packages on 21 real data sets: CRPS, interval score, coverage, fits and time.
 
-`python benchmarks/real_data.py` runs 2 splits of each data set with at most 1500 training rows. ``--full``
+`python benchmarks/real_data.py` runs 1 split of each data set with at most 1500 training rows. ``--full``
 runs 5 splits with at most 7000 training rows, and ``--rows`` sets another number. Each result is appended to
 a file. Results in the file are not computed again, so you can stop the script and continue later. ``--quick``
 runs fast methods on two sets. The data are read from the folder in ``SKUQ_DATA``.
@@ -439,7 +439,7 @@ def main() -> None:
     parser.add_argument("--methods", default="", help="run only methods whose name contains this text")
     parser.add_argument("--results", type=Path, default=Path("real_data.jsonl"))
     chosen = parser.parse_args()
-    splits, rows = (5, 7000) if chosen.full else (1, 200) if chosen.quick else (2, 1500)
+    splits, rows = (5, 7000) if chosen.full else (1, 200) if chosen.quick else (1, 1500)
     rows = chosen.rows or rows
     names, methods = SETS[chosen.sets], installed(METHODS, chosen.methods)
     if chosen.quick:
