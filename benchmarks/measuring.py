@@ -93,7 +93,7 @@ def significant(value: float, digits: int = 3) -> str:
 class Line:
     """Comparison of skuq with a reference, which returns the same values unless `same` is false.
 
-    The time of the reference is multiplied by `repeats`: it does this part of the work of skuq.
+    The reference does 1 / `repeats` of the work, and its time is multiplied by `repeats`.
     """
 
     what: str
