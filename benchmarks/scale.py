@@ -20,11 +20,8 @@ from measuring import arguments, seconds, show, significant
 from scipy.special import ndtr
 
 from skuq.distributions import Distribution, Normal, Quantiles
-from skuq.metrics import (
-    expected_normalized_calibration_error,
-    miscalibration_area,
-    uncertainty_characteristics_curve,
-)
+from skuq.metrics import expected_normalized_calibration_error, miscalibration_area
+from skuq.metrics import uncertainty_characteristics_curve as characteristics_curve
 from skuq.monitoring import MetricAccumulator
 
 BLOCK = 100_000
@@ -49,13 +46,12 @@ def differences(rows: int) -> dict[str, str]:
     y = np.concatenate([part for part, _ in parts])
     loc, scale = (np.concatenate([getattr(dist, name) for _, dist in parts]) for name in ("loc", "scale"))
     dist, found = Normal(loc, scale), total.result()
-    curve = uncertainty_characteristics_curve(y, dist)
+    area, exact = (curve.area() for curve in (total.characteristics_curve(), characteristics_curve(y, dist)))
     levels = np.arange(1, 100) / 100
     quantiles = total.std_quantile(levels) / np.quantile(scale, levels, method="inverted_cdf")
     values = {
         "ENCE, relative": found["ence"] / expected_normalized_calibration_error(y, dist) - 1,
-        "area of the characteristics curve, relative": total.characteristics_curve().area() / curve.area()
-        - 1,
+        "area of the characteristics curve, relative": area / exact - 1,
         "miscalibration area, absolute": found["miscal_area"] - miscalibration_area(y, dist),
         "quantiles of the standard deviation, 1 % to 99 %, relative": np.abs(quantiles - 1).max(),
     }
@@ -82,23 +78,19 @@ def costs(rows: int) -> pd.DataFrame:
     def columns() -> Iterator[tuple[np.ndarray, Quantiles]]:
         return ((y, Quantiles(LEVELS, dist.quantile(LEVELS))) for y, dist in blocks(rows // 20))
 
-    every, before = MetricAccumulator(), peak()
-    first = {
-        "million rows per second": rate(blocks(rows), every.update),
-        "peak, MB": f"{peak() - before:.0f}",
-    }
-    rates = {
+    every, of_columns = MetricAccumulator(), MetricAccumulator()
+    some = MetricAccumulator(*OWN, levels=LEVELS, curves=["calibration"])
+    before = peak()
+    rates = {"normal forecasts": rate(blocks(rows), every.update)}
+    memory = {"peak, MB": peak() - before, "pickle, MB": len(pickle.dumps(every)) / 1e6}
+    rates |= {
         "one pass of ``ndtr``": rate(blocks(rows), lambda y, dist: ndtr((y - dist.loc) / dist.scale)),
-        "13 quantile columns": rate(columns(), MetricAccumulator().update),
-        "13 quantile columns, six metrics of these levels": rate(
-            columns(), MetricAccumulator(*OWN, levels=LEVELS, curves=["calibration"]).update
-        ),
+        "13 quantile columns": rate(columns(), of_columns.update),
+        "13 quantile columns, six metrics of these levels": rate(columns(), some.update),
     }
-    table = pd.DataFrame(
-        {"normal forecasts": first}
-        | {name: {"million rows per second": value} for name, value in rates.items()}
-    ).T
-    table.loc["normal forecasts", "pickle, MB"] = significant(len(pickle.dumps(every)) / 1e6, 2)
+    table = pd.DataFrame({"million rows per second": rates})
+    for name, value in memory.items():
+        table.loc["normal forecasts", name] = significant(value, 2)
     return table.rename_axis("what").fillna("")
 
 
@@ -107,12 +99,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="use a hundredth of the rows")
     quick = parser.parse_args().quick
     show("scale-costs", costs(200_000 if quick else 20_000_000))
-    sizes = (
-        {"1e4 rows": 10_000, "1e5 rows": 100_000}
-        if quick
-        else {"1e6 rows": 1_000_000, "1e7 rows": 10_000_000}
-    )
-    table = pd.DataFrame({name: differences(rows) for name, rows in sizes.items()})
+    sizes = ("1e4", "1e5") if quick else ("1e6", "1e7")
+    table = pd.DataFrame({f"{rows} rows": differences(int(float(rows))) for rows in sizes})
     show("scale-differences", table.rename_axis("difference from all rows at once"))
 
 
