@@ -388,12 +388,14 @@ def table(results: pd.DataFrame) -> pd.DataFrame:
 def pool_table(results: pd.DataFrame) -> pd.DataFrame:
     """Return the CRPS of the pool and of its members on the first split of each set, and coverages.
 
-    The CRPS is relative to the reference.
+    The CRPS is relative to the reference. The best member of a set has the lowest CRPS on the test rows.
     """
     first = results[results["seed"] == 0]
     crps = first.pivot(index="set", columns="method", values="crps").loc[first["set"].unique()]
     names = {name: short for name, short in POOLS.items() if name in crps}
     ratios = crps[list(names)].div(crps[reference(first)], axis=0).rename(columns=names)
+    members = [short for short in ratios if short not in ("pool", "raw", "fast")]
+    ratios["pool / best member"] = ratios["pool"] / ratios[members].min(axis=1)
     ratios.loc["geometric mean"] = np.exp(np.log(ratios).mean())
     share = first.assign(share=first["covered"] / first["n_test"])
     coverage = share.pivot(index="set", columns="method", values="share")
