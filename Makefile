@@ -46,7 +46,7 @@ check coverage docs test test-%: export OPENBLAS_NUM_THREADS := 1
 # All tests but those that take minutes or need a GPU.
 ALL := -m 'not slow and not gpu'
 
-.PHONY: help demo test check lint format docs coverage bench tables bench-compare \
+.PHONY: help demo test check lint format docs coverage tables bench-compare \
 	test-docs test-laws test-all test-automl test-foundation test-minimum test-newest release-check pin-actions clean
 .DEFAULT_GOAL := help
 
@@ -64,7 +64,6 @@ help:
 	@echo "make lint          check style (ruff) and types (mypy)"
 	@echo "make format        format the code (ruff)"
 	@echo "make docs          build the documentation in docs/_build/html"
-	@echo "make bench         compare the speed of skuq and related packages, and print one table"
 	@echo "make tables        measure the tables of the documentation again; see tables.py for ARGS=--stale and --quick"
 	@echo "make coverage      run all tests and measure the covered branches"
 	@echo "make bench-compare compare the speed with another commit; example: make bench-compare BASE=main"
@@ -105,18 +104,6 @@ format: $(VENV)/.installed-lint
 docs: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -W --keep-going -q -j auto -b html docs docs/_build/html
 	@echo "The documentation is in docs/_build/html/index.html"
-
-bench: $(VENV)/.installed-test
-	$(BIN)/python benchmarks/run.py
-	$(BIN)/python benchmarks/metrics.py
-	$(BIN)/python benchmarks/report.py
-	$(BIN)/python benchmarks/ucc.py
-	$(BIN)/python benchmarks/recalibration.py
-	$(BIN)/python benchmarks/conformal.py
-	$(BIN)/python benchmarks/classifiers.py
-	$(BIN)/python benchmarks/neural.py
-	$(BIN)/python benchmarks/sparse_gp.py
-	$(BIN)/python benchmarks/simulation.py
 
 tables: export OMP_NUM_THREADS := 1
 tables: $(VENV)/.installed-test

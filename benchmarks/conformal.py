@@ -1,143 +1,132 @@
-"""Compare cross-conformal intervals with MAPIE, by ratios of times (including fits) and of peak memory.
+"""Compare conformal intervals with MAPIE, and prediction sets with MAPIE, crepes and np.sort.
 
-Both packages use the same folds or resamples and return the same bounds. Memory is the memory that numpy
-allocates in addition to the data, measured in a separate run. A ratio above 1 means that skuq is better.
-MAPIE is omitted if it is not installed, or if it would need more than 10 gigabytes.
+Each time contains a fit and a prediction. All packages use the same folds or resamples, and calibrate the
+same probabilities, so that bounds and LAC sets are equal. There are as many new rows as training rows.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import statistics
-from collections.abc import Callable
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
-from measuring import sides_of, times_of
+from crepes import ConformalClassifier as CrepesClassifier
+from crepes.extras import hinge
+from mapie.classification import SplitConformalClassifier
+from mapie.regression import CrossConformalRegressor as MapieCrossConformal
+from mapie.regression import JackknifeAfterBootstrapRegressor
+from mapie.subsample import Subsample
+from measuring import Line, arguments, compared, show
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold, LeaveOneOut
-from sklearn.tree import DecisionTreeRegressor
 
-from skuq.conformal import CrossConformalRegressor
-
-HAS_MAPIE = importlib.util.find_spec("mapie") is not None
-MAPIE_NUMBERS = 1e9
-"""Largest product of test rows and training rows for MAPIE, which would otherwise need too much memory."""
+from skuq.conformal import ConformalClassifier, CrossConformalRegressor, prediction_set
 
 COVERAGE = 0.9
-SECONDS_A_SIDE = 3.0
-LINEAR, TREE = LinearRegression(), DecisionTreeRegressor(min_samples_leaf=20, random_state=0)
-
-Data = tuple[np.ndarray, np.ndarray, np.ndarray]
-Predict = Callable[[], np.ndarray]
 
 
-@dataclass(frozen=True)
-class Case:
-    """Method, number of training rows and number of rows to predict."""
-
-    what: str
-    n: int
-    m: int
-    method: str
-    estimator: Any = LINEAR
-    folds: int = 5
-    resamples: int = 30
-    aggregate: str = "mean"
-
-    @property
-    def data(self) -> Data:
-        """Return X and y of the training rows, and X of the rows to predict."""
-        rng = np.random.default_rng(0)
-        X, X_new = rng.normal(size=(self.n, 10)), rng.normal(size=(self.m, 10))
-        return X, X @ rng.normal(size=10) + rng.normal(size=self.n), X_new
-
-    @property
-    def cv(self) -> Any:
-        """Return the splitter, which is the same for both packages."""
-        if self.method == "cv+":
-            return KFold(self.folds, shuffle=True, random_state=0)
-        if self.method == "jackknife+ab" and HAS_MAPIE:
-            from mapie.subsample import Subsample
-
-            return Subsample(self.resamples, random_state=0)
-        return None
+def interval_line(what: str, n: int, peer: Callable[[], Any], **options: Any) -> Line:
+    """Compare a method for n training rows and n new rows."""
+    rng = np.random.default_rng(0)
+    X, X_new = rng.normal(size=(2, n, 10))
+    y = X.sum(axis=1) + rng.normal(size=n)
+    own = CrossConformalRegressor(LinearRegression(), **options)
+    return Line(
+        what,
+        n,
+        "MAPIE",
+        lambda: own.fit(X, y).predict_interval(X_new, COVERAGE),
+        lambda: peer().fit_conformalize(X, y).predict_interval(X_new)[1][:, :, 0],
+        same=True,
+    )
 
 
-CASES = (
-    Case("CV+, 5 folds", 10_000, 10_000, "cv+"),
-    Case("CV+, 5 folds, trees", 10_000, 10_000, "cv+", TREE),
-    Case("CV+, 20 folds", 10_000, 10_000, "cv+", folds=20),
-    Case("CV+, 5 folds", 100_000, 100_000, "cv+"),
-    Case("jackknife+", 1_000, 10_000, "jackknife+"),
-    Case("jackknife+ab, mean", 2_000, 10_000, "jackknife+ab"),
-    Case("jackknife+ab, median", 2_000, 10_000, "jackknife+ab", aggregate="median"),
-    Case("jackknife+ab, mean, trees", 2_000, 10_000, "jackknife+ab", TREE),
-)
+def interval_lines(part: int) -> Iterator[Line]:
+    folds, resamples = KFold(5, shuffle=True, random_state=0), Subsample(30, random_state=0)
+    mapie = partial(MapieCrossConformal, LinearRegression(), confidence_level=COVERAGE)
+    bagged = partial(JackknifeAfterBootstrapRegressor, LinearRegression(), confidence_level=COVERAGE)
+    yield interval_line("CV+, 5 folds", 10_000 // part, partial(mapie, cv=folds), cv=folds)
+    yield interval_line("jackknife+", 1000 // part, partial(mapie, cv=LeaveOneOut()), method="jackknife+")
+    for aggregate in ("mean", "median"):
+        peer = partial(bagged, resampling=resamples, aggregation_method=aggregate)
+        options = {"method": "jackknife+ab", "cv": resamples, "aggregate": aggregate}
+        yield interval_line(f"jackknife+-after-bootstrap, {aggregate}", 2000 // part, peer, **options)
 
 
-def skuq_side(case: Case, data: Data) -> tuple[Callable[[], Any], Callable[[Any], np.ndarray]]:
-    X, y, X_new = data
+class GivenProba(ClassifierMixin, BaseEstimator):
+    """Classifier that returns X as class probabilities, so that only the sets are timed."""
 
-    def fit() -> Any:
-        bagged = case.method == "jackknife+ab"
-        model = CrossConformalRegressor(
-            case.estimator,
-            case.method,
-            cv=case.cv,
-            n_estimators=case.resamples if bagged and case.cv is None else None,
-            aggregate=case.aggregate if bagged else None,
-        )
-        return model.fit(X, y)
+    def fit(self, X: np.ndarray, y: np.ndarray) -> GivenProba:
+        """Set the classes 0 to K - 1."""
+        self.classes_ = np.arange(X.shape[1])
+        return self
 
-    return fit, lambda model: model.predict_interval(X_new, COVERAGE)
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """Return X."""
+        return X
 
-
-def mapie_side(case: Case, data: Data) -> tuple[Callable[[], Any], Callable[[Any], np.ndarray]]:
-    from mapie.regression import CrossConformalRegressor, JackknifeAfterBootstrapRegressor
-
-    X, y, X_new = data
-
-    def fit() -> Any:
-        if case.method == "jackknife+ab":
-            model = JackknifeAfterBootstrapRegressor(
-                case.estimator,
-                confidence_level=COVERAGE,
-                resampling=case.cv,
-                aggregation_method=case.aggregate,
-            )
-        else:
-            model = CrossConformalRegressor(
-                case.estimator, confidence_level=COVERAGE, cv=case.cv or LeaveOneOut()
-            )
-        return model.fit_conformalize(X, y)
-
-    return fit, lambda model: model.predict_interval(X_new)[1][:, :, 0]
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return the most probable class."""
+        return X.argmax(axis=1)
 
 
-def median_seconds(function: Callable[[], object]) -> float:
-    """Return the median time of at most seven calls."""
-    return statistics.median(times_of(function, SECONDS_A_SIDE))
+def probabilities(n: int, n_classes: int) -> np.ndarray:
+    return np.random.default_rng(0).dirichlet(np.full(n_classes, 0.3), size=n)
+
+
+def set_line(what: str, n: int, n_classes: int, package: str, method: str = "lac") -> Line:
+    """Compare a method for n calibration rows and n new rows."""
+    X, X_new = np.split(probabilities(2 * n, n_classes), 2)
+    y = (X.cumsum(axis=1) < np.random.default_rng(1).random((n, 1))).sum(axis=1).clip(max=n_classes - 1)
+    model, randomized = GivenProba().fit(X, y), method == "aps"
+    own = ConformalClassifier(
+        FrozenEstimator(model), method, randomized=randomized, allow_empty=True, random_state=0
+    )
+
+    def mapie() -> object:
+        options = {"confidence_level": COVERAGE, "conformity_score": method, "random_state": 0}
+        peer = SplitConformalClassifier(model, prefit=True, **options).conformalize(X, y)
+        params = {"include_last_label": "randomized"} if randomized else {}
+        return peer.predict_set(X_new, params)[1][:, :, 0]
+
+    def crepes() -> object:
+        peer = CrepesClassifier().fit(hinge(X, model.classes_, y))
+        return peer.predict_set(hinge(X_new), confidence=COVERAGE, smoothing=False)
+
+    ref = {"MAPIE": mapie, "crepes": crepes}[package]
+    return Line(
+        what, n, package, lambda: own.fit(X, y).predict_set(X_new, COVERAGE), ref, same=not randomized
+    )
+
+
+def set_lines(part: int) -> Iterator[Line]:
+    n = 1_000_000 // part
+    proba, equal = probabilities(n, 10), np.full((n, 10), 0.1)
+    for what, rows, coverage in (
+        ("sets of 10 classes", proba, COVERAGE),
+        ("the same, five coverages", proba, [0.5, 0.6, 0.7, 0.8, 0.9]),
+        ("the same, equal probabilities", equal, COVERAGE),
+    ):
+        own = partial(prediction_set, rows, coverage)
+        yield Line(f"``prediction_set``: {what}", n, "one ``np.sort``", own, partial(np.sort, rows))
+    yield set_line("LAC, 10 classes", n // 10, 10, "MAPIE")
+    yield set_line("LAC, 100 classes", n // 100, 100, "MAPIE")
+    yield set_line("APS, randomized, 10 classes", n // 10, 10, "MAPIE", "aps")
+    yield set_line("LAC, 1000 classes", n // 1000, 1000, "crepes")
 
 
 def main() -> None:
-    print(f"{'':27}{'':>8}{'':>8}{'skuq':>20}{'':9}{'MAPIE':>20}{'':9}{'ratio':>17}")
-    print(
-        f"{'what':27}{'n':>8}{'m':>8}"
-        + 2 * f"{'fit s':>10}{'predict s':>10}{'MB':>9}"
-        + f"{'all':>7}{'predict':>9}{'MB':>7}"
-    )
-    for case in CASES:
-        data = case.data
-        own = sides_of(*skuq_side(case, data), median_seconds)
-        text = f"{case.what:27}{case.n:8d}{case.m:8d}{own[0]:10.3f}{own[1]:10.3f}{own[2]:9.1f}"
-        if HAS_MAPIE and case.n * case.m <= MAPIE_NUMBERS:
-            peer = sides_of(*mapie_side(case, data), median_seconds)
-            np.testing.assert_allclose(own[3], peer[3], rtol=1e-10, atol=1e-10)
-            text += f"{peer[0]:10.3f}{peer[1]:10.3f}{peer[2]:9.1f}"
-            text += f"{sum(peer[:2]) / sum(own[:2]):7.1f}{peer[1] / own[1]:9.1f}{peer[2] / own[2]:7.1f}"
-        print(text, flush=True)
+    parser = arguments(__doc__)
+    parser.add_argument("--quick", action="store_true", help="use a tenth of the rows")
+    quick = parser.parse_args().quick
+    part = 10 if quick else 1
+    warnings.simplefilter("ignore")  # few rows of many classes
+    show("conformal", compared(interval_lines(part), quick, memory=True))
+    show("conformal-sets", compared(set_lines(part), quick, memory=True))
 
 
 if __name__ == "__main__":

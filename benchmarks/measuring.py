@@ -9,6 +9,7 @@ import os
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,6 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-Clock = Callable[[], float]
 shown: dict[str, pd.DataFrame] | None = None
 """Tables that a benchmark has shown, by name, if `make tables` runs it."""
 
@@ -60,54 +60,78 @@ def data_folder() -> Path:
     return folder
 
 
-def seconds(function: Callable[[], object], clock: Clock = time.perf_counter) -> float:
-    """Return the time of one call."""
-    start = clock()
+def seconds(function: Callable[[], object]) -> float:
+    """Return the processor time of one call."""
+    start = time.process_time()
     function()
-    return clock() - start
+    return time.process_time() - start
 
 
-def times_in_turns(
-    *sides: Callable[[], object], budget: float, most: int, least: int = 1, clock: Clock = time.perf_counter
-) -> list[list[float]]:
-    """Return the times of each function, measured in alternating calls after a first call of each.
-
-    The number of calls is between `least` and `most`, and fits the budget in seconds.
-    """
-    first = sum(seconds(side, clock) for side in sides)  # fills the caches
-    times = [
-        [seconds(side, clock) for side in sides] for _ in range(int(np.clip(budget / first, least, most)))
-    ]
-    return [list(column) for column in zip(*times, strict=True)]
+def best_times(*sides: Callable[[], object], budget: float = 3.0, most: int = 15) -> list[float]:
+    """Return the shortest time of each function, of alternating calls within a budget in seconds."""
+    times: list[list[float]] = []
+    while not times or (len(times) < most and sum(map(sum, times)) < budget):
+        times.append([seconds(side) for side in sides])
+    return [min(column) for column in zip(*times, strict=True)]
 
 
-def times_of(
-    function: Callable[[], object], budget: float, least: int = 1, clock: Clock = time.perf_counter
-) -> list[float]:
-    """Return the times of at most seven calls, within a budget in seconds."""
-    times: list[float] = []
-    while len(times) < least or (len(times) < 7 and sum(times) < budget):
-        times.append(seconds(function, clock))
-    return times
-
-
-def peak_bytes(function: Callable[[], object]) -> int:
-    """Return the peak of the memory that a call allocates, including its result."""
+def peak_megabytes(function: Callable[[], object]) -> tuple[object, float]:
+    """Return the result of a call, and the peak of the memory that it allocates, including the result."""
     tracemalloc.start()
-    function()
+    result = function()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return peak
+    return result, peak / 1e6
 
 
-def sides_of(
-    fit: Callable[[], Any], predict: Callable[[Any], np.ndarray], time_of: Callable[..., float]
-) -> tuple[float, float, float, np.ndarray]:
-    """Return the seconds of fit and prediction, their peak memory in megabytes, and the prediction."""
-    model, found = fit(), []
-    fit_time, predict_time = time_of(fit), time_of(lambda: predict(model))
-    peak = peak_bytes(lambda: found.append(predict(fit())))
-    return fit_time, predict_time, peak / 1e6, found[0]
+def significant(value: float, digits: int = 3) -> str:
+    """Return a number with some significant digits, without an exponent."""
+    return np.format_float_positional(value, digits, unique=False, fractional=False, trim="-")
+
+
+@dataclass(frozen=True)
+class Line:
+    """Comparison of skuq with a reference, which returns the same values unless `same` is false.
+
+    The reference does 1 / `repeats` of the work, and its time is multiplied by `repeats`.
+    """
+
+    what: str
+    rows: int
+    reference: str
+    skuq: Callable[[], object]
+    ref: Callable[[], object]
+    same: bool = False
+    repeats: float = 1.0
+
+    def row(self, quick: bool, memory: bool) -> dict[str, Any]:
+        """Return the row of the table; the first calls load packages, and are not timed."""
+        first = [peak_megabytes(side) if memory else (side(), 0.0) for side in (self.skuq, self.ref)]
+        if self.same:
+            np.testing.assert_allclose(first[0][0], first[1][0], rtol=1e-9, atol=1e-12, err_msg=self.what)
+        own, ref = best_times(self.skuq, self.ref, budget=0.0 if quick else 3.0)
+        row = {
+            "what": self.what,
+            "rows": self.rows,
+            "compared with": self.reference,
+            "skuq, ms": significant(1e3 * own),
+            "ref., ms": significant(1e3 * ref * self.repeats),
+            "times faster": significant(ref * self.repeats / own, 2),
+        }
+        sizes = {
+            f"{name}, MB": significant(size) for name, (_, size) in zip(("skuq", "ref."), first, strict=True)
+        }
+        return row | sizes if memory else row
+
+
+def compared(lines: Iterable[Line], quick: bool, memory: bool = False) -> pd.DataFrame:
+    """Return a table of comparisons, with the peak memory in addition to the inputs if `memory` is true.
+
+    With `quick`, each function is timed once.
+    """
+    import pandas as pd
+
+    return pd.DataFrame([line.row(quick, memory) for line in lines])
 
 
 def stored(path: Path) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from measuring import arguments, peak_bytes, seconds
+from measuring import arguments, peak_megabytes, seconds
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
@@ -359,7 +359,7 @@ def main() -> None:
             few()  # imports and caches
             tenth, whole = seconds(few), seconds(all_rows)
             print(
-                f"{line.what:50s}{whole:9.2f}{whole / tenth:8.1f}{peak_bytes(all_rows) / 1e6:8.0f}",
+                f"{line.what:50s}{whole:9.2f}{whole / tenth:8.1f}{peak_megabytes(all_rows)[1]:8.0f}",
                 flush=True,
             )
 

@@ -1,44 +1,36 @@
-"""Compare ensembles of networks of skuq with loops of skorch nets and of plain torch: `make bench`.
+"""Compare networks of skuq, which are trained together, with loops of skorch nets and of plain torch.
 
-The comparison uses 2000 rows, 8 features, two hidden layers of 64 units, the normal likelihood, Adam, batches
-of 32 rows, 50 epochs and one thread. The estimator of skuq also standardizes, draws bootstrap rows and clips
-gradients; the loops do not. Early stopping and calibration are off. The time of a loop is the time of one
-network times the number of members. Times are processor times, which depend less on other processes than
-clock times. Each time is the best of several rounds, in which all sides alternate.
+The members have two hidden layers and Adam. The estimators of skuq also standardize, draw bootstrap rows and
+clip gradients; the loops do not. The epoch is not selected, and calibration is off. A loop trains one network
+of each ensemble, and its time is multiplied by the number of members. A limit is the time of the matrix
+products, which each training needs.
 
-The table also contains a loop in plain torch that trains all members in one batch, and the share of time that
-skorch and the estimator add. The lower limit is the time of the matrix products, which each training needs.
-
-The last lines are the case study of Chung et al. (2021): four losses with five seeds each, three layers of 64
-units, 200 rows in one batch, 2000 epochs, and the weights of the epoch that is best on 100 other rows. The
-loop of skorch nets uses the same losses. It keeps the best weights in two ways: by skorch's Checkpoint, which
-writes files, and by skorch's EarlyStopping with infinite patience.
+The last lines are the case study of Chung et al. (2021): four losses with five seeds each, three layers, 200
+rows in one batch, and the weights of the epoch that is best on 100 other rows.
 """
 
 from __future__ import annotations
 
-import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise, product
 
 import numpy as np
 import skorch
 import torch
-from measuring import arguments, seconds
+from measuring import Line, arguments, compared, show
 from sklearn.base import clone
-from skorch.callbacks import Callback, Checkpoint, EarlyStopping
+from skorch.callbacks import EarlyStopping
 from skorch.dataset import ValidSplit
 from torch import nn
 from torch.nn.functional import softplus
 
-from skuq.neural import DeepEnsembleRegressor, PNNRegressor, fit_many
+from skuq.neural import DeepEnsembleClassifier, DeepEnsembleRegressor, PNNRegressor, fit_many
 from skuq.neural._probabilistic_net import ProbabilisticCriterion
 
-N_ROWS, N_FEATURES, WIDTH, BATCH, EPOCHS, LR = 2000, 8, 64, 32, 50, 1e-3
-SIZES = (N_FEATURES, WIDTH, WIDTH, 2)
-LOSSES, CASE_SIZES = ("nll", "crps", "check", "interval"), (1, 64, 64, 64, 2)
+N_ROWS, LR = 2000, 1e-3
+SIZES, CASE_SIZES = (8, 64, 64, 2), (1, 64, 64, 64, 2)
+LOSSES, SEEDS = ("nll", "crps", "check", "interval"), 5
 
 
 class GaussianNLL(nn.Module):
@@ -56,85 +48,49 @@ def network(sizes: tuple[int, ...] = SIZES) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-def data(n: int = N_ROWS, d: int = N_FEATURES) -> tuple[np.ndarray, np.ndarray]:
+def data(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d))
     return X, X[:, 0] + 0.3 * rng.standard_normal(n)
 
 
-def skorch_net() -> None:
-    """Train one network with skorch."""
-    X, y = (torch.as_tensor(part, dtype=torch.float32) for part in data())
-    net = skorch.NeuralNet(
-        network,
-        criterion=GaussianNLL,
-        optimizer=torch.optim.Adam,
-        lr=LR,
-        batch_size=BATCH,
-        max_epochs=EPOCHS,
-        train_split=None,
-        iterator_train__shuffle=True,
-        verbose=0,
-    )
-    net.fit(X, y)
+def tensors(n: int, d: int) -> list[torch.Tensor]:
+    return [torch.as_tensor(part, dtype=torch.float32) for part in data(n, d)]
 
 
-def torch_loop() -> None:
+def torch_loop(
+    X: torch.Tensor, y: torch.Tensor, sizes: tuple[int, ...], loss: nn.Module, batch: int, epochs: int
+) -> None:
     """Train one network by the shortest loop in torch."""
-    X, y = (torch.as_tensor(part, dtype=torch.float32) for part in data())
-    net, loss = network(), GaussianNLL()
-    optimiser = torch.optim.Adam(net.parameters(), lr=LR)
-    for _ in range(EPOCHS):
-        for rows in torch.randperm(N_ROWS).split(BATCH):
-            optimiser.zero_grad()
+    net = network(sizes)
+    optimizer = torch.optim.Adam(net.parameters(), lr=LR, fused=True)
+    for _ in range(epochs):
+        for rows in torch.randperm(len(X)).split(batch):
+            optimizer.zero_grad()
             loss(net(X[rows]), y[rows]).backward()
-            optimiser.step()
+            optimizer.step()
 
 
-def shipped(n_members: int) -> None:
-    """Train the estimator of skuq."""
-    DeepEnsembleRegressor(
-        n_members,
-        n_frequencies=0,
-        input_scale=False,
-        activation="relu",
-        loss="nll",
-        keep_best=False,
-        calibration=None,
-        max_epochs=EPOCHS,
-        learning_rate=LR,
-        net_params={"lr_schedule": "constant"},
-        batch_size=BATCH,
-        device="cpu",
-        random_state=0,
-    ).fit(*data())
-
-
-def bare_batched(n_members: int) -> None:
+def stacked_loop(n_members: int, batch: int, epochs: int) -> None:
     """Train stacked weights by the shortest loop, without clipping and without bootstrap rows."""
-    X, y = (torch.as_tensor(part, dtype=torch.float32) for part in data())
+    X, y = tensors(N_ROWS, SIZES[0])
     weights = [torch.randn(n_members, b, a).mul_(a**-0.5).requires_grad_() for a, b in pairwise(SIZES)]
     biases = [torch.zeros(n_members, b, 1, requires_grad=True) for b in SIZES[1:]]
-    optimiser = torch.optim.Adam([*weights, *biases], lr=LR, fused=True)
+    optimizer = torch.optim.Adam([*weights, *biases], lr=LR, fused=True)
     loss = GaussianNLL()
-    for _ in range(EPOCHS):
+    for _ in range(epochs):
         order = torch.stack([torch.randperm(N_ROWS) for _ in range(n_members)])
-        for rows in order.split(BATCH, dim=1):
+        for rows in order.split(batch, dim=1):
             hidden = X[rows].transpose(1, 2)
             for k, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
                 hidden = torch.baddbmm(bias, weight, hidden)
                 hidden = hidden.relu_() if k < len(weights) - 1 else hidden
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             (loss(hidden.transpose(1, 2), y[rows]) * n_members).backward()
-            optimiser.step()
+            optimizer.step()
 
 
-def products(
-    n_members: int,
-    n_steps: int = EPOCHS * (N_ROWS // BATCH),
-    sizes: tuple[int, ...] = SIZES,
-    batch: int = BATCH,
-) -> None:
+def products(n_members: int, n_steps: int, sizes: tuple[int, ...], batch: int) -> None:
     """Compute the matrix products of a training: outputs, and gradients for weights and hidden units."""
     hidden = [torch.randn(n_members, size, batch) for size in sizes]
     weights = [torch.randn(n_members, b, a) for a, b in pairwise(sizes)]
@@ -146,9 +102,80 @@ def products(
                 torch.bmm(weight.transpose(1, 2), hidden[k + 1])
 
 
-def chung_2021(epochs: int) -> None:
-    """Train four losses with five seeds each in one stack, with full batches and scores of epochs."""
-    X, y = data(300, 1)
+def skorch_net(
+    sizes: tuple[int, ...], batch: int, epochs: int, X: torch.Tensor, y: torch.Tensor, **options: object
+) -> None:
+    """Train one network with skorch."""
+    options = {"criterion": GaussianNLL, "train_split": None} | options
+    net = skorch.NeuralNet(
+        partial(network, sizes),
+        optimizer=torch.optim.Adam,
+        lr=LR,
+        batch_size=batch,
+        max_epochs=epochs,
+        iterator_train__shuffle=True,
+        verbose=0,
+        **options,
+    )
+    net.fit(X, y)
+
+
+def ensemble_lines(n_members: int, epochs: int, batch: int = 32) -> Iterator[Line]:
+    ensemble = DeepEnsembleRegressor(
+        n_members,
+        n_frequencies=0,
+        input_scale=False,
+        activation="relu",
+        loss="nll",
+        keep_best=False,
+        calibration=None,
+        max_epochs=epochs,
+        learning_rate=LR,
+        net_params={"lr_schedule": "constant"},
+        batch_size=batch,
+        device="cpu",
+        random_state=0,
+    )
+    X, y = tensors(N_ROWS, SIZES[0])
+    own = partial(ensemble.fit, *data(N_ROWS, SIZES[0]))
+    n_steps = epochs * -(-N_ROWS // batch)
+    for reference, ref, repeats in (
+        ("skorch, one by one", partial(skorch_net, SIZES, batch, epochs, X, y), n_members),
+        ("torch, one by one", partial(torch_loop, X, y, SIZES, GaussianNLL(), batch, epochs), n_members),
+        ("torch, stacked", partial(stacked_loop, n_members, batch, epochs), 1),
+        ("limit: matrix products", partial(products, n_members, n_steps, SIZES, batch), 1),
+    ):
+        what = f"{n_members} networks 8-64-64-2, batches of {batch}"
+        yield Line(what, N_ROWS, reference, own, ref, repeats=repeats)
+
+
+def classifier_lines(
+    n_members: int, sizes: tuple[int, ...], batch: int, n: int, epochs: int = 3
+) -> Iterator[Line]:
+    rng = np.random.default_rng(0)
+    X, y = rng.random((n, sizes[0])), rng.integers(sizes[-1], size=n)
+    ensemble = DeepEnsembleClassifier(
+        n_members,
+        hidden_layer_sizes=sizes[1:-1],
+        standardize=False,
+        batch_size=batch,
+        max_epochs=epochs,
+        device="cpu",
+        random_state=0,
+    )
+    own, loss = partial(ensemble.fit, X, y), nn.CrossEntropyLoss()
+    loop = partial(
+        torch_loop, torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(y), sizes, loss, batch, epochs
+    )
+    limit = partial(products, n_members, epochs * -(-n // batch), sizes, batch)
+    name = "-".join(map(str, sizes))
+    what = f"{n_members} classifier{'s' * (n_members > 1)} {name}, batches of {batch}"
+    yield Line(what, n, "torch, one by one", own, loop, repeats=n_members)
+    if n_members > 1:
+        yield Line(what, n, "limit: matrix products", own, limit)
+
+
+def case_study(epochs: int) -> Iterator[Line]:
     one = PNNRegressor(
         CASE_SIZES[1:-1],
         batch_size=1000,
@@ -159,80 +186,43 @@ def chung_2021(epochs: int) -> None:
         net_params={"lr_schedule": "constant", "clip_norm": None},
         device="cpu",
     )
-    pairs = product(LOSSES, range(5))
-    fit_many([clone(one).set_params(loss=loss, random_state=seed) for loss, seed in pairs], X, y)
+    tasks = [
+        clone(one).set_params(loss=loss, random_state=seed) for loss, seed in product(LOSSES, range(SEEDS))
+    ]
+    own = partial(fit_many, tasks, *data(300, 1))
+
+    def by_skorch() -> None:
+        for loss in LOSSES:
+            options = {
+                "criterion": ProbabilisticCriterion,
+                "criterion__loss": loss,
+                "train_split": ValidSplit(3),
+            }
+            keep = EarlyStopping(patience=epochs, load_best=True)
+            skorch_net(CASE_SIZES, 200, epochs, *tensors(300, 1), callbacks=[keep], **options)
+
+    limit = partial(products, len(tasks), epochs, CASE_SIZES, 200)
+    what = f"case study of Chung et al. (2021), {len(tasks)} networks"
+    yield Line(what, 200, "skorch, one by one", own, by_skorch, repeats=SEEDS)
+    yield Line(what, 200, "limit: matrix products", own, limit)
 
 
-def chung_2021_by_skorch(epochs: int, keep: Callback) -> None:
-    """Train one network for each loss with skorch."""
-    X, y = (torch.as_tensor(part, dtype=torch.float32) for part in data(300, 1))
-    for loss in LOSSES:
-        net = skorch.NeuralNet(
-            lambda: network(CASE_SIZES),
-            criterion=ProbabilisticCriterion,
-            criterion__loss=loss,
-            optimizer=torch.optim.Adam,
-            lr=LR,
-            batch_size=200,
-            max_epochs=epochs,
-            train_split=ValidSplit(3),
-            callbacks=[keep],
-            iterator_train__shuffle=True,
-            verbose=0,
-        )
-        net.fit(X, y)
-
-
-def best(sides: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Return the best time of each side, measured in alternating calls."""
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(rounds):
-        for name, work in sides.items():
-            times[name].append(seconds(work, time.process_time))
-    return {name: min(values) for name, values in times.items()}
+def lines(quick: bool) -> Iterator[Line]:
+    epochs, n = (2, 1000) if quick else (50, 10_000)
+    for n_members in (5, 40):
+        yield from ensemble_lines(n_members, epochs)
+    for sizes, batch in (((64, 64, 64, 10), 32), ((784, 200, 200, 10), 128)):
+        for n_members in (1, 10):
+            yield from classifier_lines(n_members, sizes, batch, n)
+    yield from case_study(10 * epochs)
 
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--quick", action="store_true", help="train for fewer epochs")
+    quick = parser.parse_args().quick
     torch.set_num_threads(1)
-    shipped(2)  # Imports and other preparations are not measured.
-    columns = ("skuq s", "skorch s", "torch s", "batched s", "products s", "x skorch", "x torch", "added")
-    print(f"{'members':>8}" + "".join(f"{column:>12}" for column in columns))
-    for m in (5, 40):
-        sides = {
-            "skuq": partial(shipped, m),
-            "skorch": skorch_net,
-            "torch": torch_loop,
-            "batched": partial(bare_batched, m),
-            "products": partial(products, m),
-        }
-        t = best(sides, rounds)
-        loops = m * t["skorch"], m * t["torch"]
-        times = (t["skuq"], *loops, t["batched"], t["products"], *(loop / t["skuq"] for loop in loops))
-        added = t["skuq"] / t["batched"] - 1
-        print(f"{m:8d}" + "".join(f"{taken:12.2f}" for taken in times) + f"{added:12.0%}", flush=True)
-    case_study(2000 if rounds > 1 else 200, min(rounds, 2))
-
-
-def case_study(epochs: int, rounds: int) -> None:
-    """Print the times of the twenty networks of the case study; loops run one of five seeds."""
-    checkpoint = Checkpoint(dirname=tempfile.mkdtemp(), load_best=True)
-    patient = EarlyStopping(patience=epochs, load_best=True)
-    times = best(
-        {
-            "skuq, all twenty at once": lambda: chung_2021(epochs),
-            "matrix products alone": lambda: products(20, epochs, CASE_SIZES, 200),
-            "skorch nets, Checkpoint": partial(chung_2021_by_skorch, epochs, checkpoint),
-            "skorch nets, EarlyStopping": partial(chung_2021_by_skorch, epochs, patient),
-        },
-        rounds,
-    )
-    print(f"\ncase study, 20 networks, {epochs} epochs")
-    for name, time_taken in times.items():
-        of_all = 5 * time_taken if name.startswith("skorch") else time_taken
-        print(f"{name:30s}{of_all:9.2f} s{of_all / times['skuq, all twenty at once']:8.1f}")
+    show("neural", compared(lines(quick), quick))
 
 
 if __name__ == "__main__":

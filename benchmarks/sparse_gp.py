@@ -1,19 +1,17 @@
 """Compare the sparse Gaussian process with scikit-learn's exact process, and with its bound in plain torch.
 
-gpytorch is general, so it is slower than forty lines of torch for a single model. Two things are compared in
-alternating calls: the bound and its gradient at the same hyperparameters, and whole fits with the same number
-of steps. Times are processor times, summed over all threads. A ratio above 1 means that skuq is faster.
-`--large` adds 41 157 rows, the size of the protein data.
+gpytorch is general, so it is slower than forty lines of torch for a single model.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import warnings
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import torch
-from measuring import arguments, seconds, times_in_turns
+from measuring import Line, arguments, compared, show
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from torch.nn.functional import softplus
@@ -22,7 +20,6 @@ from skuq.metrics import crps_loss
 from skuq.prediction import predict_dist
 from skuq.regressors import SparseGaussianProcessRegressor
 from skuq.regressors._sparse_gaussian_process import (
-    HISTORY,
     MIN_NOISE,
     START_NOISE,
     _build_model,
@@ -30,7 +27,7 @@ from skuq.regressors._sparse_gaussian_process import (
     as_kernel,
 )
 
-JITTER, STEPS = 1e-10, 20
+JITTER = 1e-10
 
 
 class PlainBound(torch.nn.Module):
@@ -69,7 +66,7 @@ class PlainBound(torch.nn.Module):
         return -0.5 * (determinant + fit + trace)
 
 
-def world(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def simulate(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return nine standardized columns, and a target that depends on some of them."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 9))
@@ -77,98 +74,47 @@ def world(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
 
 
-def in_turns(own: Callable[[], object], peer: Callable[[], object], budget: float) -> tuple[float, float]:
-    """Return the best times of both functions, measured in alternating calls."""
-    first, second = times_in_turns(own, peer, budget=budget, most=9, clock=time.process_time)
-    return min(first), min(second)
-
-
-def line(what: str, n: int, m: int, peer: str, own: float, other: float, note: str) -> None:
-    print(
-        f"{what:20}{n:8d}{m:6d}  {peer:22}{1e3 * own:12.1f}{1e3 * other:12.1f}{other / own:8.2f}  {note}",
-        flush=True,
-    )
-
-
-def compare_bounds(n: int, m: int) -> None:
-    X, y = world(n)
+def bound_line(n: int, m: int) -> Line:
+    """Compare the bound and its gradient at the same hyperparameters."""
+    X, y = simulate(n)
     inducing, rows = X[:m].copy(), (torch.from_numpy(X), torch.from_numpy(y))
     model = _build_model(as_kernel("rbf", 9, True), *rows, np.ones(n), inducing, JITTER)
     closure, plain = _closure(model, float(n), model.zero_grad, None), PlainBound(inducing)
 
-    def bare() -> torch.Tensor:
+    def bare() -> float:
         plain.zero_grad()
         loss = -plain(*rows) / n
         loss.backward()
-        return loss
+        return loss.item()
 
-    np.testing.assert_allclose(closure().item(), bare().item(), rtol=1e-6)
-    own, other = in_turns(closure, bare, 6.0)
-    line("bound and gradient", n, m, "plain torch", own, other, "")
-
-
-def compare_fits(n: int, m: int) -> None:
-    X, y = world(n)
-    found = {}
-
-    def own() -> None:
-        model = SparseGaussianProcessRegressor(m, init="random", max_iter=STEPS, random_state=0)
-        found["skuq"] = model.fit(X, y).log_marginal_likelihood_ / n
-
-    def peer() -> None:
-        plain = PlainBound(X[np.random.RandomState(0).choice(n, m, replace=False)])
-        rows = torch.from_numpy(X), torch.from_numpy(y)
-        optimiser = torch.optim.LBFGS(
-            plain.parameters(),
-            max_iter=STEPS,
-            max_eval=999,
-            history_size=HISTORY,
-            line_search_fn="strong_wolfe",
-        )
-
-        def closure() -> torch.Tensor:
-            optimiser.zero_grad()
-            loss = -plain(*rows) / n
-            loss.backward()
-            return loss
-
-        optimiser.step(closure)
-        found["plain"] = plain(*rows).item() / n
-
-    times = in_turns(own, peer, 6.0)
-    line(
-        f"fit, {STEPS} steps", n, m, "plain torch", *times, f"bound {found['skuq']:.4f}, {found['plain']:.4f}"
-    )
-
-
-def compare_exact(n: int, m: int) -> None:
-    """Compare whole fits with default parameters with the exact process: time, and CRPS on new rows."""
-    X, y = world(n)
-    X_new, y_new = world(2000, seed=1)
-    kernel = ConstantKernel() * RBF(3 * np.ones(9)) + WhiteKernel()
-    model = SparseGaussianProcessRegressor(m, random_state=0)
-    exact = GaussianProcessRegressor(kernel, normalize_y=True)
-    own, other = (seconds(lambda one=one: one.fit(X, y), time.process_time) for one in (model, exact))
-    scores = [crps_loss(y_new, predict_dist(one, X_new)) for one in (model, exact)]
-    line("fit", n, m, "scikit-learn, exact", own, other, "CRPS {:.4f}, {:.4f}".format(*scores))
-    own, other = in_turns(
-        lambda: model.predict_dist(X_new), lambda: exact.predict(X_new, return_std=True), 4.0
-    )
-    line("predict 2000 rows", n, m, "scikit-learn, exact", own, other, "")
+    what = f"bound and gradient, {m} inducing points"
+    return Line(what, n, "plain torch", lambda: closure().item(), bare, same=True)
 
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--large", action="store_true", help="also run with 41157 rows")
-    sizes = (2_000, 10_000, 41_157) if parser.parse_args().large else (2_000, 10_000)
+    parser.add_argument("--quick", action="store_true", help="use a twentieth of the rows")
+    quick = parser.parse_args().quick
     torch.set_num_threads(1)
-    print(f"{'what':20}{'rows':>8}{'m':>6}  {'peer':22}{'skuq ms':>12}{'peer ms':>12}{'ratio':>8}")
-    for n in sizes:
-        for m in (10, 100):
-            compare_bounds(n, m)
-            compare_fits(n, m)
-    for m in (20, 100):
-        compare_exact(2_000, m)
+    warnings.simplefilter("ignore")  # bounds of hyperparameters in scikit-learn
+    n, m, n_new = (100, 10, 500) if quick else (2000, 100, 2000)
+    (X, y), (X_new, y_new) = simulate(n), simulate(n_new, seed=1)
+    kernel, reference = ConstantKernel() * RBF(3 * np.ones(9)) + WhiteKernel(), "scikit-learn, exact"
+    exact = GaussianProcessRegressor(kernel, normalize_y=True)
+    sparse = SparseGaussianProcessRegressor(m, random_state=0)
+    predict, predict_exact = (
+        partial(sparse.predict_dist, X_new),
+        partial(exact.predict, X_new, return_std=True),
+    )
+    lines = [
+        Line("fit", n, reference, partial(sparse.fit, X, y), partial(exact.fit, X, y)),
+        Line("prediction", n_new, reference, predict, predict_exact),
+        bound_line(n, 10),
+        bound_line(5 * n, 100),
+    ]
+    show("sparse_gp", compared(lines, quick))
+    scores = {"skuq": crps_loss(y_new, predict()), reference: crps_loss(y_new, predict_dist(exact, X_new))}
+    show("sparse_gp-scores", pd.DataFrame({"CRPS": scores}).rename_axis("process"), 4)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 ``make tables ARGS="--only few_rows same_base"`` runs some of the benchmarks of ``tables.toml``.
 ``ARGS=--quick`` runs each of them in a small setting, and compares the tables with the tables in the
-repository; seconds may differ. ``ARGS=--stale`` runs nothing: it lists the tables whose files of skuq have
-changed, and the pages with numbers that have no file.
+repository; time and memory may differ. ``ARGS=--stale`` runs nothing: it lists the tables whose files of skuq
+have changed, and the pages with numbers that have no file.
 
 Each file in ``benchmarks/results`` begins with the commit, and with a hash of each file of skuq that its
 benchmark loaded. Docstrings and comments do not enter a hash. An interrupted benchmark that stores its rows
@@ -108,8 +108,8 @@ def read(table: str, quick: bool = False) -> Any:
 
 
 def compare(expected: Any, found: Any, name: str) -> None:
-    """Raise an error if a cell differs by more than one unit of its last digit; seconds may differ."""
-    kept = [column for column in expected if not re.search("seconds|, m?s$", column)]
+    """Raise an error if a cell of no time or memory differs by more than one unit of its last digit."""
+    kept = [column for column in expected if not re.search("second|times|, (m?s|[kM]B)$", column)]
     if list(expected) != list(found) or len(expected) != len(found):
         raise SystemExit(f"{name}: the table has other rows or columns now:\n{found.to_string()}")
     for column in kept:
