@@ -395,7 +395,8 @@ def pool_table(results: pd.DataFrame) -> pd.DataFrame:
     names = {name: short for name, short in POOLS.items() if name in crps}
     ratios = crps[list(names)].div(crps[reference(first)], axis=0).rename(columns=names)
     members = [short for short in ratios if short not in ("pool", "raw", "fast")]
-    ratios["pool / best member"] = ratios["pool"] / ratios[members].min(axis=1)
+    if "pool" in ratios:
+        ratios["pool / best member"] = ratios["pool"] / ratios[members].min(axis=1)
     ratios.loc["geometric mean"] = np.exp(np.log(ratios).mean())
     share = first.assign(share=first["covered"] / first["n_test"])
     coverage = share.pivot(index="set", columns="method", values="share")

@@ -30,6 +30,12 @@ MOST_SCALES = 40
 MOST_ROWS = 2000
 """The process is conditioned on at most this number of rows."""
 
+MIN_NOISE = 1e-6
+"""Smallest noise variance of a row, relative to the variance of y. It keeps the covariance matrix regular."""
+
+LEAST_WEIGHT = 1e-6
+"""Smallest weight of a row, relative to the mean weight."""
+
 MOST_ENTRIES = 2**22
 """At most this number of covariances between training rows and new rows is in memory at the same time."""
 
@@ -38,7 +44,8 @@ class SubsetGaussianProcess(RegressorMixin, BaseEstimator):
     """Mean of a Gaussian process with one length scale per column.
 
     The hyperparameters maximize the likelihood of a random subset of the rows, for a few steps. The mean is
-    conditioned on a larger subset. Rows are drawn in proportion to their weights.
+    conditioned on a larger subset. Rows are drawn in proportion to their weights, and the noise variance of a
+    row is inversely proportional to its weight.
     """
 
     def __init__(self, random_state: int | np.random.RandomState | None = None) -> None:
@@ -49,19 +56,20 @@ class SubsetGaussianProcess(RegressorMixin, BaseEstimator):
         X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
         given = check_sample_weight(sample_weight, len(y))
         weight = np.ones(len(y)) if given is None else given
-        used = np.flatnonzero(weight)
-        X, y, weight = X[used], y[used], weight[used]
-        self._scaler = StandardScaler().fit(X, sample_weight=weight)
+        share = weight / weight.sum()
+        size = min(MOST_ROWS, int(np.count_nonzero(share)))
+        order = check_random_state(self.random_state).choice(len(y), size, replace=False, p=share)
+        X, y, weight = X[order], y[order], weight[order] / weight[order].mean()
+        self._scaler = StandardScaler().fit(X)
         self._center = np.average(y, weights=weight)
         self._scale = np.sqrt(np.average((y - self._center) ** 2, weights=weight)) or 1.0
-        rng = check_random_state(self.random_state)
-        order = rng.choice(len(y), min(MOST_ROWS, len(y)), replace=False, p=weight / weight.sum())
-        X, y = self._scaler.transform(X[order]), (y[order] - self._center) / self._scale
+        X, y = self._scaler.transform(X), (y - self._center) / self._scale
 
         kernel = _fitted_kernel(X[:KERNEL_ROWS], y[:KERNEL_ROWS])
-        self._covariance, noise = kernel.k1, kernel.k2.noise_level
+        self._covariance = kernel.k1
+        noise = kernel.k2.noise_level / np.maximum(weight, LEAST_WEIGHT)
         matrix = self._covariance(X)
-        matrix[np.diag_indices_from(matrix)] += noise / weight[order]
+        matrix[np.diag_indices_from(matrix)] += np.maximum(noise, MIN_NOISE)
         self._rows, self._dual = X, solve(matrix, y, assume_a="pos", overwrite_a=True)
         return self
 
@@ -82,10 +90,10 @@ class SubsetGaussianProcess(RegressorMixin, BaseEstimator):
 def _fitted_kernel(X: FloatArray, y: FloatArray) -> Any:
     """Return the sum of a covariance function and a noise variance, with fitted hyperparameters."""
     columns = X.shape[1]
-    # the expected distance between standardized rows
+    # the expected distance of a standardized row from the mean
     scales = np.full(columns if columns <= MOST_SCALES else 1, np.sqrt(columns))
     covariance = ConstantKernel(1.0, (1e-3, 1e3)) * Matern(scales, (1e-2, 1e4), nu=1.5)
-    kernel = covariance + WhiteKernel(0.1, (1e-6, 10.0))
+    kernel = covariance + WhiteKernel(0.1, (MIN_NOISE, 10.0))
     process = GaussianProcessRegressor(kernel, optimizer=None).fit(X, y)
 
     def loss(theta: FloatArray) -> tuple[float, FloatArray]:

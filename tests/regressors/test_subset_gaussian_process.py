@@ -61,3 +61,14 @@ def test_weights():
     np.testing.assert_allclose(model.fit(X, wrong, weight).predict(X), expected)
     heavy = model.fit(X, y, np.where(np.arange(80) == 0, 1e4, 1.0)).predict(X[:1])
     assert abs(heavy - y[0]) < 0.1 * abs(model.fit(X, y).predict(X[:1]) - y[0])
+    np.testing.assert_allclose(model.fit(X, y, np.full(80, 1e12)).predict(X), model.fit(X, y).predict(X))
+
+
+@pytest.mark.parametrize(
+    "weight", [np.full(300, 1e7), 0.5 ** np.arange(300.0), 0.5 ** (5 * np.arange(300.0))[::-1]]
+)
+def test_weights_of_any_size_and_targets_without_noise(weight):
+    X = np.column_stack([np.random.default_rng(0).integers(0, 3, (300, 2)), np.full(300, 7.3)])
+    y = X @ [2.0, 1.0, 0.0]
+    forecast = SubsetGaussianProcess(random_state=0).fit(X, y, weight).predict(X)  # without a warning
+    assert np.average(np.abs(forecast - y), weights=weight) < 0.1
