@@ -8,7 +8,6 @@ BIN := $(VENV)/bin
 MINIMUM := .venv-minimum-$(notdir $(PYTHON))
 NEWEST := .venv-newest-$(notdir $(PYTHON))
 AUTOML := .venv-automl
-TABLES := .venv-tables
 FOUNDATION := .venv-foundation
 # Modules are compiled when they are first imported: compiling all of them takes most of the time of an installation.
 PIP := -m pip install -qq --no-compile --disable-pip-version-check
@@ -47,7 +46,7 @@ check coverage docs test test-%: export OPENBLAS_NUM_THREADS := 1
 # All tests but those that take minutes or need a GPU.
 ALL := -m 'not slow and not gpu'
 
-.PHONY: help demo test check lint format docs coverage tables bench-tables bench-compare \
+.PHONY: help demo test check lint format docs coverage tables bench-compare \
 	test-docs test-laws test-all test-automl test-foundation test-minimum test-newest release-check pin-actions clean
 .DEFAULT_GOAL := help
 
@@ -66,7 +65,6 @@ help:
 	@echo "make format        format the code (ruff)"
 	@echo "make docs          build the documentation in docs/_build/html"
 	@echo "make tables        measure the tables of the documentation again; see tables.py for ARGS=--stale and --quick"
-	@echo "make bench-tables  compare networks with RealMLP and TabM on real data, in two hours"
 	@echo "make coverage      run all tests and measure the covered branches"
 	@echo "make bench-compare compare the speed with another commit; example: make bench-compare BASE=main"
 	@echo "make release-check rehearse a release in a clean clone; example: make release-check VERSION=0.1.0"
@@ -111,10 +109,6 @@ tables: export OMP_NUM_THREADS := 1
 tables: $(VENV)/.installed-test
 	$(BIN)/python -m benchmarks.tables $(ARGS)
 
-bench-tables: export OMP_NUM_THREADS := 1
-bench-tables: $(TABLES)/.installed
-	$(TABLES)/bin/python benchmarks/real_data_tables.py $(ARGS)
-
 # Warnings of the AutoML tools are not errors.
 test-automl: $(AUTOML)/.installed
 	$(AUTOML)/bin/python $(PYTEST) -W default $(ALL) $(AUTOML_TESTS) $(ARGS)
@@ -146,7 +140,7 @@ clean:
 	find skuq tests examples docs benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
 # An existing environment with pip is used without changes.
-$(VENV)/.created $(AUTOML)/.created $(TABLES)/.created $(FOUNDATION)/.created $(MINIMUM)/.created $(NEWEST)/.created:
+$(VENV)/.created $(AUTOML)/.created $(FOUNDATION)/.created $(MINIMUM)/.created $(NEWEST)/.created:
 	@set -e; python=$$(.ci/python $(PYTHON)); \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "skuq requires Python 3.11 or newer, got " \
 		+ sys.version.split()[0] + ". Select another Python: make $(MAKECMDGOALS) PYTHON=python3.12")'; \
@@ -169,12 +163,6 @@ $(AUTOML)/.installed: pyproject.toml requirements-automl.txt $(AUTOML)/.created
 	@echo "Installing AutoML tools into $(AUTOML) (once, some minutes, 1 GB) ..."
 	@$(AUTOML)/bin/python $(PIP) --no-deps -r requirements-automl.txt
 	@$(AUTOML)/bin/python $(PIP) --no-deps -e .
-	@touch $@
-
-$(TABLES)/.installed: pyproject.toml requirements-tables.txt $(TABLES)/.created
-	@echo "Installing RealMLP and TabM into $(TABLES) (once, a minute, 1 GB) ..."
-	@$(TABLES)/bin/python $(PIP) --no-deps -r requirements-tables.txt
-	@$(TABLES)/bin/python $(PIP) --no-deps -e .
 	@touch $@
 
 $(FOUNDATION)/.installed: pyproject.toml requirements-foundation.txt $(FOUNDATION)/.created

@@ -1,10 +1,10 @@
 """Compare a search within a time budget with FLAML and AutoGluon in the same time: CRPS, coverage, seconds.
 
-`python benchmarks/automl.py --budget 60` runs one split of six data sets with words, dates and missing values
-among them, with at most 2000 training rows, one job and one thread. Methods of packages that are not
-installed are omitted, so run it once in each environment with the same file ``--results``. Results in the
-file are not computed again, so you can stop the script and continue later. The data are read from the folder
-in ``SKUQ_DATA``. Set ``OMP_NUM_THREADS=1``. skuq was developed on these data sets.
+`python benchmarks/automl.py` runs one split of six data sets with words, dates and missing values among them,
+with at most 2000 training rows, one job and one thread. Methods of packages that are not installed are
+omitted, so `make tables` runs it in the environment of the AutoML tools first, with the same file
+``--results``. Results in the file are not computed again. The data are read from the folder in ``SKUQ_DATA``.
+Set ``OMP_NUM_THREADS=1``. skuq was developed on these data sets.
 
 FLAML searches for the model with the smallest CRPS among boosting and forests in an `UncertaintyRegressor`.
 AutoGluon fits 13 quantiles with its default models, and `IsotonicRecalibrator` recalibrates them on the fifth
@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from measuring import arguments, data_folder, missing, stored
+from measuring import arguments, data_folder, missing, show, stored
 from real_data import COVERAGE
 
 from skuq import UncertaintyRegressor, predict_dist
@@ -42,11 +42,13 @@ SETS = (
     "gal/gal_kin8nm",
     "gal/gal_boston",
 )
+DECISIVE = SETS[:2]
+"""Sets whose ratios dominate the mean."""
 ROWS, TRAINING_ROWS, TEST_ROWS = 10_000, 2000, 1000
 """Largest numbers of rows of a data set, and of training rows and test rows."""
 SEARCH = "AutoUncertaintyRegressor"
-METHODS = {SEARCH: "optuna", "FLAML": "flaml", "AutoGluon": "autogluon"}
-"""Package that each method needs."""
+METHODS = {SEARCH: "torch", "FLAML": "flaml", "AutoGluon": "autogluon"}
+"""Package that each method needs. The environment of the peers has no torch."""
 LEVELS = [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99]
 
 
@@ -140,37 +142,42 @@ def evaluate(method: str, name: str, seed: int, budget: float) -> dict[str, Any]
 
 
 def table(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the ratio of the CRPS of the search to the CRPS of each peer, by budget and data set.
+    """Return one row per budget: the CRPS of the search relative to each peer, and shares of base models.
 
-    The last row of a budget is the geometric mean over the data sets.
+    The ratios are geometric means over all sets, and over the sets without `DECISIVE`.
     """
     rows = {}
     for budget, of_budget in results.groupby("budget"):
         crps = of_budget.pivot_table(index="set", columns="method", values="crps")
-        ratio = crps.rdiv(crps[SEARCH], axis=0).drop(columns=SEARCH)
-        ratio.loc["geometric mean"] = np.exp(np.log(ratio).mean())
-        rows[budget] = ratio
-    return pd.concat(rows, names=["budget", "set"])
+        logs = np.log(crps.rdiv(crps[SEARCH], axis=0)).drop(columns=SEARCH)
+        rows[f"{budget:.0f} s"] = {
+            f"{peer}, {len(part)} sets": np.exp(part[peer].mean())
+            for part in (logs, logs.drop(index=list(DECISIVE), errors="ignore"))
+            for peer in logs
+        } | {"base models": of_budget["tried"].mean()}
+    return pd.DataFrame(rows).T.rename_axis("budget")
 
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--budget", type=float, default=60.0)
+    parser.add_argument("--budgets", nargs="+", type=float, default=[20.0, 60.0, 300.0])
     parser.add_argument("--sets", nargs="*", default=list(SETS), help="data sets, such as gal/gal_kin8nm")
     parser.add_argument("--seeds", type=int, default=1, help="number of splits")
-    parser.add_argument("--most", type=int, default=10**9, help="stop after this number of new results")
     parser.add_argument("--results", type=Path, default=Path("automl.jsonl"))
     chosen = parser.parse_args()
-    results = [one for one in stored(chosen.results) if one["budget"] == chosen.budget]
-    methods = [name for name, package in METHODS.items() if importlib.util.find_spec(package.split(".")[0])]
+    methods = [name for name, package in METHODS.items() if importlib.util.find_spec(package)]
     tasks = [
         (method, name, seed) for seed in range(chosen.seeds) for name in chosen.sets for method in methods
     ]
-    missing(results, tasks, partial(evaluate, budget=chosen.budget), chosen.results, chosen.most)
-    frame = pd.DataFrame(results)
+    found = []
+    for budget in chosen.budgets:
+        results = [one for one in stored(chosen.results) if one["budget"] == budget]
+        missing(results, tasks, partial(evaluate, budget=budget), chosen.results)
+        found += results
+    frame = pd.DataFrame(found)
     print(frame.drop(columns="seed").to_string(index=False, float_format="{:.4g}".format))
-    if SEARCH in set(frame["method"]):
-        print(table(frame).to_string(float_format="{:.3f}".format))
+    if SEARCH in methods:
+        show("automl", table(frame), 2)
 
 
 if __name__ == "__main__":

@@ -37,11 +37,10 @@ from skuq.exceptions import NoDensityError
 from skuq.metrics import mean_interval_width, nll_loss, prediction_interval_coverage
 from skuq.regressors import MixtureRegressor, default_estimators
 
-RESULTS = Path(__file__).with_suffix(".csv")
 REFERENCE = Path(__file__).with_name("published_reference.csv")
 KEYS = ["table", "set", "n", "split", "model"]
-POOL = "pool"
-"""Model that the tables compare with the published results."""
+POOL, FAST_POOL = "pool", "fast pool"
+"""Models that the tables compare with the published results."""
 
 EASYUQ = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")
 SPLITS, ALL_SPLITS = 5, 20
@@ -147,8 +146,9 @@ def selected(tables: list[str], sets: list[str], sizes: list[int], n_splits: int
 
 
 def models() -> dict[str, Any]:
-    """Return the default pool and its members by name."""
-    return {POOL: MixtureRegressor(random_state=0), **dict(default_estimators(random_state=0))}
+    """Return the default pool, and the pool without networks."""
+    members = default_estimators(effort="low")
+    return {POOL: MixtureRegressor(random_state=0), FAST_POOL: MixtureRegressor(members, random_state=0)}
 
 
 def nll(y: np.ndarray, dist: Distribution) -> float:
@@ -258,7 +258,7 @@ def easyuq_table(results: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for name in EASYUQ:
         ours = results[(results["table"] == "easyuq") & (results["set"] == name)]
-        pool = ours[ours["model"] == POOL].set_index("split")
+        pool, fast = (ours[ours["model"] == one].set_index("split") for one in (POOL, FAST_POOL))
         theirs = published().query("table == 'easyuq' and set == @name")
         by_split = theirs.pivot_table(index="split", columns="method", values="crps", sort=False)
         means = by_split.loc[pool.index if len(pool) else by_split.index].mean()
@@ -269,12 +269,22 @@ def easyuq_table(results: pd.DataFrame) -> pd.DataFrame:
             row["ratio"], row["error"] = paired_ratio(pool["crps"], by_split[means.idxmin()])
             row["coverage"] = covered.sum() / pool["n_test"].sum()
             row["band"] = ("below", "inside", "above")[1 + outside_of_the_band(pool.assign(covered=covered))]
+            row |= times_and_fast_pool(pool, fast)
         rows.append(row)
     table = pd.DataFrame(rows)
-    return with_means(table, ("ratio",)) if "ratio" in table else table
+    return with_means(table, ("ratio", FAST_POOL)) if "ratio" in table else table
 
 
-def foundation_row(name: str, n: int, pool: pd.DataFrame) -> dict[str, Any]:
+def times_and_fast_pool(pool: pd.DataFrame, fast: pd.DataFrame) -> dict[str, float]:
+    """Return the seconds of a fit of the pool, and the CRPS and seconds of the fast pool relative to it."""
+    return {
+        "fit, s": pool["fit_seconds"].mean(),
+        FAST_POOL: fast["crps"].mean() / pool["crps"].mean(),
+        "fast / fit, s": fast["fit_seconds"].mean() / pool["fit_seconds"].mean(),
+    }
+
+
+def foundation_row(name: str, n: int, pool: pd.DataFrame, fast: pd.DataFrame) -> dict[str, Any]:
     """Return the published scores and the scores of the pool for one data set and number of rows."""
     theirs = published().query("table == 'foundation' and set == @name and n == @n").set_index("method")
     crps = theirs["crps"]
@@ -292,48 +302,33 @@ def foundation_row(name: str, n: int, pool: pd.DataFrame) -> dict[str, Any]:
             "to TabICLv2": ours["crps"] / tabicl,
             "to best other": ours["crps"] / crps[other],
             "coverage": ours["coverage_90"],
+            "of TabPFN-2.5": theirs.loc["TabPFN-2.5", "coverage_90"],
+            **times_and_fast_pool(pool, fast),
         }
-    return {**row, "of TabPFN-2.5": theirs.loc["TabPFN-2.5", "coverage_90"]}
+    return row
 
 
 def foundation_table(results: pd.DataFrame) -> pd.DataFrame:
     """Return the published CRPS and the CRPS of the pool on the rows of Izbicki and Rodrigues."""
-    pools = results[(results["table"] == "foundation") & (results["model"] == POOL)]
-    table = pd.DataFrame(
-        [
-            foundation_row(case.set, case.n, pools[(pools["set"] == case.set) & (pools["n"] == case.n)])
-            for case in cases()
-            if case.table == "foundation"
-        ]
-    )
-    ratios = ("ratio", "on the grid", "to TabICLv2", "to best other")
+    ours = results[results["table"] == "foundation"]
+    rows = []
+    for case in cases():
+        if case.table == "foundation":
+            found = ours[(ours["set"] == case.set) & (ours["n"] == case.n)]
+            pools = (found[found["model"] == one] for one in (POOL, FAST_POOL))
+            rows.append(foundation_row(case.set, case.n, *pools))
+    table = pd.DataFrame(rows)
+    ratios = ("ratio", "on the grid", "to TabICLv2", "to best other", FAST_POOL)
     return with_means(table, ratios, by="n") if "ratio" in table else table
 
 
-def members_table(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the CRPS of each model, and the times of the pool: fit in seconds, prediction in ms per row."""
-    names = sorted(results["model"].unique(), key=lambda name: (name != POOL, name))
-    rows = []
-    for table, name, n in dict.fromkeys(case[:3] for case in cases()):
-        found = results[(results["table"] == table) & (results["set"] == name) & (results["n"] == n)]
-        if found.empty:
-            continue
-        crps = found.groupby("model")["crps"].mean()
-        row = {"table": table, "set": name, "n": n, **crps.reindex(names)}
-        pool = found[found["model"] == POOL]
-        if len(pool):
-            row["fit, s"] = pool["fit_seconds"].mean()
-            row["predict, ms"] = 1000 * (pool["predict_seconds"] / pool["n_test"]).mean()
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-TABLES = {"easyuq": easyuq_table, "foundation": foundation_table, "members": members_table}
+TABLES = {"easyuq": easyuq_table, "foundation": foundation_table}
 COUNTS = ("n", "splits")
 DECIMALS = {
     **dict.fromkeys(("ratio", "error", "on the grid", "to TabICLv2", "to best other"), 3),
     **dict.fromkeys(("coverage", "of TabPFN-2.5"), 3),
-    **dict.fromkeys(("fit, s", "predict, ms"), 1),
+    **dict.fromkeys((FAST_POOL, "fast / fit, s"), 2),
+    "fit, s": 1,
 }
 
 
@@ -369,7 +364,7 @@ def main(given: list[str] | None = None) -> None:
     )
     parser.add_argument("--models", nargs="+", choices=names, default=names)
     parser.add_argument("--jobs", type=int, default=1, help="number of results computed at the same time")
-    parser.add_argument("--output", type=Path, default=RESULTS, help="file of the results")
+    parser.add_argument("--output", type=Path, default=Path("published.csv"), help="file of the results")
     parser.add_argument("--summary", action="store_true", help="only print the tables")
     chosen = parser.parse_args(given)
     n_splits = chosen.splits or (ALL_SPLITS if chosen.full else SPLITS)

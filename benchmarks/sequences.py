@@ -1,23 +1,23 @@
 """Compare adaptive intervals and distributions on the electricity prices of Zaffran et al. (2022).
 
-There is one series per hour of the day, and one forecast per day of 2019. All methods calibrate the same
-forecasts. "forest" is fitted until mid 2017. "ridge" is fitted again every 7 days. With ``--full``, "daily"
-is a forest that is fitted again every day of 2019. Its 8760 fits of 50 trees take about half an hour. MAPIE
-is compared at hour 0, if it is installed. Times are processor times per step. A step is a predicted interval
-and an update.
+Run as `python benchmarks/sequences.py [--hours 24]`. There is one series per hour of the day, and one
+forecast per day of 2019. All methods calibrate the same forecasts. "forest" is fitted until mid 2017. "ridge"
+is fitted again every 7 days. MAPIE is compared at hour 0. Times are processor times per step. A step is a
+predicted interval and an update.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import itertools
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from measuring import arguments, data_folder
+from measuring import arguments, data_folder, show
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
@@ -28,18 +28,16 @@ from skuq.distributions import Empirical, Normal
 from skuq.metrics import interval_score_loss
 from skuq.recalibration import OnlineRecalibrator
 
-COVERAGE, N_TREES = 0.9, 50
-HAS_MAPIE = importlib.util.find_spec("mapie") is not None
+COVERAGE, N_TREES, STEP = 0.9, 50, 0.04
 LEVELS = np.array([0.01, *np.arange(1, 40) / 40, 0.99])
 METHODS: dict[str, dict[str, Any]] = {
-    "no step": {"gamma": 0.0},
-    "aci .005": {"gamma": 0.005},
-    "aci .01": {"gamma": 0.01},
-    "aci .02": {"gamma": 0.02},
-    "aci .04": {"gamma": 0.04},
+    "gamma=0": {"gamma": 0.0},
+    "gamma=0.01": {"gamma": 0.01},
+    "gamma=0.04": {"gamma": 0.04},
     "dtaci": {"adapt": "dtaci"},
     "dtaci, two-sided": {"adapt": "dtaci", "symmetric": False},
 }
+DECIMALS = {"median width": 1, "interval score": 1, "infinite, %": 2, "step, ms": 2}
 
 Series = tuple[np.ndarray, np.ndarray, int]
 """Point forecasts, targets and the number of days before 2019, which are the calibration rows."""
@@ -58,48 +56,27 @@ class Points(RegressorMixin, BaseEstimator):
         return X[:, 0]
 
 
-def hours() -> Iterator[tuple[np.ndarray, np.ndarray, int, int, int]]:
-    """Yield X and y of each hour, with the first rows of mid 2017, mid 2018 and 2019."""
+def hours(n_hours: int) -> Iterator[tuple[np.ndarray, np.ndarray, int, int]]:
+    """Yield X and y of each hour, with the first rows of mid 2017 and of 2019."""
     file = data_folder() / "other" / "zaffran2022_prices.csv.gz"
-    for _, hour in pd.read_csv(file).groupby("hour"):
-        dates = (int((hour["Date"] < date).sum()) for date in ("2017-07-01", "2018-07-01", "2019-01-01"))
+    for _, hour in itertools.islice(pd.read_csv(file).groupby("hour"), n_hours):
+        dates = (int((hour["Date"] < date).sum()) for date in ("2017-07-01", "2019-01-01"))
         X = hour.drop(columns=["Date", "Spot", "hour"]).to_numpy(np.float32)
         yield X, hour["Spot"].to_numpy(), *dates
 
 
-def forest(X: np.ndarray, y: np.ndarray, **params: Any) -> RandomForestRegressor:
-    return RandomForestRegressor(N_TREES, random_state=0, **params).fit(X, y)
+def fixed_forest(X: np.ndarray, y: np.ndarray, first: int) -> np.ndarray:
+    model = RandomForestRegressor(N_TREES, random_state=0, max_features=0.33)
+    return model.fit(X[:first], y[:first]).predict(X[first:])
 
 
-def fixed_forest() -> list[Series]:
-    """Return the forecasts of one forest per hour."""
-    return [
-        (forest(X[:first], y[:first], max_features=0.33).predict(X[first:]), y[first:], last - first)
-        for X, y, first, _, last in hours()
-    ]
+def weekly_ridge(X: np.ndarray, y: np.ndarray, first: int) -> np.ndarray:
+    Z = (X - X[:first].mean(axis=0)) / X[:first].std(axis=0)
+    parts = [Ridge(10).fit(Z[:t], y[:t]).predict(Z[t : t + 7]) for t in range(first, len(y), 7)]
+    return np.concatenate(parts)
 
 
-def weekly_ridge() -> list[Series]:
-    """Return the forecasts of ridge regressions that are fitted again every 7 days."""
-    found = []
-    for X, y, first, _, last in hours():
-        Z = (X - X[:first].mean(axis=0)) / X[:first].std(axis=0)
-        parts = [Ridge(10).fit(Z[:t], y[:t]).predict(Z[t : t + 7]) for t in range(first, len(y), 7)]
-        found.append((np.concatenate(parts), y[first:], last - first))
-    return found
-
-
-def daily_forest() -> list[Series]:
-    """Return the forecasts of forests on the last three years, every day of 2019 and every week before."""
-    found = []
-    for X, y, _, first, last in hours():
-        starts = [*range(first, last, 7), *range(last, len(y))]
-        parts = [
-            forest(X[max(0, t - last) : t], y[max(0, t - last) : t], max_features=6).predict(X[t:end])
-            for t, end in zip(starts, [*starts[1:], len(y)], strict=True)
-        ]
-        found.append((np.concatenate(parts), y[first:], last - first))
-    return found
+FORECASTS = {"forest": fixed_forest, "ridge": weekly_ridge}
 
 
 def by_skuq(series: Series, **params: Any) -> np.ndarray:
@@ -138,35 +115,13 @@ def measure(all_series: list[Series], bounds_of: Callable[[Series], np.ndarray])
     y = np.array([y[n:] for _, y, n in all_series])
     inside = (bounds[..., 0] <= y) & (y <= bounds[..., 1])
     finite = np.isfinite(bounds).all(axis=-1)
-    recent = pd.DataFrame(inside.T).rolling(60).mean().to_numpy()
     return {
         "coverage": inside.mean(),
-        "mean width": np.diff(bounds[finite]).mean(),
         "median width": np.median(np.diff(bounds)),
         "interval score": interval_score_loss(y[finite], bounds[finite], coverage=COVERAGE),
-        "uneven (60 days)": np.nanmean(np.abs(recent - COVERAGE)),
         "infinite, %": 100 * (1 - finite.mean()),
-        "ms per step": milliseconds,
+        "step, ms": milliseconds,
     }
-
-
-def interval_table(all_series: list[Series]) -> pd.DataFrame:
-    """Return the measures of all methods of skuq."""
-    rows = {
-        name: measure(all_series, lambda series, params=params: by_skuq(series, **params))
-        for name, params in METHODS.items()
-    }
-    return pd.DataFrame(rows).T
-
-
-def compare_with_mapie(series: Series, gamma: float = 0.04) -> pd.DataFrame:
-    """Return the measures of both packages at one hour, with the step of the published intervals."""
-    rows = {"skuq": measure([series], lambda series: by_skuq(series, gamma=gamma))}
-    if HAS_MAPIE:
-        import mapie.regression  # noqa: F401 - the time of the import does not count
-
-        rows["MAPIE"] = measure([series], lambda series: by_mapie(series, gamma))
-    return pd.DataFrame(rows).T
 
 
 def distribution_row(all_series: list[Series]) -> dict[str, float]:
@@ -193,29 +148,35 @@ def distribution_row(all_series: list[Series]) -> dict[str, float]:
         "CRPS ratio": crps / growing,
         "largest level error": np.abs(error).max(),
         "coverage of 90 %": 0.9 + inside,
-        "ms per step": 1e3 * seconds / len(below),
+        "step, ms": 1e3 * seconds / len(below),
     }
 
 
 def main() -> None:
-    """Print the intervals of each forecast, the comparison with MAPIE, and the distributions."""
     parser = arguments(__doc__)
-    parser.add_argument("--full", action="store_true", help="add forests that are fitted every day")
-    forecasts = {"forest": fixed_forest, "ridge": weekly_ridge}
-    if parser.parse_args().full:
-        forecasts["daily"] = daily_forest
+    parser.add_argument("--hours", type=int, default=24, help="number of series")
+    n_hours = parser.parse_args().hours
     warnings.simplefilter("ignore")
-    distributions = {}
-    for name, forecast in forecasts.items():
-        all_series = forecast()
-        print(f"\n{name}: intervals of {sum(len(y) - n for _, y, n in all_series)} hours")
-        print(interval_table(all_series).round(3).to_string(), flush=True)
-        if name == "forest":
-            print("\nhour 0, step .04")
-            print(compare_with_mapie(all_series[0]).round(3).to_string(), flush=True)
-        distributions[name] = distribution_row(all_series)
-    print("\ndistributions")
-    print(pd.DataFrame(distributions).T.round(4).to_string())
+    import mapie.regression  # noqa: F401 - the time of the import does not count
+
+    series = {
+        name: [(forecast(X, y, first), y[first:], last - first) for X, y, first, last in hours(n_hours)]
+        for name, forecast in FORECASTS.items()
+    }
+    intervals = {
+        (name, method): measure(of_name, partial(by_skuq, **params))
+        for name, of_name in series.items()
+        for method, params in METHODS.items()
+    }
+    sides = {"skuq": partial(by_skuq, gamma=STEP), "MAPIE": partial(by_mapie, gamma=STEP)}
+    packages = {name: measure(series["forest"][:1], side) for name, side in sides.items()}
+    distributions = {name: distribution_row(of_name) for name, of_name in series.items()}
+    for name, rows, keys in (
+        ("sequences", packages, ["package"]),
+        ("sequences-intervals", intervals, ["forecast", "method"]),
+        ("sequences-distributions", distributions, ["forecast"]),
+    ):
+        show(name, pd.DataFrame(rows).T.rename_axis(keys), DECIMALS)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 ``make tables ARGS="--only few_rows same_base"`` runs some of the benchmarks of ``tables.toml``.
 ``ARGS=--quick`` runs each of them in a small setting, and compares the tables with the tables in the
 repository; time and memory may differ. ``ARGS=--stale`` runs nothing: it lists the tables whose files of skuq
-have changed, and the pages with numbers that have no file.
+have changed.
 
 Each file in ``benchmarks/results`` begins with the commit, and with a hash of each file of skuq that its
 benchmark loaded. Docstrings and comments do not enter a hash. An interrupted benchmark that stores its rows
@@ -76,6 +76,9 @@ def run_script(name: str, quick: bool) -> None:
     loaded = rows.with_suffix(".loaded")
     UNFINISHED.mkdir(parents=True, exist_ok=True)
     options = benchmark["quick" if quick else "options"].format(rows=rows)
+    if "environment" in benchmark:
+        python = ROOT / benchmark["environment"] / "bin/python"
+        subprocess.run([python, FOLDER / f"{name}.py", *shlex.split(options)], cwd=ROOT, check=True)
     sys.argv, measuring.shown = [name, *shlex.split(options)], {}
     try:
         runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
@@ -135,10 +138,8 @@ def stamp_of(path: Path) -> dict[str, Any]:
 
 def stale(name: str) -> list[str]:
     """Return a line for each table of a benchmark that does not come from the code that is there."""
-    benchmark, lines = BENCHMARKS[name], []
-    if "typed" in benchmark:
-        lines.append(f"{', '.join(benchmark['typed'])}: numbers without a file of results")
-    for table in benchmark.get("tables", ()):
+    lines = []
+    for table in BENCHMARKS[name]["tables"]:
         stamp = stamp_of(RESULTS[False] / f"{table}.csv")
         known = stamp.get("files", {})
         changed = [file for file, value in known.items() if code_hash(ROOT / file) != value]
@@ -151,7 +152,7 @@ def stale(name: str) -> list[str]:
 
 def main(given: list[str] | None = None) -> int:
     parser = measuring.arguments(__doc__)
-    able = [name for name, benchmark in BENCHMARKS.items() if "tables" in benchmark]
+    able = list(BENCHMARKS)
     parser.add_argument("--only", nargs="+", choices=able, default=able, metavar="NAME", help=", ".join(able))
     parser.add_argument("--quick", action="store_true", help="small settings; compare with the repository")
     parser.add_argument("--stale", action="store_true", help="only list tables that the code has outdated")
@@ -165,12 +166,12 @@ def main(given: list[str] | None = None) -> int:
         for name in chosen.only:
             run_script(name, chosen.quick)
         return 0
-    minutes = sum(BENCHMARKS[name]["quick_minutes" if chosen.quick else "minutes"] for name in chosen.only)
-    print(f"{len(chosen.only)} benchmarks, about {minutes / 60:.2f} hours on one core.", flush=True)
+    names = [name for name in chosen.only if not chosen.quick or "quick" in BENCHMARKS[name]]
+    minutes = sum(BENCHMARKS[name]["quick_minutes" if chosen.quick else "minutes"] for name in names)
+    print(f"{len(names)} benchmarks, about {minutes / 60:.2f} hours on one core.", flush=True)
     command = [sys.executable, "-m", "benchmarks.tables", "--here", *(["--quick"] if chosen.quick else [])]
     codes = {
-        name: subprocess.run([*command, "--only", name], cwd=ROOT, check=False).returncode
-        for name in chosen.only
+        name: subprocess.run([*command, "--only", name], cwd=ROOT, check=False).returncode for name in names
     }
     failed = [name for name, code in codes.items() if code]
     if failed:

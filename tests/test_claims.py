@@ -7,7 +7,6 @@ import csv
 import importlib
 import inspect
 import math
-import re
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +21,14 @@ from skuq.conformal import ConformalRecalibrator, ConformalRegressor, CrossConfo
 from skuq.distributions import Normal
 from skuq.exceptions import SmallSampleWarning
 from skuq.metrics import nll_loss, prediction_interval_coverage
-from skuq.neural import (
-    BootstrapNetRegressor,
-    DeepEnsembleRegressor,
-    LastLayerLaplaceRegressor,
-    VariationalRegressor,
+from skuq.recalibration import (
+    IsotonicRecalibrator,
+    OnlineRecalibrator,
+    StdScalingRecalibrator,
+    SupportMap,
 )
-from skuq.recalibration import IsotonicRecalibrator, StdScalingRecalibrator, SupportMap
 from skuq.regressors import HurdleRegressor, MixtureRegressor, MultiQuantileRegressor
+from skuq.survival import CensoredBoostingRegressor
 
 pytestmark = pytest.mark.docs
 
@@ -150,57 +149,35 @@ def test_kinds_of_target():
     assert counts[counts.index.str.endswith("mean 200")].round(3).eq(1).all()
 
 
-def test_other_values_of_the_defaults_of_networks():
-    _, *rows = read_table("replications/networks.rst", "CRPS relative to the default")
-    ratio = {tuple(row[:3]): row[3] for row in rows}
-
-    def of(network: str, parameter: str, value: str) -> str:
-        return ratio[network, f"``{parameter}``", f"``{value}``"]
-
-    ensemble = [of("DeepEnsembleRegressor", "keep_best", value) for value in ('"nll"', "False")]
-    assert claims(
-        DeepEnsembleRegressor,
-        f'the CRPS of the forecasts is {ensemble[0]} times as large with "nll" as with "crps", and '
-        f'{ensemble[1]} times as large with False as with "crps"',
-    )
-    best = of("BootstrapNetRegressor", "keep_best", '"squared_error"')
-    assert claims(
-        BootstrapNetRegressor,
-        f"On four small data sets, the CRPS of the forecasts is {best} times as large with "
-        '"squared_error" as with False',
-    )
-    rate = of("BootstrapNetRegressor", "learning_rate", "0.003")
-    assert claims(BootstrapNetRegressor, f"the CRPS with 0.003 is {rate} times the CRPS with 0.001")
-    assert of("LastLayerLaplaceRegressor", "keep_best", '"squared_error"') == "1.00"
-    assert claims(LastLayerLaplaceRegressor, 'the CRPS is the same with False and "squared_error"')
-    rate = of("VariationalRegressor", "learning_rate", "0.003")
-    last = of("VariationalRegressor, ``last_layer=True``", "learning_rate", "0.01")
-    assert claims(
-        VariationalRegressor,
-        f"the CRPS with 0.003 is {rate} times the CRPS with the default 0.01. With `last_layer`, the CRPS "
-        f"with 0.01 is {last} times",
-    )
+def test_censored_targets():
+    models = read("censored-models").set_index("model").astype(float).round(2)
+    ratio = models["CRPS / truth"]
+    for words_before, name in (
+        (
+            "the CRPS of the logarithm was {:.2f} times the CRPS of the true distribution",
+            "boosting, LightGBM",
+        ),
+        ("the ratio was {:.2f} if it was fitted without the censored rows", "observed rows only"),
+        ("and {:.2f} if censored times were treated as observed times", "censored as observed"),
+        ("For `CensoringWeightedRegressor`, the ratio was {:.2f}", "weighted rows"),
+    ):
+        assert claims(CensoredBoostingRegressor, words_before.format(ratio[name]))
+    covered = models.loc["boosting, LightGBM", "coverage"]
+    assert claims(CensoredBoostingRegressor, f"and {100 * covered:.0f} % of the new times were in the 90 %")
+    engines = read("censored-rows").set_index(["rows", "model"])["CRPS / truth"].astype(float)
+    for _, pair in engines.groupby("rows"):
+        assert pair.iloc[0] == pytest.approx(pair.iloc[1], rel=0.02)  # "equally good"
+    best = read("censored-scores").set_index("score")["best factor"].astype(float)
+    assert best["nll"] == pytest.approx(1, abs=0.05)
 
 
-def test_layers_of_the_deep_ensemble():
-    text = (DOCS / "replications/networks.rst").read_text(encoding="utf-8")
-    body = text.split(".. csv-table:: CRPS relative to plain layers\n")[1].split("\n\n")[1]
-    ratio = {row[0]: row[1] for row in csv.reader(body.splitlines(), skipinitialspace=True)}
-    before, after = (
-        float(ratio[name])
-        for name in ("frequencies and scale", "the same, learning rate 0.008, batches of 64")
-    )
+def test_levels_that_follow_a_sequence():
+    found = read("sequences-distributions").set_index("forecast").astype(float)
+    forest, ridge = 100 * (1 - found["CRPS ratio"].loc[["forest", "ridge"]])
+    error = found["largest level error"].max()
+    assert claims(OnlineRecalibrator, f"differed from its level by at most {error:.3f}")
     assert claims(
-        DeepEnsembleRegressor,
-        "The defaults of single networks are a learning rate of 0.003 and batches of 32 rows. On seven "
-        "data sets, the CRPS with these values is 1.08 times the CRPS with the defaults of this class.",
-    )
-    assert before / after == pytest.approx(1.08, abs=0.02)  # both ratios are rounded
-    times = re.findall(r"([0-9.]+)(?: times as long| times)? with \d+ columns", " ".join(text.split()))
-    assert len(times) == 4
-    assert claims(
-        DeepEnsembleRegressor,
-        f"The default layers take {min(times)} to {max(times)} times as long as plain layers",
+        OnlineRecalibrator, f"It was {forest:.1f} % lower with a forest, and {ridge:.1f} % lower with a ridge"
     )
 
 

@@ -68,7 +68,7 @@ def results(published) -> pd.DataFrame:
             fit_seconds=2.0,
             predict_seconds=0.3,
         )
-        for model, factor in (("forest", 0.6), ("pool", 0.5))
+        for model, factor in (("fast pool", 0.6), ("pool", 0.5))
     ]
     return pd.concat(rows, ignore_index=True)
 
@@ -150,7 +150,7 @@ def test_crps_on_a_grid_is_close_to_the_exact_crps(published):
 
 
 def test_a_run_is_continued(published, monkeypatch, tmp_path):
-    models = {"pool": LeastSquaresRegressor(), "forest": LeastSquaresRegressor()}
+    models = {"pool": LeastSquaresRegressor(), "fast pool": LeastSquaresRegressor()}
     monkeypatch.setattr(published, "models", lambda: models)
     path = tmp_path / "results.csv"
     chosen = published.selected(["easyuq", "foundation"], ["concrete", "abalone"], [500], 2)
@@ -161,10 +161,10 @@ def test_a_run_is_continued(published, monkeypatch, tmp_path):
     ]
     first = published.missing(chosen[1:], ["pool"], path)
     assert len(list(published.run(first, path, jobs=1))) == 2
-    todo = published.missing(chosen, ["pool", "forest"], path)
-    assert todo == [(chosen[0], "pool"), *((case, "forest") for case in chosen)]
+    todo = published.missing(chosen, ["pool", "fast pool"], path)
+    assert todo == [(chosen[0], "pool"), *((case, "fast pool") for case in chosen)]
     list(published.run(todo, path, jobs=1))
-    assert published.missing(chosen, ["pool", "forest"], path) == []
+    assert published.missing(chosen, ["pool", "fast pool"], path) == []
     results = published.read(path)
     assert len(results) == 5 + 1
     assert results["coverage_90"].between(0.8, 1).all()
@@ -219,22 +219,15 @@ def test_ratios_of_foundation_models(published, results):
     np.testing.assert_allclose(means["ratio"], 0.5)
 
 
-def test_members_and_prices(published, results):
-    table = published.members_table(results)
-    assert list(table.columns) == ["table", "set", "n", "pool", "forest", "fit, s", "predict, ms"]
-    np.testing.assert_allclose(table["forest"] / table["pool"], 1.2)
-    np.testing.assert_allclose(table["predict, ms"], 3.0)
+def test_seconds_and_the_pool_without_networks(published, results):
+    for table in (published.easyuq_table(results), published.foundation_table(results)):
+        of_sets = table[~table["set"].str.startswith("geometric")]
+        np.testing.assert_allclose(of_sets["fit, s"], 2.0)
+        np.testing.assert_allclose(table["fast pool"], 1.2)
+        np.testing.assert_allclose(of_sets["fast / fit, s"], 1.0)
 
 
-def test_the_tables_of_the_page_come_from_the_rows(published, tables):
-    page = (ROOT / "docs" / "replications" / "published.rst").read_text(encoding="utf-8")
-    for name, make in published.TABLES.items():
-        assert f".. measured:: published-{name}\n" in page
-        expected = published.texts(make(published.read(published.RESULTS)))
-        pd.testing.assert_frame_equal(tables.read(f"published-{name}"), expected)
-
-
-def test_findings_of_the_page(published):
+def test_findings_of_the_page(tables):
     page = " ".join((ROOT / "docs/replications/published.rst").read_text(encoding="utf-8").split())
     table = published.foundation_table(published.read(published.RESULTS))
     without = table[table["set"] == "geometric mean, without naval"].set_index("n")

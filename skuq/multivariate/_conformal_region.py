@@ -127,10 +127,8 @@ class ConformalRegionRegressor(BaseJointRegressor):
     is a box whose bounds are order statistics and that contains this region. With "ellipsoid", ``volume`` is
     estimated from 4096 points.
 
-    On four data sets with two or three targets and forests, the boxes are 2 to 13 % narrower per target than
-    Bonferroni's intervals with the same standard deviations. If the errors are strongly correlated, the
-    ellipsoids are 30 % narrower. The width of an ellipsoid is the geometric mean of the widths of a box with
-    the same volume.
+    The boxes are narrower than Bonferroni's intervals with the same standard deviations. If the errors are
+    strongly correlated, ellipsoids have smaller volumes.
 
     Rows with missing targets raise an error.
 

@@ -54,8 +54,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     keep_best : str, Loss or False, default=False
         Score that selects the epoch whose weights are kept. False keeps the last epoch. All epochs are
         trained. Every second epoch is scored on out-of-bag rows. Valid scores are "squared_error" and a
-        `Loss` with ``n_outputs = 1``. On four small data sets, the CRPS of the forecasts is 1.01 times as
-        large with "squared_error" as with False.
+        `Loss` with ``n_outputs = 1``.
     calibration : {"oob", "split", None}, default="oob"
         Rows that calibrate the scale and the tails of the distribution. "oob" uses the out-of-bag rows of the
         members. "split" uses rows that are held out of training. None returns the Student t distribution of
@@ -71,7 +70,7 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
         out.
     learning_rate : float, default=0.001
         Initial learning rate of Adam. The default is the learning rate of [2]_. The default of the other
-        networks is 0.003. On four small data sets, the CRPS with 0.003 is 0.95 times the CRPS with 0.001.
+        networks is 0.003.
     batch_size : int, default=32
         Number of rows per batch. The number is adjusted so that all batches of an epoch have the same size.
     max_epochs : int or "auto", default=80

@@ -161,8 +161,7 @@ class MCDropoutRegressor(BaseNeuralRegressor):
     keep_best : str, Loss or False, default=False
         Score that selects the epoch whose weights are kept. False keeps the last epoch. All epochs are
         trained. Every second epoch is scored on rows that are held out of training. Valid scores are "nll",
-        "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. On four small data
-        sets, the CRPS of the forecasts is 0.99 times as large with "crps" as with False, but only False
+        "beta_nll", "crps", "check", "interval", "squared_error" and instances of `Loss`. Only False
         guarantees the coverage.
     calibration : {"split", None}, default="split"
         Rows that calibrate the scale and the tails of the distribution. "split" uses rows that are held out

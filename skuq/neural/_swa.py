@@ -185,11 +185,10 @@ class SWARegressor(BaseNeuralRegressor):
     rate. Selecting snapshots by their scores would make the epistemic variance too small. The training before
     the snapshots ends with a learning rate of 0, so no rows are needed to select an epoch.
 
-    With ``calibration=None``, the intervals are too short: the coverage of 95 % intervals was 58 to 79 % on
-    500 to 1000 rows. Far from the training rows, intervals are too short with and without calibration,
-    because the differences between the snapshots are smaller than the errors of the snapshots there. The
-    coverage is not exactly guaranteed, because the noise, the scale and the tails are estimated from the same
-    held-out rows.
+    With ``calibration=None``, the intervals are too short. Far from the training rows, intervals are too
+    short with and without calibration, because the differences between the snapshots are smaller than the
+    errors of the snapshots there. The coverage is not exactly guaranteed, because the noise, the scale and
+    the tails are estimated from the same held-out rows.
 
     ``sample_weight`` counts repetitions. Weights are used in the losses.
 

@@ -75,8 +75,8 @@ class MixtureRegressor(BaseComposition, BaseUncertaintyRegressor):
     estimators : list of (str, estimator) or None, default=None
         Names and members; cloned. Each member must be an estimator that `predict_dist` accepts. Wrap a plain
         regressor in `UncertaintyRegressor`. ``set_params(name="drop")`` excludes a member. None means the
-        members of `default_estimators`: boosting, a forest and networks. They accept strings, dates and
-        missing values.
+        members of `default_estimators`: boosting, a forest, a Gaussian process and networks. They accept
+        strings, dates and missing values.
     weights : {"crps", "equal"} or array-like of shape (m,), default="crps"
         Weights of the m members.
 

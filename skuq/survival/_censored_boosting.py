@@ -269,8 +269,7 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
     engine : {"auto", "lightgbm", "sklearn"}, default="auto"
         Package that grows the trees. "auto" is LightGBM if it is installed, and otherwise scikit-learn. To
         install LightGBM, use ``pip install "skuq[lightgbm]"``. Both engines give equally good, but not
-        identical forecasts. With 1500 rows, LightGBM is 8 times as fast. With 10 000 rows, it is 16 times as
-        fast.
+        identical forecasts. LightGBM is many times as fast.
     cv : int, splitter or iterable of (train, test), default=5
         Folds. One model is fitted per fold. The forecast of a new row has the mean location and the mean
         log-scale of all models. An int k means ``KFold(k, shuffle=True)``.
@@ -315,7 +314,7 @@ class CensoredBoostingRegressor(BaseCensoredRegressor):
     ``benchmarks/censored.py`` simulates 1500 rows, half of them censored. On average over four simulations,
     the CRPS of the logarithm was 1.08 times the CRPS of the true distribution, and 90 % of the new times were
     in the 90 % intervals. For `~skuq.regressors.UncertaintyRegressor` with scikit-learn's boosting, the ratio
-    was 1.27 if it was fitted without the censored rows, and 1.69 if censored times were treated as observed
+    was 1.27 if it was fitted without the censored rows, and 1.68 if censored times were treated as observed
     times. For `CensoringWeightedRegressor`, the ratio was 1.15.
 
     A censored row gives no information about the shape of the tail beyond its time. Therefore, quantiles

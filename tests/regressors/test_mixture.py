@@ -413,6 +413,7 @@ def small(monkeypatch):
     sizes = {
         "boosting": {f"model__estimator__{ROUNDS}": 5, "model__cv": 2},
         "forest": {"model__estimator__n_estimators": 50},
+        "gaussian_process": {"model__cv": 2},
         "deep_ensemble": {"n_estimators": 3, "max_epochs": 3},
         "plain_ensemble": {"n_estimators": 4, "max_epochs": 3},
     }
@@ -447,7 +448,8 @@ def table():
 def test_each_kind_gives_a_distribution(monkeypatch):
     estimators = default_estimators()
     networks = ["deep_ensemble", "plain_ensemble"] if module.has_networks() else []
-    assert [name for name, _ in estimators] == ["boosting", "forest", *networks]
+    assert [name for name, _ in estimators] == ["boosting", "forest", "gaussian_process", *networks]
+    assert [name for name, _ in default_estimators(effort="low")] == [name for name, _ in estimators[:3]]
     assert all(supports_dist(one) for _, one in estimators)
     monkeypatch.setattr(module, "find_spec", lambda name: None)  # without LightGBM
     boosting = default_estimators()[0][1]["model"].estimator
@@ -464,6 +466,8 @@ def test_seeds_are_drawn_from_a_random_state():
     assert set(seeds[3]) == {None}
     with pytest.raises(ValueError, match="`random_state`"):
         default_estimators("zero")
+    with pytest.raises(ValueError, match="`effort` must be one of 'low', 'standard'"):
+        default_estimators(effort="high")
 
 
 def test_the_default_pool_takes_a_table_as_it_comes(small, table):
@@ -507,14 +511,14 @@ def test_columns_without_information_and_time_zones(small, columns, of_new_rows)
         np.testing.assert_allclose(interval[0], interval[1])
 
 
-def test_without_torch_the_pool_has_two_members_and_warns(small, table, monkeypatch):
+def test_without_torch_the_pool_has_no_networks_and_warns(small, table, monkeypatch):
     monkeypatch.setattr(module, "has_networks", lambda: False)
     monkeypatch.setattr(_mixture, "has_networks", lambda: False)
-    assert [name for name, _ in default_estimators()] == ["boosting", "forest"]
+    assert [name for name, _ in default_estimators()] == ["boosting", "forest", "gaussian_process"]
     X, y = table
     with pytest.warns(UserWarning, match="contain no networks, because torch or skorch is not installed"):
         model = MixtureRegressor(cv=2, random_state=0).fit(X, y)
-    assert len(model.estimators_) == 2
+    assert len(model.estimators_) == 3
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         MixtureRegressor(_mixture.default_estimators(), cv=2, random_state=0).fit(X, y)
@@ -526,7 +530,7 @@ def test_both_parts_of_uncertainty_without_boosting(small, table):
     model = MixtureRegressor(_mixture.default_estimators(), random_state=0, weights="equal").fit(X, y)
     with pytest.raises(NoDecompositionError):
         model.predict_dist(X).epistemic()
-    dist = model.set_params(boosting="drop").fit(X, y).predict_dist(X)
+    dist = model.set_params(boosting="drop", gaussian_process="drop").fit(X, y).predict_dist(X)
     assert (dist.epistemic().std() < dist.std()).all()
 
 

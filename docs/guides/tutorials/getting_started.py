@@ -293,13 +293,14 @@ round(crps_loss(y_test, best), 3)
 #
 # If you do not need a particular regressor, use
 # :class:`~skuq.regressors.MixtureRegressor` without arguments. It combines boosting, a
-# forest and two ensembles of networks in a *pool*, the weighted average of their
-# distributions. The weights of the pool minimize the CRPS of out-of-fold forecasts, and
-# the pool is recalibrated. ``MixtureRegressor`` accepts a DataFrame with strings, dates
-# and missing values. The networks require torch and skorch. If these packages are not
-# installed, the pool consists of boosting and the forest, and skuq issues a warning.
-# Boosting is more accurate with LightGBM. The extras ``torch`` and ``lightgbm`` install
-# all of these packages.
+# forest, a Gaussian process and two ensembles of networks in a *pool*, the weighted
+# average of their distributions. The weights of the pool minimize the CRPS of
+# out-of-fold forecasts, and the pool is recalibrated. ``MixtureRegressor`` accepts a
+# DataFrame with strings, dates and missing values. The networks require torch and
+# skorch. If these packages are not installed, the pool has no networks, and skuq issues
+# a warning. Boosting is more accurate with LightGBM. The extras ``torch`` and
+# ``lightgbm`` install all of these packages. If the fit must be fast, use the members
+# ``default_estimators(effort="low")``, which contain no networks.
 
 from skuq.regressors import MixtureRegressor
 
