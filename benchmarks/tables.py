@@ -9,6 +9,9 @@ Each file in ``benchmarks/results`` begins with the commit, and with a hash of e
 benchmark loaded. Docstrings and comments do not enter a hash. An interrupted benchmark that stores its rows
 resumes, as long as no code of skuq and of the benchmarks changes. The pages read the files when the
 documentation is built (``docs/measured.py``).
+
+The variable SKUQ_DATA is the folder of the data; without it, many benchmarks end with an error. Methods of
+packages that are not installed may be missing in a table.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +82,10 @@ def run_script(name: str, quick: bool) -> None:
     options = benchmark["quick" if quick else "options"].format(rows=rows)
     if "environment" in benchmark:
         python = ROOT / benchmark["environment"] / "bin/python"
+        if not python.is_file():
+            raise SystemExit(
+                f"{name} needs the environment {benchmark['environment']}: run `make test-automl`."
+            )
         subprocess.run([python, FOLDER / f"{name}.py", *shlex.split(options)], cwd=ROOT, check=True)
     sys.argv, measuring.shown = [name, *shlex.split(options)], {}
     try:
@@ -121,10 +129,10 @@ def compare(expected: Any, found: Any, name: str) -> None:
 def close(old: str, new: str) -> bool:
     """Return whether two numbers differ by at most one unit of their last digit."""
     try:
-        unit = 10.0 ** -len(old.partition(".")[2])
-        return abs(float(old) - float(new)) < 1.01 * unit
-    except ValueError:
+        first, second = Decimal(old), Decimal(new)
+    except InvalidOperation:
         return False
+    return abs(first - second) <= Decimal(1).scaleb(max(one.as_tuple().exponent for one in (first, second)))
 
 
 # ------------------------------------------------------------------------------------------------- stamps
@@ -159,7 +167,7 @@ def main(given: list[str] | None = None) -> int:
     parser.add_argument("--here", action="store_true", help="run in this process")
     chosen = parser.parse_args(given)
     if chosen.stale:
-        lines = [line for name in BENCHMARKS for line in stale(name)]
+        lines = [line for name in chosen.only for line in stale(name)]
         print("\n".join(lines) or "All tables come from the code that is there.")
         return 0
     if chosen.here:

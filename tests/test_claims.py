@@ -84,10 +84,6 @@ def test_21_data_sets(real_data):
     )
     assert round(fitted["coverage"], 1) == 0.8
     assert claims(MultiQuantileRegressor, "90 % intervals of gradient boosting cover about 80 %")
-    assert (
-        f"cover {pool:.1f} % of the test rows without a recalibrator and {recalibrated:.1f} % with it"
-        in words("explanation/pools.rst")
-    )
     quantile_forest = forest["CRPS"] / number["quantile-forest"]["CRPS"]
     below = [round(100 * (1 - value)) for value in (quantile_forest, crps, score)]
     assert (

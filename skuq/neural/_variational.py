@@ -173,7 +173,7 @@ class VariationalRegressor(BaseNeuralRegressor):
     ignores correlations between weights.
 
     Confidence intervals (`epistemic`) are too short on about 100 rows or fewer, because the prior dominates
-    in spite of the warm-up. The prediction is then constant.
+    in spite of the warm-up. The prediction is then nearly constant.
     Prediction intervals still have at least the nominal coverage. They are usually too long, because the part
     of the function that is not learned is part of the noise. If the prediction is nearly constant, a
     ``ConvergenceWarning`` is issued. The coverage is not exactly guaranteed, because the noise, the scale and

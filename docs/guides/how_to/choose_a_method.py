@@ -226,7 +226,7 @@ table.T.round(2)
 # :class:`~skuq.regressors.ForestDistributionRegressor` calibrates on the rows that
 # each tree was not trained on (the *out-of-bag* rows), so it needs only one fit. We
 # compared this class with two other methods on 21 data sets, with forests of 100
-# trees, two splits per set and up to 1500 training rows.
+# trees, one split per set and up to 1500 training rows.
 # The CRPS of ``ForestDistributionRegressor`` is 9 % lower than the CRPS of
 # quantile-forest. It is about equal to the CRPS of
 # :class:`~skuq.regressors.ResidualRegressor`, which takes four times as many fits
@@ -255,14 +255,13 @@ table.T.round(2)
 # packages. The reference is ``UncertaintyRegressor`` with gradient boosting.
 # ``MixtureRegressor()`` is a *pool*: it averages the distributions of
 # :func:`~skuq.regressors.default_estimators`. Its CRPS is the lowest, 50 % lower than the
-# CRPS of the reference (one split of each set). The forest is the best of the methods
-# that need only one fit: its CRPS is 4 % lower than the CRPS of the reference (two
-# splits). The parameter ``effort`` of ``UncertaintyRegressor`` sets the number of folds.
+# CRPS of the reference. The forest is the best of the methods
+# that need only one fit: its CRPS is 4 % lower than the CRPS of the reference. The parameter ``effort`` of ``UncertaintyRegressor`` sets the number of folds.
 # ``effort="high"`` lowers the CRPS of the reference by 1 %, and ``effort="low"``
 # increases it by 5 %. For a model with a quantile loss, ``UncertaintyRegressor`` lowers
 # the CRPS by 2 % and the interval score by 14 %, compared with the same quantiles without
 # calibration. The deep ensemble, the forest and the bootstrap separate epistemic from
-# aleatoric uncertainty. Boosting, and pools that contain boosting, do not.
+# aleatoric uncertainty. Boosting and Gaussian processes, and pools that contain them, do not.
 #
 # Gradient boosting
 # -----------------
