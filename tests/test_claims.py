@@ -8,6 +8,7 @@ import importlib
 import inspect
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,7 +28,7 @@ from skuq.recalibration import (
     StdScalingRecalibrator,
     SupportMap,
 )
-from skuq.regressors import HurdleRegressor, MixtureRegressor, MultiQuantileRegressor
+from skuq.regressors import HurdleRegressor, MixtureRegressor, MultiQuantileRegressor, default_estimators
 from skuq.survival import CensoredBoostingRegressor
 
 pytestmark = pytest.mark.docs
@@ -46,7 +47,7 @@ def words(page: str) -> str:
     return " ".join((DOCS / page).read_text(encoding="utf-8").split())
 
 
-def claims(estimator: type, sentence: str) -> bool:
+def claims(estimator: Any, sentence: str) -> bool:
     return sentence in " ".join((inspect.getdoc(estimator) or "").split())
 
 
@@ -96,11 +97,24 @@ def test_21_data_sets(real_data):
         ("skuq, forest", "its CRPS is {:.0f} % lower than the CRPS of the reference"),
     ):
         assert sentence.format(100 * (1 - number[name]["CRPS"])) in guide
+    fast = 100 * (1 - number["skuq, fast pool"]["CRPS"])
+    assert f"which contain no networks, it is {fast:.0f} % lower, and a fit is much faster" in guide
     high, low = (100 * (number[f"skuq, boosting, effort {name}"]["CRPS"] - 1) for name in ("high", "low"))
+    assert abs(high) < 1.1
     assert (
-        f'``effort="high"`` lowers the CRPS of the reference by {-high:.0f} %, and ``effort="low"`` '
-        f"increases it by {low:.0f} %"
+        '``effort="high"`` hardly changes the CRPS of the reference, and ``effort="low"`` increases it by '
+        f"{low:.0f} %"
     ) in guide
+    outside = {name: sum(map(int, row["below, above"].split(", "))) for name, row in real_data.items()}
+    assert (
+        f"quantile-forest differs significantly from 90 % on {outside['quantile-forest']} of the 21" in guide
+    )
+    assert outside["skuq, forest"] == 0  # "On each of the 21 sets"
+    catboost = number["CatBoost with uncertainty"]["coverage"]
+    assert f"90 % intervals of CatBoost cover {100 * catboost:.0f} %" in guide
+    default = real_data["skuq, default member boosting"]
+    assert claims(default_estimators, f"its CRPS is {default['CRPS']} times the CRPS of scikit-learn's")
+    assert claims(default_estimators, f"and {default['dev.']} times on the eleven sets")
     assert f"lowers the CRPS by {below[1]} % and the interval score by {below[2]} %" in guide
 
 
