@@ -396,7 +396,7 @@ def pool_table(results: pd.DataFrame) -> pd.DataFrame:
     ratios = crps[list(names)].div(crps[reference(first)], axis=0).rename(columns=names)
     members = [short for short in ratios if short not in ("pool", "raw", "fast")]
     if "pool" in ratios:
-        ratios["pool / best member"] = ratios["pool"] / ratios[members].min(axis=1)
+        ratios["to best"] = ratios["pool"] / ratios[members].min(axis=1)
     ratios.loc["geometric mean"] = np.exp(np.log(ratios).mean())
     share = first.assign(share=first["covered"] / first["n_test"])
     coverage = share.pivot(index="set", columns="method", values="share")
