@@ -10,8 +10,8 @@ benchmark loaded. Docstrings and comments do not enter a hash. An interrupted be
 resumes, as long as no code of skuq and of the benchmarks changes. The pages read the files when the
 documentation is built (``docs/measured.py``).
 
-The variable SKUQ_DATA is the folder of the data; without it, many benchmarks end with an error. Methods of
-packages that are not installed may be missing in a table.
+The variable SKUQ_DATA is the folder of the data; without it, many benchmarks end with an error. A table
+is not replaced by one with fewer rows, because packages of other methods may be missing.
 """
 
 from __future__ import annotations
@@ -103,6 +103,10 @@ def run_script(name: str, quick: bool) -> None:
         if quick and path.is_file():
             compare(read(table, quick), frame, table)
             continue
+        if path.is_file() and len(frame) < len(read(table)):
+            raise SystemExit(
+                f"{table} has lost rows: install the missing packages, or delete {path.name} first."
+            )
         path.parent.mkdir(parents=True, exist_ok=True)
         head = "" if quick else f"# {json.dumps(stamp)}\n"
         path.write_text(head + frame.to_csv(index=False), encoding="utf-8")

@@ -291,6 +291,23 @@ def test_a_table_that_differs_is_reported():
         tables.compare(old, old[:1], "made")
 
 
+def test_a_table_without_the_rows_of_a_package_is_not_written(monkeypatch, tmp_path):
+    monkeypatch.setattr(tables, "UNFINISHED", tmp_path)
+    monkeypatch.setattr(tables, "RESULTS", {False: tmp_path})
+    monkeypatch.setattr(tables, "BENCHMARKS", {"made": {"tables": ["made"], "options": ""}})
+    (tmp_path / "made.csv").write_text("method\nskuq\nMAPIE\n")
+
+    def run_path(*_, **__):
+        tables.measuring.shown = {"made": pd.DataFrame({"method": ["skuq"]})}
+
+    monkeypatch.setattr(tables.runpy, "run_path", run_path)
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    monkeypatch.setattr(tables.measuring, "shown", None)
+    with pytest.raises(SystemExit, match="made has lost rows: install the missing packages"):
+        tables.run_script("made", quick=False)
+    assert len(tables.read("made")) == 2
+
+
 def test_prose_does_not_make_a_table_stale(tmp_path):
     code = "def double(x):\n    {}\n    return {} * x\n"
     hashes = []

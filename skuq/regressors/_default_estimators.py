@@ -102,8 +102,7 @@ def default_estimators(
 
     "boosting" grows small trees with small leaves from random rows and columns. On 21 data sets, its CRPS is
     0.87 times the CRPS of scikit-learn's gradient boosting with default settings, and 0.81 times on the
-    eleven sets with which the settings were developed. Without LightGBM, the CRPS is higher, and the fits
-    take longer.
+    eleven sets with which the settings were developed.
 
     The function imports torch and LightGBM if they are installed.
 

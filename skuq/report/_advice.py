@@ -423,7 +423,7 @@ def _no_fault(evidence: Evidence) -> Finding:
     rows, claimed = evidence.numbers["rows"], evidence.claimed
     if evidence.rows < FEWEST_ROWS:
         words = f"The coverage of fewer than {FEWEST_ROWS} rows is too uncertain."
-        return Finding("good", "No verdict from so few rows", words)
+        return Finding("good", "The rows are too few for a verdict", words)
     error = error_of_share(claimed, evidence.rows)
     low, high = (
         rounded(min(max(claimed + sign * STANDARD_ERRORS * error, 0.0), 1.0), error, percent=True)

@@ -362,9 +362,11 @@ def test_few_rows_are_not_judged():
     y, loc, scale = rows(12)
     for n, judged in ((1, False), (2, False), (11, False), (12, True)):
         report = of_normals(y[:n], loc[:n], scale[:n])
-        assert report.summaries["model"].startswith("No verdict from so few rows: the 90 %") is not judged
+        assert (
+            report.summaries["model"].startswith("The rows are too few for a verdict: the 90 %") is not judged
+        )
         assert report.findings["model"][0].title == (
-            "No fault found" if judged else "No verdict from so few rows"
+            "No fault found" if judged else "The rows are too few for a verdict"
         )
         assert "wrong" not in [each.severity for each in report.findings["model"]]
     # Six rows outside their 90 % intervals are no chance.
