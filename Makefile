@@ -106,7 +106,7 @@ docs: $(VENV)/.installed-docs
 	@echo "The documentation is in docs/_build/html/index.html"
 
 tables: export OMP_NUM_THREADS := 1
-tables: $(VENV)/.installed-test
+tables: $(VENV)/.installed-tables
 	$(BIN)/python -m benchmarks.tables $(ARGS)
 
 # Warnings of the AutoML tools are not errors.
