@@ -25,10 +25,18 @@ from skuq.metrics import nll_loss, prediction_interval_coverage
 from skuq.recalibration import (
     IsotonicRecalibrator,
     OnlineRecalibrator,
+    ShrunkIsotonicRecalibrator,
     StdScalingRecalibrator,
     SupportMap,
 )
-from skuq.regressors import HurdleRegressor, MixtureRegressor, MultiQuantileRegressor, default_estimators
+from skuq.regressors import (
+    HurdleRegressor,
+    MixtureRegressor,
+    MultiQuantileRegressor,
+    ResidualRegressor,
+    UncertaintyRegressor,
+    default_estimators,
+)
 from skuq.survival import CensoredBoostingRegressor
 
 pytestmark = pytest.mark.docs
@@ -160,6 +168,28 @@ def test_kinds_of_target():
     assert len(small) == 6
     assert claims(SupportMap, f"by {min(small):.0f} to {max(small):.0f} % for means below 5")
     assert counts[counts.index.str.endswith("mean 200")].round(3).eq(1).all()
+
+
+def test_any_regressor():
+    table = read("any_regressor-development").set_index("regressor").drop("all")
+    coverage = 100 * table["90 %"].astype(float)
+    assert claims(
+        UncertaintyRegressor,
+        f"around {len(coverage)} regressors cover {min(coverage):.0f} to {max(coverage):.0f} % of the test",
+    )
+    center = read("any_regressor-center").set_index("regressor")["CRPS"].astype(float)
+    assert claims(ResidualRegressor, f"data sets, the CRPS is {center['boosting']:.1f} times the CRPS of")
+    assert claims(ResidualRegressor, f"which are biased, it is {center['linear']:.1f} times the CRPS of")
+
+
+def test_shrinkage_of_levels():
+    found = read("level_shrinkage-development").set_index("recalibrator")
+    shares = found.drop(columns="cases").astype(float)
+    shrunk, isotonic = shares.loc["shrunk"], shares.loc["isotonic"]
+    assert claims(ShrunkIsotonicRecalibrator, "the CRPS increased in none of the cases")
+    assert shrunk["worst CRPS"] <= 1 < isotonic["worst CRPS"]
+    assert shrunk["PIT worse"] == 0
+    assert 0.5 < shrunk["PIT better"] < isotonic["PIT better"]
 
 
 def test_censored_targets():

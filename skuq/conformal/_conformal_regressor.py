@@ -51,10 +51,7 @@ class ConformalRegressor(BaseConformalRegressor):
         - "split" ranks the residuals. All intervals have the same width.
         - "normalized" ranks the residuals divided by the predicted standard deviations. The width of an
           interval is proportional to the predicted standard deviation. Prefer "normalized" if the noise
-          varies with x. The coverage is as constant as the predicted standard deviations are accurate: on
-          2000 rows whose noise depends on one of ten features, the intervals around a
-          `~skuq.regressors.ResidualRegressor` cover 93 % of the rows with the smaller noise and 86 % of the
-          other rows (CV+: 100 and 83 %).
+          varies with x. The coverage is as constant as the predicted standard deviations are accurate.
         - "cqr" (conformalized quantile regression) widens or narrows the interval between two predicted
           quantiles. The ``levels`` of a `~skuq.regressors.MultiQuantileRegressor` should contain the levels
           of both quantiles, such as 0.05 and 0.95 for a coverage of 0.9. Otherwise the quantiles are

@@ -103,10 +103,8 @@ class Supported(Distribution):
     integers between its quantiles at 1e-15 and 1 - 1e-15, a quadrature rule for sums evaluates about 500 of
     them, with a relative error of about 1e-9. If the cdf of the base has steps, the sum contains up to 16384
     integers. Rounding may increase the CRPS of a row. On average, it lowers the CRPS if the integers are far
-    apart compared with the spread of the forecast. For counts with a mean of 2.5 and the default around
-    boosting, clipping and rounding lower the CRPS by 1.4 % for Poisson targets (standard deviation 1.6), and
-    by 0.9 % for negative binomial targets (standard deviation 2.6). If a row has more than 300 integers,
-    mixtures and recalibrations of this row integrate the cdf as if it were smooth.
+    apart compared with the spread of the forecast. If a row has more than 300 integers, mixtures and
+    recalibrations of this row integrate the cdf as if it were smooth.
 
     A row has a density only if it has no mass at its bounds and is not rounded. `logpmf` returns the masses
     of the atoms.

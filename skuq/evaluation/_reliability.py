@@ -87,9 +87,8 @@ def quantile_reliability_curve(
     Notes
     -----
     The curve minimizes the mean pinball loss among all increasing functions of the forecast [1]_. The minimum
-    is not unique. The cost is O(n log n) per curve, e.g. 0.03 s for 100 000 rows. The memory is O(n). For
-    more than 1000 distinct forecasts, the band is computed at 1000 of these forecasts and interpolated
-    between them.
+    is not unique. The cost is O(n log n) per curve. The memory is O(n). For more than 1000 distinct
+    forecasts, the band is computed at 1000 of these forecasts and interpolated between them.
 
     References
     ----------

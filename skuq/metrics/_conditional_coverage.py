@@ -151,8 +151,7 @@ def conditional_coverage_estimate(
     is the error with :math:`\min(h, c)`. The standard error is computed from the n terms of the sum. It does
     not include the variation between random choices of the folds. If the intervals contain all training
     targets of a fold, h is 1 in this fold. If the intervals contain no training target of a fold, h is 0. The
-    cost is one fit of the classifier per fold. For 2000 rows and one feature, all folds together take about
-    0.3 s.
+    cost is one fit of the classifier per fold.
 
     References
     ----------

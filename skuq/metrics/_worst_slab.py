@@ -206,9 +206,9 @@ def worst_slab_coverage(
     The minimum is over all slabs that contain at least the share `min_share` of the rows, and
     :math:`Z_i = 1\{l_i \le y_i \le u_i\}` [1]_. Without a split, the minimum over all rows would be far below
     nominal even for perfect intervals. The split of [2]_ avoids this bias. The search finds the lowest ratio
-    along one direction exactly, in O(n log n) time. A thousand directions take about 0.2 s for 5000 rows. The
-    region of low coverage may not be a slab. For example, the coverage may be low at both ends of a feature.
-    The search then finds only a part of the region, or nothing.
+    along one direction exactly, in O(n log n) time. The region of low coverage may not be a slab. For
+    example, the coverage may be low at both ends of a feature. The search then finds only a part of the
+    region, or nothing.
 
     References
     ----------

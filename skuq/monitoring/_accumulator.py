@@ -469,10 +469,9 @@ class MetricAccumulator(BaseAccumulator):
     of a partial area is below `accuracy`. `miscalibration_area` is computed with straight lines between
     ``1 / accuracy`` levels. Its error is below ``accuracy / 2``.
 
-    The accumulator needs about 1 MB of memory for any number of rows if standard deviations and errors span
-    six orders of magnitude. QCE needs most of this memory. The time is O(n). For normal forecasts, all
-    metrics and curves together take about 1 s per million rows. Fewer metrics take less time. In addition,
-    each update takes a few milliseconds, so blocks should have 10 000 rows or more. If the forecasts are
+    The memory depends on the range of the standard deviations and errors, and not on the number of rows. QCE
+    needs most of the memory. The time is O(n). Fewer metrics take less time. In addition, each update has a
+    fixed cost, so blocks should have 10 000 rows or more. If the forecasts are
     `skuq.distributions.Quantiles`, pass their levels to the accumulator. This saves time, because no other
     quantiles have to be computed: ``MetricAccumulator("pinball", "mace", levels=levels,
     curves=["calibration"])``.

@@ -71,9 +71,9 @@ class CoverageMonitor:
     change is :math:`1 / (j (j + 1))` [1]_. Therefore, the e-value is also a supermartingale. By Ville's
     inequality, the probability that the e-value ever reaches 1 / a is at most a. The two-sided e-value is the
     mean of both one-sided e-values. Suppose that the nominal coverage is 90 %, but the true coverage is 85 %.
-    If the coverage is low from the start, the median time of detection is about 600 rows. If the low coverage
-    follows 10 000 rows with nominal coverage, the median time is about 1300 rows. The time of an update is
-    proportional to the number of new rows plus the number of all previous rows divided by 256.
+    If the coverage is low from the start, the median time of detection is at most 700 rows. If the low
+    coverage follows 10 000 rows with nominal coverage, the median time is at most 1500 rows. The time of an
+    update is proportional to the number of new rows plus the number of all previous rows divided by 256.
 
     References
     ----------

@@ -73,8 +73,8 @@ class CopulaJoint(JointDistribution):
     Notes
     -----
     The template is an empirical copula. In weather forecasting, this method is known as the Schaake shuffle.
-    A template of 300 points is as accurate as about 3000 random draws, because the points of each marginal
-    are evenly spaced levels. For the cdf and for random samples, each point is spread evenly between adjacent
+    A template is more accurate than the same number of random draws, because the points of each marginal are
+    evenly spaced levels. For the cdf and for random samples, each point is spread evenly between adjacent
     levels, so that the marginals are exact.
 
     The points of a row need d K quantiles. They are computed on demand, in blocks of rows. If a marginal has

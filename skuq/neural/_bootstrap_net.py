@@ -145,11 +145,9 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     :math:`\sigma_\omega^2 / M` would assume that the members are independent, but all members are trained on
     the same data.
 
-    The simulation of [2]_, section 5.2, shows the differences. The true standard deviation, over data sets,
-    of the predicted mean was 0.0213. With "member", the estimate was 0.048, and 90 % confidence intervals
-    covered the true function in 99.6 % of the cases. With "mean", the estimate was 0.0214, and the intervals
-    covered the function in 75 % of the cases, because the networks are biased. With :math:`\sigma_\omega /
-    \sqrt{M}`, the estimate was 0.007, and the intervals covered the function in 37 % of the cases.
+    With "member", confidence intervals are too wide, because the variance of one member is larger than the
+    variance of the mean of the members. The replication of [2]_ has an example
+    (:doc:`/replications/sluijterman-2024`).
 
     If the noise varies with x, the intervals are too short where the noise is large, with and without
     calibration. The intervals are also too short far from the training rows, because the differences between
@@ -164,9 +162,8 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     quantiles of the calibration scores. Weights do not change the bootstrap samples. Therefore, rows with
     large weights are also out of bag for some members.
 
-    Cost: all members are trained in one pass. 50 members take only slightly longer than two networks that
-    skorch trains one after another. `fit_transform` costs one fit more than `fit`. The additional fit
-    predicts the few rows that are out of bag for fewer than two members.
+    Cost: all members are trained in one pass. `fit_transform` costs one fit more than `fit`. The additional
+    fit predicts the few rows that are out of bag for fewer than two members.
 
     References
     ----------

@@ -189,17 +189,17 @@ class ConcreteDropoutRegressor(BaseNeuralRegressor):
 
     With ``calibration=None``, the intervals are too short if there are fewer than a few thousand rows or if
     ``keep_best=False``, because the network overfits the training rows. Confidence intervals (`epistemic`)
-    are always too short. In the simulation of [2]_, section 5.3, the coverage of 90 % intervals was 72 %
-    after 80 epochs. It was 22 % after 190 epochs, because the dropout rates continued to decrease. Far from
-    the training rows, all intervals are too short. By default, coverage is not guaranteed, because the same
-    rows select the epoch and calibrate the distribution. The epoch is selected by the score of the network
-    without dropout. With ``keep_best=False``, coverage is guaranteed if rows are exchangeable.
+    are always too short. In the simulations of [2]_ (:doc:`/replications/sluijterman-2024`), their coverage
+    decreases with the number of epochs, because the dropout rates continue to decrease. Far from the training
+    rows, all intervals are too short. By default, coverage is not guaranteed, because the same rows select
+    the epoch and calibrate the distribution. The epoch is selected by the score of the network without
+    dropout. With ``keep_best=False``, coverage is guaranteed if rows are exchangeable.
 
     ``sample_weight`` counts repetitions. Weights are used in the losses, and N is the sum of the weights.
 
-    Cost: one network is trained. An epoch takes four times as long as an epoch of a plain network.
-    `fit_transform` trains the networks of all folds in one pass, which takes only slightly longer than one
-    fit. A prediction runs the layers after the first dropout `n_draws` times.
+    Cost: one network is trained. An epoch takes longer than an epoch of a plain network. `fit_transform`
+    trains the networks of all folds in one pass, which takes only slightly longer than one fit. A prediction
+    runs the layers after the first dropout `n_draws` times.
 
     References
     ----------

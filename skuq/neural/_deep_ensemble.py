@@ -202,10 +202,10 @@ class DeepEnsembleRegressor(BaseNeuralRegressor):
     the ranks of the calibration. Weights do not change the bootstrap samples. Therefore, rows with large
     weights are also out of bag for some members.
 
-    Cost: all members are trained in one pass. 40 members take only slightly longer than two networks that
-    skorch trains one after another. With `bootstrap`, `fit_transform` costs one fit more than `fit`. The
-    additional fit predicts the few rows that are out of bag for fewer than two members. The default layers
-    take longer than plain layers. With 257 or more columns, ``n_frequencies="auto"`` means 0 frequencies.
+    Cost: all members are trained in one pass. With `bootstrap`, `fit_transform` costs one fit more than
+    `fit`. The additional fit predicts the few rows that are out of bag for fewer than two members. The
+    default layers take longer than plain layers. With 257 or more columns, ``n_frequencies="auto"`` means 0
+    frequencies.
 
     References
     ----------

@@ -181,9 +181,9 @@ class VariationalRegressor(BaseNeuralRegressor):
 
     ``sample_weight`` counts repetitions. Weights are used in the losses, and n is the sum of the weights.
 
-    Cost: an epoch takes four times as long as an epoch of a plain network, or twice as long with
-    `last_layer`. A prediction runs `n_draws` networks in one pass. `fit_transform` trains the networks of all
-    folds in one pass.
+    Cost: an epoch takes longer than an epoch of a plain network. With `last_layer`, it takes less time. A
+    prediction runs `n_draws` networks in one pass. `fit_transform` trains the networks of all folds in one
+    pass.
 
     References
     ----------
@@ -339,8 +339,7 @@ class VariationalClassifier(BaseNeuralClassifier):
         warm-up, the prior often dominates before the mean is learned, and the prediction is constant.
     n_draws : int, default=100
         Number of networks or functions that are drawn from the posterior. At least 2. The default of the
-        regressors is 200. On the digits data, the log loss with 1000 draws differs from the log loss with 100
-        draws by less than 1 %.
+        regressors is 200.
     keep_best : {"log_loss", False}, default=False
         Score that selects the epoch whose weights are kept. False keeps the last epoch. "log_loss" is the log
         loss of the network with the mean weights on held-out rows. It is not the log loss of the averaged
@@ -410,9 +409,8 @@ class VariationalClassifier(BaseNeuralClassifier):
     ``sample_weight`` counts repetitions. Weights are used in the losses, and n is the sum of the weights.
     Class weights do not change n.
 
-    Cost: an epoch takes four times as long as an epoch of a plain network, or twice as long with
-    `last_layer`. A prediction runs `n_draws` networks at the same time, or `n_draws` last layers with
-    `last_layer`.
+    Cost: an epoch takes longer than an epoch of a plain network. With `last_layer`, it takes less time. A
+    prediction runs `n_draws` networks at the same time, or `n_draws` last layers with `last_layer`.
 
     References
     ----------

@@ -132,8 +132,7 @@ class IsotonicDistributionalRecalibrator(BaseRecalibrator):
 
     At each threshold, the regression pools rows with neighboring predictions into blocks with a common
     probability. The blocks contain few rows, so intervals are too narrow if there are fewer than about 1000
-    calibration rows. In small data sets, the coverage of 90 % intervals was 68 to 83 % for new rows. No
-    distribution extends beyond the observed targets.
+    calibration rows. No distribution extends beyond the observed targets.
 
     Cost: the thresholds are visited in increasing order. Only blocks that contain new targets are computed
     again. Time and memory depend on the number of blocks per threshold, which is about :math:`n^{0.4}`.

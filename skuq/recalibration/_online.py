@@ -141,7 +141,7 @@ class OnlineRecalibrator(BaseRecalibrator):
     depends on the order of the rows.
 
     Cost: `fit` takes O(n log n) time. Each call of `partial_fit` with m rows takes O(n log n + m) time, where
-    n is the number of rows in the window. For one row and n = 1000, this is about 0.5 ms.
+    n is the number of rows in the window.
 
     References
     ----------

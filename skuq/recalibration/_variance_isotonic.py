@@ -70,22 +70,11 @@ class VarianceIsotonicRecalibrator(ScalingRecalibrator):
     Beyond the outermost knots, the variance is proportional to the predicted variance. A single block gives
     the factor of `StdScalingRecalibrator`.
 
-    The table shows the negative log-likelihood on new rows. The first two columns of results are for a
-    calibrated model. They show how much recalibration increases the negative log-likelihood. In the last
-    column, the true standard deviations are the squares of the predicted standard deviations. The column
-    shows how much lower the negative log-likelihood is with isotonic regression than with a single factor.
-
-    ================  ==========================  ===============================  ======================
-    calibration rows  calibrated, isotonic        calibrated, a single factor      squared stds, decrease
-    ================  ==========================  ===============================  ======================
-    20                0.031                       0.031                            0.00
-    100               0.018                       0.004                            0.12
-    500               0.009                       0.001                            0.13
-    10 000            0.001                       0.000                            0.13
-    ================  ==========================  ===============================  ======================
-
-    With 100 rows and blocks of one row, the increase for a calibrated model is 0.05. Without the additional
-    row in the first block, the increase is 2.
+    On new rows, isotonic regression increases the negative log-likelihood of a calibrated model by less than
+    0.04 with 20 calibration rows, 0.025 with 100 rows, 0.011 with 500 rows and 0.002 with 10 000 rows. With
+    100 rows and blocks of one row, the increase is less than 0.1. If the true standard deviations are the
+    squares of the predicted standard deviations, isotonic regression has a lower negative log-likelihood than
+    a single factor. The difference is more than 0.08 with 100 rows and more than 0.1 with 500 rows.
 
     If a predicted point mass equals the target of its row, the row contains no information about the scale
     and is ignored. A bias is not corrected, but it makes the distributions wider.

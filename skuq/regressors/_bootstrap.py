@@ -101,18 +101,15 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     In the paper, the predictive distribution is a Student t distribution with M degrees of freedom and the
     squared scale :math:`\hat\sigma_\omega^2 + \hat\sigma^2`. Its intervals are too long, because
     :math:`\hat\sigma_\omega^2` is the variance of one member and not of the mean of the members, and because
-    equation 9 replaces negative differences by 0: around a tree with at least 5 rows per leaf, 50 and 90 %
-    intervals cover 63 and 96 % (mean of 6 data sets with 600 rows or fewer). This class therefore fits a
-    Student t distribution to the out-of-bag errors, divided by the scale of the paper. The likelihood
-    gives its degrees of freedom and the factor that multiplies both parts. The intervals then cover 49 and
-    91 % around the tree, 50 and 90 % around boosting and a forest, and 52 and 89 % around a linear model.
+    equation 9 replaces negative differences by 0. This class therefore fits a Student t distribution to the
+    out-of-bag errors, divided by the scale of the paper. The likelihood gives its degrees of freedom and the
+    factor that multiplies both parts. The mean coverage of the intervals is then close to nominal.
 
     With "heteroscedastic", a forest learns the distribution of :math:`|y - \hat f|` from X and
     :math:`\hat f`, as in `ResidualRegressor` with ``center="model"``. The predicted variances are then
     multiplied by one factor, so that their mean is the variance of equation 9. The distribution stays
     unimodal. If the members are biased and the size of the bias is predictable, the errors of a row have two
-    modes, and 50 % intervals are too short: they cover 40 % around a linear model on the 6 data sets. Use
-    `ResidualRegressor`, which corrects the bias.
+    modes, and 50 % intervals are too short. Use `ResidualRegressor`, which corrects the bias.
 
     With ``noise=None``, the result is an `Empirical` distribution of the members' predictions, as in [2]_.
     The bounds of an interval are quantiles of the members. The distribution has no density. A recalibrator
@@ -128,8 +125,9 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     `fit` and `fit_transform` predict each training row by its k out-of-bag members. The variance of the error
     is larger than for a new row by :math:`\hat\sigma_\omega^2 (1/k - 1/M)`, because a mean of k members is
     less certain than a mean of M members. The factor does not multiply this variance. The likelihood gives
-    each row the weight k - 1, because the spread of few members is imprecise. With 10 fully grown trees, 90 %
-    intervals still cover 91 or 92 %, also after a recalibrator; with 25 trees, they cover 90 %.
+    each row the weight k - 1, because the spread of few members is imprecise. With 10 fully grown trees,
+    intervals are still slightly too long, also after a recalibrator. With 25 trees, their coverage is close
+    to nominal.
 
     In `fit_transform`, a row with fewer than two out-of-bag members is predicted by additional members that
     are fitted without this row. With ``noise=None``, additional members also predict a row if all its

@@ -100,7 +100,7 @@ class HurdleRegressor(BaseUncertaintyRegressor):
     distribution. "small" is a `HistGradientBoostingClassifier` with 100 rounds, 8 leaves and a learning rate
     of 0.05. "default" is the same class with default parameters. With "true", the classifier is replaced by
     the true probabilities of zero, so most of the loss comes from the classifier. The fit of the
-    hurdle with "small" takes 0.7 times as long as the fit of `UncertaintyRegressor`.
+    hurdle with "small" is faster than the fit of `UncertaintyRegressor`.
 
     =================================  ======  =====
     model                              smooth  sharp
@@ -111,9 +111,8 @@ class HurdleRegressor(BaseUncertaintyRegressor):
     hurdle, "true"                     1.02    1.03
     =================================  ======  =====
 
-    In the sharp process, the loss of the classifier is not due to miscalibration. Other calibrations of
-    "small" (isotonic, temperature, pooled folds, 10 folds, none) change the CRPS by at most 1 %. The trees
-    approximate a steep function by steps.
+    In the sharp process, the loss of the classifier is not due to miscalibration. The trees approximate a
+    steep function by steps.
 
     For positive amounts with a long tail, try a regressor of the logarithm.
     ``UncertaintyRegressor(TransformedTargetRegressor(regressor, func=np.log, inverse_func=np.exp))`` models

@@ -451,20 +451,17 @@ class SparseGaussianProcessRegressor(BaseUncertaintyRegressor):
 
     The posterior is normal, but most errors have heavier tails. The distributions are therefore Student t
     distributions with the mean and the variance of the posterior, and with the degrees of freedom that are
-    most likely for the training errors. On six data sets with at most 600 training rows, 50 and 90 %
-    intervals cover 51.8 and 89.8 % of the new rows on average. Intervals of the normal posterior cover 57.2
-    and 90.7 %.
+    most likely for the training errors. Intervals of the normal posterior with a low coverage, such as 50 %,
+    would be too wide.
 
     The intervals are too short if the assumptions do not hold, or if there are few rows for the number of
-    length scales. On 80 rows of the Boston housing data, 90 % intervals covered 79 % of the new rows with 13
-    length scales, and 89 % with one common length scale. For such data, use ``ard=False`` or
-    `RecalibratedRegressor`. The posterior is approximate. Therefore, `UncertaintyRegressor` recalibrates this
-    class with `RecalibratedRegressor`.
+    length scales. For such data, use ``ard=False`` or `RecalibratedRegressor`. The posterior is approximate.
+    Therefore, `UncertaintyRegressor` recalibrates this class with `RecalibratedRegressor`.
 
     `fit_transform` refits on folds. Leave-one-out distributions have a closed form, but they are too
-    optimistic, because the hyperparameters and the inducing points depend on the row that is left out. On the
-    Boston data, intervals of leave-one-out distributions cover 89 % of the rows, and intervals for new rows
-    cover 79 %.
+    optimistic, because the hyperparameters and the inducing points depend on the row that is left out. On 80
+    rows of the Boston housing data, 90 % intervals of leave-one-out distributions covered 89 % of the rows,
+    and 90 % intervals for new rows covered 79 %.
 
     ``sample_weight`` counts repetitions: the noise variance of a row is divided by its weight, and the bound
     equals the bound for repeated rows. Weights and repeated rows give identical results, and the order of the
