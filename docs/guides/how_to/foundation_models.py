@@ -28,7 +28,7 @@ Over five of these sets (all but ``naval``) and with 1000 rows, the CRPS of the 
 :measured:`published-foundation; geometric mean, without naval, 1000; ratio` times the
 CRPS of TabPFN-2.5. Settings of four members of the pool were chosen on these five sets.
 On seven other sets, an earlier pool had 1.10 times the CRPS of TabPFN-2.5
-(:doc:`/development/decisions`). :doc:`/replications/published` has all numbers. skuq
+(:ref:`record <earlier-pool>`). :doc:`/replications/published` has all numbers. skuq
 itself uses no downloaded weights.
 
 Cost, limits and licenses
