@@ -82,7 +82,7 @@ def test_21_data_sets(real_data):
     before, after = (100 * one["coverage"] for one in (fitted, shifted))
     assert (
         f"of 90 % intervals of scikit-learn's boosting from {before:.1f} % to {after:.1f} % (21 data sets), "
-        f"and multiplies the CRPS by {crps:.2f} and the interval score by {score:.2f}."
+        f"and multiplies the CRPS by {crps:.2f} and the interval score by {score:.2f}"
     ) in guide
     pool, recalibrated = (
         100 * number[f"skuq, pool{end}"]["coverage"] for end in (" without recalibrator", "")

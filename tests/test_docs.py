@@ -135,7 +135,7 @@ CLAIMS = {
         "by_bins == [0.015, 0.024, 0.049, 0.096] and floor == [0.023, 0.033, 0.056, 0.103]",
         "round(ence_of_one, 4) == 0.0001",
         "by_x['coverage'].round(3).tolist() == [0.989, 0.903, 0.806]",
-        "errors == [0.0038, -0.0017] and slabs == [0.81, 0.9]",
+        "errors == [0.0038, -0.0017] and mean_square == 0.0066 and slabs == [0.81, 0.9]",
         "(round(equal_width, 2), round(equal_count, 2)) == (0.24, 0.06) and rows.min() <= 2",
     ],
     "docs/explanation/prediction-intervals.rst": [
@@ -283,6 +283,7 @@ CLAIMS = {
     "docs/explanation/networks.rst": [
         "difference < 1e-8",
         "abs(crps['plain'] - 0.43) < 0.03 and abs(crps['default'] - 0.06) < 0.01",
+        "abs(crps_known - 0.06) < 0.01 and abs(crps_new - 0.7) < 0.1",
         "abs(times_as_much - 12) < 3 and np.allclose(known.total, known.aleatoric + known.epistemic)",
     ],
     "docs/explanation/network-uncertainty.rst": [

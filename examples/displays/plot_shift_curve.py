@@ -47,6 +47,6 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# The conformal intervals of the forest are half as wide as the intervals of least squares, and their coverage
+# The conformal intervals of the forest are narrower than the intervals of least squares, and their coverage
 # decreases even with little noise. The width of the intervals does not change, so it does not indicate the
 # lower coverage. Least squares is less accurate, and its coverage decreases less.

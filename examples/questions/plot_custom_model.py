@@ -43,5 +43,5 @@ IntervalDisplay.from_estimator(search, X_test, y_test, target_name="age of abalo
 plt.show()
 
 # %%
-# The search selects 40 neighbors. The intervals of this model have no guarantee. Here, they cover 94 of 100
-# rows. :class:`~skuq.regressors.RecalibratedRegressor` accepts this model like any other.
+# The search selects 40 neighbors. The intervals of this model have no guarantee.
+# :class:`~skuq.regressors.RecalibratedRegressor` accepts this model like any other.

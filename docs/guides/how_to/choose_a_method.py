@@ -31,25 +31,24 @@ as long:
       - recalibrated
       - 10: 2.5 at each of 4 levels
       - recalibration increases the coverage of 90 % intervals of scikit-learn's boosting from 81.2 % to
-        91.4 % (21 data sets), and multiplies the CRPS by 0.98 and the interval score by 0.86. On ten other
-        data sets with 100 training rows, it increases the coverage of LightGBM from 84 % to 91 % and
-        multiplies the CRPS by 1.05
+        91.4 % (21 data sets), and multiplies the CRPS by 0.98 and the interval score by 0.86
     * - forest or BaggingRegressor with at least 50 trees on bootstrap rows, unless ``cv`` is a splitter,
         which may keep groups together or respect time order
       - forest
       - 1
-      - one fit instead of 3.9. On 15 data sets with up to 1000 rows, 90 % intervals cover 90 %, and the CRPS
-        is 1.02 times the CRPS of ``residual``
+      - one fit instead of :measured:`real_data; skuq, residuals of a forest; fits`, and about the same CRPS
+        as ``residual`` (21 data sets)
     * - all others. Also ``BayesianRidge`` and ``ARDRegression``, whose posteriors ignore the bias of the
         linear model. Also a forest in a Pipeline, because the other steps may use the target
         (:class:`~skuq.regressors.ForestDistributionRegressor` can replace the forest), or in a search
         (``GridSearchCV(UncertaintyRegressor(forest), {"estimator__max_features": ...})`` is better).
         Also a quantile loss inside a search, BaggingRegressor or TransformedTargetRegressor
       - residual
-      - 3.9
-      - the method works with every regressor. The CRPS of the posteriors of ``BayesianRidge`` and
-        ``ARDRegression`` is 1.9 times the CRPS of this method (geometric mean over 6 data sets, 1.1 to 5.8;
-        see :ref:`any-regressor`)
+      - :measured:`real_data; skuq, residuals of a forest; fits`
+      - the method works with every regressor. The CRPS of the posterior of ``BayesianRidge`` is
+        :measured:`any_regressor-doors; native, BayesianRidge; CRPS` times the CRPS of this method, and for
+        ``ARDRegression`` it is :measured:`any_regressor-doors; native, ARDRegression; CRPS` times (geometric
+        means over 6 data sets, see :ref:`any-regressor`)
 
 ``"recalibrated"`` corrects the distribution of a model with out-of-fold predictions. For
 most distributions, one factor multiplies the width, so that 90 % intervals contain 90 % of
@@ -72,11 +71,13 @@ the CRPS: use ``effort="high"``, which fits eleven levels in five folds, or ``"r
 90 % quantile.
 
 A posterior is exact only if the assumptions of its model hold, for example linearity or a
-constant noise variance. On 6 data sets with 600 rows or fewer, 50 and 90 % intervals of the
-posteriors of ``BayesianRidge``, ``ARDRegression`` and ``GaussianProcessRegressor`` cover 55
-and 90 % of the test rows (up to 69 % of 50 %). The posterior of the Gaussian process also
-depends on the distance to the training rows, so ``"auto"`` keeps it; its CRPS is 1.1 times
-the CRPS of ``"residual"`` (between 0.95 and 1.4).
+constant noise variance. On 6 data sets with 600 rows or fewer, 90 % intervals of the
+posteriors of ``BayesianRidge``, ``ARDRegression`` and ``GaussianProcessRegressor`` cover
+about 90 % of the test rows, but 50 % intervals are too wide (:ref:`any-regressor`). The
+posterior of the Gaussian process also depends on the distance to the training rows, so
+``"auto"`` keeps it, although its CRPS is
+:measured:`any_regressor-doors; native, Gaussian process; CRPS` times the CRPS of
+``"residual"``.
 ``method="recalibrated"`` recalibrates a posterior; ``"native"`` and ``"quantile"`` do
 not recalibrate. If the second column of the following table describes your case, use
 the class in the first column:
@@ -244,9 +245,8 @@ table.T.round(2)
 # ``make_pipeline(encoder, UncertaintyRegressor(forest))``. The wrapper around the
 # pipeline, ``UncertaintyRegressor(make_pipeline(encoder, forest))``, cannot use
 # out-of-bag rows, because the steps of the pipeline may use the target. It refits the
-# pipeline on folds. With 5000 rows, 100 trees and one core, ``fit`` takes 2.8 s in the
-# first case and 8.7 s in the second, and predicting one row takes 6 ms and 30 ms. Use
-# the second form only for steps that use the target, such as feature selection.
+# pipeline on folds, so ``fit`` and predictions take longer. Use the second form only for
+# steps that use the target, such as feature selection.
 #
 # Measured on 21 data sets
 # ------------------------

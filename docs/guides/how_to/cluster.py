@@ -58,10 +58,10 @@ print(search.best_params_, f"CRPS {-search.best_score_:.3f}")
 # slow. skuq therefore runs folds and trees inside the task. With ``n_jobs=1``, a
 # regressor of skuq fits its folds and members in the calling process.
 #
-# A cluster has overhead: every worker first imports skuq and scikit-learn, which takes
-# a few seconds, and every task adds about a millisecond. For less than ten seconds of
-# work, a cluster is slower than one process. Set ``OMP_NUM_THREADS=1`` for the workers,
-# so that gradient boosting does not start more threads than there are cores.
+# A cluster has overhead: every worker first imports skuq and scikit-learn, and every
+# task has to be sent to a worker. For a few seconds of work, a cluster is slower than
+# one process. Set ``OMP_NUM_THREADS=1`` for the workers, so that gradient boosting does
+# not start more threads than there are cores.
 #
 # If a worker is lost
 # -------------------

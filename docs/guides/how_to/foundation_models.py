@@ -27,8 +27,9 @@ the data sets, and the best calibration on 15 to 41 %. We ran the pool
 Over five of these sets (all but ``naval``) and with 1000 rows, the CRPS of the pool is
 :measured:`published-foundation; geometric mean, without naval, 1000; ratio` times the
 CRPS of TabPFN-2.5. Settings of four members of the pool were chosen on these five sets.
-On seven other sets, an earlier pool had 1.10 times the CRPS of TabPFN-2.5.
-:doc:`/replications/published` has all numbers. skuq itself uses no downloaded weights.
+On seven other sets, an earlier pool had 1.10 times the CRPS of TabPFN-2.5
+(:ref:`record <earlier-pool>`). :doc:`/replications/published` has all numbers. skuq
+itself uses no downloaded weights.
 
 Cost, limits and licenses
 -------------------------

@@ -430,25 +430,21 @@ print("CRPS", mean_crps.round(3), "best learning rate", best)
 #   variational inference, Laplace and SWA, "auto" means 6000 steps, but at most 1000
 #   epochs.
 # * Use larger batches: ``batch_size=128, learning_rate=0.016``. Both values are twice
-#   the defaults of the deep ensemble. With 5 members, a fit then takes 24 % less CPU
-#   time than with the defaults, and the CRPS is 3 % lower. With 20 members, a fit
-#   takes 15 % less CPU time, and the CRPS is 1 % higher. These numbers are means over
-#   airfoil_self_noise, gal_kin8nm and concrete_strength, with 721 to 1500 training
-#   rows and one split each.
-# * Use fewer members. With 10 instead of 20 members, a fit takes 40 % less CPU time,
-#   and the CRPS is 9 % higher (3 % to 19 % on the same three data sets, with three
-#   splits each). With only 5 members, one row in ten is in the bootstrap samples of all
-#   members. Such a row has no out-of-bag prediction and is not used for calibration.
-#   With such a small ensemble, also use ``keep_best="crps"``, because the likelihood
-#   selects an epoch that is too early.
-# * Train jointly with ``fit_many``: ten networks, each trained on 2000 rows, take about
-#   twice as long as one network.
+#   the defaults of the deep ensemble. A fit then takes less time, and the CRPS is about
+#   the same.
+# * Use fewer members. A fit then takes less time, but the CRPS is higher. With only 5
+#   members, one row in ten is in the bootstrap samples of all members. Such a row has
+#   no out-of-bag prediction and is not used for calibration. With such a small ensemble,
+#   also use ``keep_best="crps"``, because the likelihood selects an epoch that is too
+#   early.
+# * Train jointly with ``fit_many``, which is much faster than training the networks one
+#   after another (:doc:`/development/speed`).
 # * Set ``n_jobs``: more than about 40 members are divided into chunks, which are
 #   trained in several processes.
-# * Use built-in layers. Training with a custom module takes 1.6 times as long with
-#   20 members or more, and three times as long with one member. If the module cannot
-#   be vectorized, the members are trained one after another.
-# * Keep the default ``dtype="float32"``: float64 is 1.3 to 2.7 times slower.
+# * Use built-in layers. Training with a custom module is slower, most of all with one
+#   member. If the module cannot be vectorized, the members are trained one after
+#   another.
+# * Keep the default ``dtype="float32"``: float64 is slower.
 # * Use a smaller ``n_draws``: by default, dropout and variational inference draw 200
 #   networks for a prediction. The epistemic part is accurate to 5 % with 200 networks,
 #   and to 10 % with ``n_draws=50``.

@@ -186,10 +186,10 @@ coverages = {
 coverages
 
 # %%
-# The difference from 0.90 is chance. With 60 other seeds of this data, the coverages
-# have the mean 0.90 and the standard deviation 0.02. One half of this variance comes
-# from the 600 rows of the recalibrator, the other half from the 600 new rows. The four
-# coverages on this page deviate together, because they share the targets.
+# The difference from 0.90 is chance. The standard deviation of such a coverage is 0.02.
+# One half of this variance comes from the 600 rows of the recalibrator, the other half
+# from the 600 new rows. The four coverages on this page deviate together, because they
+# share the targets.
 #
 # Choice of the recalibrator
 # --------------------------
@@ -210,14 +210,10 @@ coverages
 # recalibrators depend on these extrapolated tails:
 #
 # * The standard deviation depends on the tails, so ``StdScalingRecalibrator`` may make
-#   the intervals worse. On 900 rows of the power plant data, the 90 % intervals of
-#   gradient-boosted quantiles covered 86 % of the test rows. After
-#   ``StdScalingRecalibrator``, they covered 82 %.
+#   the intervals worse.
 # * If the intervals are much too narrow, a map of probabilities also depends on the
-#   tails, and makes the intervals too wide. On eleven data sets, 90 % intervals of
-#   quantile boosting became 1.2 times as wide with ``QuantileShiftRecalibrator``, and
-#   1.9 times as wide with ``IsotonicRecalibrator``. With both recalibrators, the
-#   intervals covered 90 % of the test rows.
+#   tails. With ``IsotonicRecalibrator``, the intervals become wider than with
+#   ``QuantileShiftRecalibrator``.
 #
 # Use another recalibrator in the following cases:
 #
