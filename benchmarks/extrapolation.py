@@ -1,10 +1,10 @@
 """Test rows outside of the training range: CRPS, coverage and width of models on eight data sets.
 
-A forest is fitted to each data set. For each of its three features with the largest permutation importance,
-two parts of the rows are left out of training: the rows between the 33 and 67 % quantiles of the feature
-("gap"), and the rows above its 80 % quantile ("tail"). Both are test rows outside of the training range. A
-fifth of the other rows are test rows inside of the range, and at most 600 of the rest are training rows.
-Each split has a control: random rows with the same three sizes.
+A forest is fitted to each data set. For each of the three features with the largest permutation importance
+(of those whose parts have 5 to 60 % of the rows), two parts of the rows are left out of training: the rows
+between the 33 and 67 % quantiles of the feature ("gap"), and the rows above its 80 % quantile ("tail"). Both
+are test rows outside of the training range. A fifth of the other rows are test rows inside of the range, and
+at most 600 of the rest are training rows. Each split has a control: random rows with the same three sizes.
 
 `python benchmarks/extrapolation.py` appends each result to ``extrapolation.csv``. Results in the file are not
 computed again, so you can stop the script and continue later. ``--quick`` runs the models without networks on
@@ -85,7 +85,7 @@ def methods() -> list[Method]:
         wrapped("skuq, ridge", scaled(lambda seed: RidgeCV()), RidgeCV),
         Method("skuq, conformal, density ratio", "sklearn", by_density_ratio),
         *(known[name] for name in OF_OTHER_TABLES),
-        Method("skuq, Gaussian process", "gpytorch", by_distribution(scaled(sparse_gaussian_process))),
+        Method("skuq, sparse Gaussian process", "gpytorch", by_distribution(scaled(sparse_gaussian_process))),
         Method("skuq, Laplace network", "torch", by_distribution(scaled(laplace))),
     ]
     return installed(own, "")

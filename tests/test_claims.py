@@ -190,6 +190,7 @@ def test_shrinkage_of_levels():
     assert shrunk["worst CRPS"] <= 1 < isotonic["worst CRPS"]
     assert shrunk["PIT worse"] == 0
     assert 0.5 < shrunk["PIT better"] < isotonic["PIT better"]
+    assert shrunk["not changed"] == pytest.approx(1 - shrunk["PIT better"])
 
 
 def test_censored_targets():

@@ -89,11 +89,10 @@ class Supported(Distribution):
 
     For y inside the bounds, this is the CRPS of the base minus two tail integrals, so clipping never
     increases the CRPS of a row. The integrals have closed forms for `Normal`, `StudentT`, `Quantiles`,
-    `Empirical` and `SharedEmpirical`, at three times the cost of the CRPS of the base. For other families,
-    the CRPS, the mean and the standard deviation integrate the cdf between quantiles of the base and the
-    bounds, with about 100 evaluations per row and a relative error of about 1e-8. If the tails of the base
-    may be heavy, each doubling of the distance between the median and a bound needs ten more evaluations, and
-    the relative error is about 1e-7.
+    `Empirical` and `SharedEmpirical`. For other families, the CRPS, the mean and the standard deviation
+    integrate the cdf between quantiles of the base and the bounds, with about 100 evaluations per row and a
+    relative error of about 1e-8. If the tails of the base may be heavy, each doubling of the distance between
+    the median and a bound needs ten more evaluations, and the relative error is about 1e-7.
 
     If the mean of a `Transformed` base is infinite, these integrals use the winsorized distribution that
     `Transformed` describes.

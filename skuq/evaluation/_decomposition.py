@@ -405,8 +405,7 @@ def score_decomposition(
     density.
 
     The cost is O(n log n) per level or threshold. Each draw needs one isotonic regression per level, so draws
-    take most of the time. Fewer draws, such as 20, give nearly the same limit if there are many rows. The
-    memory is O(n k).
+    take most of the time. The memory is O(n k).
 
     References
     ----------

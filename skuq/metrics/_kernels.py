@@ -65,11 +65,7 @@ def level_grid(levels: int | ArrayLike, name: str = "levels", *, closed: bool = 
 
 
 def count_below(thresholds: FloatArray, values: FloatArray, side: str = "right") -> BinIndex:
-    """Return ``np.searchsorted(thresholds, values, side)`` in a small integer type, but faster.
-
-    For 100 000 values and 99 thresholds, the function takes 0.4 ms, and `np.searchsorted` takes 3.9 ms. For 9
-    thresholds, the times are 0.2 and 1.8 ms.
-    """
+    """Return ``np.searchsorted(thresholds, values, side)`` in a small integer type, but faster."""
     # The table needs finite thresholds. Every finite value is above -inf and below inf.
     finite = np.isfinite(thresholds)
     if not finite.all() and np.isfinite(values).all():

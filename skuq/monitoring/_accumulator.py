@@ -470,10 +470,10 @@ class MetricAccumulator(BaseAccumulator):
     ``1 / accuracy`` levels. Its error is below ``accuracy / 2``.
 
     The memory depends on the range of the standard deviations and errors, and not on the number of rows. QCE
-    needs most of the memory. The time is O(n). Fewer metrics take less time. In addition, each update has a
-    fixed cost, so blocks should have 10 000 rows or more. If the forecasts are
-    `skuq.distributions.Quantiles`, pass their levels to the accumulator. This saves time, because no other
-    quantiles have to be computed: ``MetricAccumulator("pinball", "mace", levels=levels,
+    needs most of the memory. The time is O(n). Fewer metrics take less time. Each update has a fixed cost, so
+    blocks should have 10 000 rows or more. If the forecasts are `skuq.distributions.Quantiles`, pass their
+    levels to the accumulator. This saves time, because no other quantiles have to be computed:
+    ``MetricAccumulator("pinball", "mace", levels=levels,
     curves=["calibration"])``.
 
     Examples

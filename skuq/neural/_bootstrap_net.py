@@ -145,9 +145,9 @@ class BootstrapNetRegressor(BaseNeuralRegressor):
     :math:`\sigma_\omega^2 / M` would assume that the members are independent, but all members are trained on
     the same data.
 
-    With "member", confidence intervals are too wide, because the variance of one member is larger than the
-    variance of the mean of the members. The replication of [2]_ has an example
-    (:doc:`/replications/sluijterman-2024`).
+    With "member", confidence intervals are usually too wide, because the variance of one member is larger
+    than the variance of the mean of the members. They are too short if the bias of the networks is large. The
+    replication of [2]_ has examples of both (:doc:`/replications/sluijterman-2024`).
 
     If the noise varies with x, the intervals are too short where the noise is large, with and without
     calibration. The intervals are also too short far from the training rows, because the differences between

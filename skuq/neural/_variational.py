@@ -181,7 +181,7 @@ class VariationalRegressor(BaseNeuralRegressor):
 
     ``sample_weight`` counts repetitions. Weights are used in the losses, and n is the sum of the weights.
 
-    Cost: an epoch takes longer than an epoch of a plain network. With `last_layer`, it takes less time. A
+    Cost: an epoch takes longer than an epoch of a plain network, most of all without `last_layer`. A
     prediction runs `n_draws` networks in one pass. `fit_transform` trains the networks of all folds in one
     pass.
 
@@ -409,7 +409,7 @@ class VariationalClassifier(BaseNeuralClassifier):
     ``sample_weight`` counts repetitions. Weights are used in the losses, and n is the sum of the weights.
     Class weights do not change n.
 
-    Cost: an epoch takes longer than an epoch of a plain network. With `last_layer`, it takes less time. A
+    Cost: an epoch takes longer than an epoch of a plain network, most of all without `last_layer`. A
     prediction runs `n_draws` networks at the same time, or `n_draws` last layers with `last_layer`.
 
     References

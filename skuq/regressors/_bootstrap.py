@@ -103,7 +103,8 @@ class BootstrapRegressor(BaseUncertaintyRegressor):
     :math:`\hat\sigma_\omega^2` is the variance of one member and not of the mean of the members, and because
     equation 9 replaces negative differences by 0. This class therefore fits a Student t distribution to the
     out-of-bag errors, divided by the scale of the paper. The likelihood gives its degrees of freedom and the
-    factor that multiplies both parts. The mean coverage of the intervals is then close to nominal.
+    factor that multiplies both parts. The mean coverage of the intervals is then close to nominal
+    (:doc:`/replications/any-regressor`).
 
     With "heteroscedastic", a forest learns the distribution of :math:`|y - \hat f|` from X and
     :math:`\hat f`, as in `ResidualRegressor` with ``center="model"``. The predicted variances are then

@@ -99,8 +99,8 @@ class HurdleRegressor(BaseUncertaintyRegressor):
     process, it is a sharp function of four columns. The table shows the CRPS divided by the CRPS of the true
     distribution. "small" is a `HistGradientBoostingClassifier` with 100 rounds, 8 leaves and a learning rate
     of 0.05. "default" is the same class with default parameters. With "true", the classifier is replaced by
-    the true probabilities of zero, so most of the loss comes from the classifier. The fit of the
-    hurdle with "small" is faster than the fit of `UncertaintyRegressor`.
+    the true probabilities of zero, so most of the loss comes from the classifier. The fit of the hurdle with
+    "small" is faster than the fit of `UncertaintyRegressor`.
 
     =================================  ======  =====
     model                              smooth  sharp

@@ -45,9 +45,9 @@ as long:
         Also a quantile loss inside a search, BaggingRegressor or TransformedTargetRegressor
       - residual
       - :measured:`real_data; skuq, residuals of a forest; fits`
-      - the method works with every regressor. The CRPS of the posterior of ``BayesianRidge`` is
-        :measured:`any_regressor-doors; native, BayesianRidge; CRPS` times the CRPS of this method, and for
-        ``ARDRegression`` it is :measured:`any_regressor-doors; native, ARDRegression; CRPS` times (geometric
+      - the method works with every regressor. The CRPS of the posteriors of ``BayesianRidge``
+        and ``ARDRegression`` is :measured:`any_regressor-doors; native, BayesianRidge; CRPS` and
+        :measured:`any_regressor-doors; native, ARDRegression; CRPS` times the CRPS of this method (geometric
         means over 6 data sets, see :ref:`any-regressor`)
 
 ``"recalibrated"`` corrects the distribution of a model with out-of-fold predictions. For

@@ -209,11 +209,11 @@ coverages
 # outermost levels, so skuq has to extrapolate the tails. The results of other
 # recalibrators depend on these extrapolated tails:
 #
-# * The standard deviation depends on the tails, so ``StdScalingRecalibrator`` may make
-#   the intervals worse.
+# * The standard deviation depends on the tails, so ``StdScalingRecalibrator`` may narrow
+#   intervals that are already too narrow.
 # * If the intervals are much too narrow, a map of probabilities also depends on the
-#   tails. With ``IsotonicRecalibrator``, the intervals become wider than with
-#   ``QuantileShiftRecalibrator``.
+#   tails. With ``IsotonicRecalibrator``, the CRPS and the interval score are higher than
+#   with ``QuantileShiftRecalibrator`` (:ref:`ablation-quantiles`).
 #
 # Use another recalibrator in the following cases:
 #

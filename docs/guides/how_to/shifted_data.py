@@ -155,10 +155,10 @@ coverage
 # important feature, 90 % intervals of ``UncertaintyRegressor`` around boosting cover a
 # share of :measured:`extrapolation-tail; skuq, boosting; outside`, on average over eight
 # data sets. The intervals of the pool ``MixtureRegressor()`` become wider there, and
-# cover :measured:`extrapolation-tail; skuq, pool; outside`.
+# cover a share of :measured:`extrapolation-tail; skuq, pool; outside`.
 # :doc:`/explanation/extrapolation` compares models, measures the coverage outside of
-# the range, and lists remedies. You cannot correct such shifts in advance, but you can
-# detect them: :class:`~skuq.monitoring.CoverageMonitor` tests
+# the range, and lists what helps in part. You cannot restore the coverage in advance,
+# but you can detect such shifts: :class:`~skuq.monitoring.CoverageMonitor` tests
 # the coverage of rows as their targets arrive. ``partial_fit`` of
 # :class:`~skuq.conformal.ConformalRegressor` adapts the level to the new targets (see
 # :doc:`/how-to/conformal`).
