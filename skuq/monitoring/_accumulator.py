@@ -473,8 +473,7 @@ class MetricAccumulator(BaseAccumulator):
     needs most of the memory. The time is O(n). Fewer metrics take less time. Each update has a fixed cost, so
     blocks should have 10 000 rows or more. If the forecasts are `skuq.distributions.Quantiles`, pass their
     levels to the accumulator. This saves time, because no other quantiles have to be computed:
-    ``MetricAccumulator("pinball", "mace", levels=levels,
-    curves=["calibration"])``.
+    ``MetricAccumulator("pinball", "mace", levels=levels, curves=["calibration"])``.
 
     Examples
     --------
