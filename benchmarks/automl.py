@@ -8,8 +8,8 @@ Set ``OMP_NUM_THREADS=1``. skuq was developed on these data sets.
 
 FLAML searches for the model with the smallest CRPS among boosting and forests in an `UncertaintyRegressor`.
 AutoGluon fits 13 quantiles with its default models, and `IsotonicRecalibrator` recalibrates them on the fifth
-of the training rows that AutoGluon uses to select models. AutoGluon skips its networks, because the environment
-has neither torch nor fastai.
+of the training rows that AutoGluon uses to select models. AutoGluon skips its networks, because the
+environment has neither torch nor fastai.
 """
 
 from __future__ import annotations
