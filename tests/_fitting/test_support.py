@@ -158,10 +158,18 @@ def test_counts_whose_forecasts_have_probability_below_0_give_a_warning():
         UncertaintyRegressor(LINEAR, random_state=0).fit(X, Y)
     with pytest.warns(SupportWarning):
         UncertaintyRegressor(LINEAR, random_state=0).fit_transform(X, Y)
-    for y in (Y + 0.5, Y - 1, Y + 2, np.sqrt(Y)):
-        UncertaintyRegressor(LINEAR, random_state=0).fit(X, y)
-    for support in ("count", "positive", (-3, None)):
-        UncertaintyRegressor(LINEAR, random_state=0, support=support).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "y", [Y + 0.5, Y - 1, Y + 2, np.sqrt(Y)], ids=["halves", "from -1", "from 2", "roots"]
+)
+def test_other_targets_give_no_warning(y):
+    UncertaintyRegressor(LINEAR, random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("support", ["count", "positive", (-3, None)])
+def test_counts_with_a_support_give_no_warning(support):
+    UncertaintyRegressor(LINEAR, random_state=0, support=support).fit(X, Y)
 
 
 def test_searches_and_cross_validation():
