@@ -211,18 +211,26 @@ BAD_ROWS = [
 ]
 
 
-@pytest.mark.parametrize("in_blocks", [False, True])
-def test_bad_rows_are_named(in_blocks, frame, tmp_path, capsys, subtests):
-    more = ["--weight", "w", "--groups", "region", "--time", "day", *["--block-rows", "40"] * in_blocks]
+MORE = ["--weight", "w", "--groups", "region", "--time", "day"]
+IN_BLOCKS = pytest.mark.parametrize("blocks", [[], ["--block-rows", "40"]], ids=["at once", "in blocks"])
+
+
+@IN_BLOCKS
+def test_bad_rows_are_named(blocks, frame, tmp_path, capsys, subtests):
     for kind, cells, message in BAD_ROWS:
         changed(frame, **cells).to_csv(tmp_path / "bad.csv", index=False)
         with subtests.test(msg=message):
-            line = failure(capsys, arguments(tmp_path / "bad.csv", kind, tmp_path / "page.html", *more))
+            argv = arguments(tmp_path / "bad.csv", kind, tmp_path / "page.html", *MORE, *blocks)
+            line = failure(capsys, argv)
             assert message in line
             assert "bad.csv" in line
     assert not list(tmp_path.glob("*page*"))
+
+
+@IN_BLOCKS
+def test_quantiles_that_cross_can_be_sorted(blocks, frame, tmp_path):
     changed(frame, q50=(3, -99.0)).to_csv(tmp_path / "bad.csv", index=False)
-    argv = arguments(tmp_path / "bad.csv", "quantiles", tmp_path / "page.html", *more)
+    argv = arguments(tmp_path / "bad.csv", "quantiles", tmp_path / "page.html", *MORE, *blocks)
     assert main([*argv, "--sort-quantiles"]) == 0
 
 
