@@ -35,6 +35,7 @@ from skuq.regressors import (
     LeastSquaresRegressor,
     MixtureRegressor,
     UncertaintyRegressor,
+    _error_forest,
     _mixture,
     default_estimators,
 )
@@ -422,6 +423,7 @@ def small(monkeypatch):
         return [(name, one.set_params(**sizes[name])) for name, one in real(random_state)]
 
     monkeypatch.setattr(_mixture, "default_estimators", small_estimators)
+    monkeypatch.setattr(_error_forest, "N_TREES", (20, 10))
 
 
 @pytest.fixture(scope="module")
