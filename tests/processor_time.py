@@ -95,10 +95,10 @@ class ProcessorTime:
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
         is_limited = "not laws" in item.config.option.markexpr
         if is_limited and self.used > LIMIT and all(report.passed for report in reports):
-            # A slow machine has more time. Its speed is measured twice, because other processes change it.
+            # A slow machine has more time. Other processes change its speed, hence the mean of two.
             before = _slowness()
             reports = runtestprotocol(item, log=False, nextitem=nextitem)
-            limit = LIMIT * max(1.0, before, _slowness())
+            limit = LIMIT * max(1.0, (before + _slowness()) / 2)
             if self.used > limit:
                 reports[-1].outcome = "failed"
                 reports[-1].longrepr = (

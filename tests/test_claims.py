@@ -182,6 +182,25 @@ def test_any_regressor():
     assert claims(ResidualRegressor, f"which are biased, it is {center['linear']:.1f} times the CRPS of")
 
 
+def test_extrapolation():
+    tables = [read(f"extrapolation-{kind}").set_index("method") for kind in ("gap", "tail")]
+    gap, tail = (table.replace("", np.nan).astype(float) for table in tables)
+    wider = gap.index[gap["width"] > 7 / 6]
+    assert wider.tolist() == ["skuq, conformal, density ratio"]
+    ours = gap[gap.index.str.startswith("skuq")]
+    assert ours["control"].between(0.88, 0.92).all()
+    notice = ["skuq, pool", "skuq, deep ensemble", "skuq, sparse Gaussian process"]
+    others = tail.drop(index=["skuq, conformal, density ratio", *notice])
+    assert tail.loc[notice, "width"].min() > others["width"].max()
+    assert tail.loc[notice, "outside"].min() > others["outside"].max()
+
+
+def test_same_model_on_sets_without_choices():
+    table = read("same_base-confirmation").set_index(["model", "package"])
+    ratios = table[["interval score", "width"]].astype(float).drop(index="own", level="model")
+    assert (ratios.drop(index="skuq", level="package") > 1).all(axis=None)
+
+
 def test_shrinkage_of_levels():
     found = read("level_shrinkage-development").set_index("recalibrator")
     shares = found.drop(columns="cases").astype(float)

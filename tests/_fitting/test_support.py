@@ -164,6 +164,7 @@ def test_counts_whose_forecasts_have_probability_below_0_give_a_warning():
     "y", [Y + 0.5, Y - 1, Y + 2, np.sqrt(Y)], ids=["halves", "from -1", "from 2", "roots"]
 )
 def test_other_targets_give_no_warning(y):
+    """A warning is an error in tests, here and below."""
     UncertaintyRegressor(LINEAR, random_state=0).fit(X, y)
 
 

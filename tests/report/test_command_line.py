@@ -211,7 +211,7 @@ BAD_ROWS = [
 ]
 
 
-MORE = ["--weight", "w", "--groups", "region", "--time", "day"]
+COLUMNS = ["--weight", "w", "--groups", "region", "--time", "day"]
 IN_BLOCKS = pytest.mark.parametrize("blocks", [[], ["--block-rows", "40"]], ids=["at once", "in blocks"])
 
 
@@ -220,7 +220,7 @@ def test_bad_rows_are_named(blocks, frame, tmp_path, capsys, subtests):
     for kind, cells, message in BAD_ROWS:
         changed(frame, **cells).to_csv(tmp_path / "bad.csv", index=False)
         with subtests.test(msg=message):
-            argv = arguments(tmp_path / "bad.csv", kind, tmp_path / "page.html", *MORE, *blocks)
+            argv = arguments(tmp_path / "bad.csv", kind, tmp_path / "page.html", *COLUMNS, *blocks)
             line = failure(capsys, argv)
             assert message in line
             assert "bad.csv" in line
@@ -230,7 +230,7 @@ def test_bad_rows_are_named(blocks, frame, tmp_path, capsys, subtests):
 @IN_BLOCKS
 def test_quantiles_that_cross_can_be_sorted(blocks, frame, tmp_path):
     changed(frame, q50=(3, -99.0)).to_csv(tmp_path / "bad.csv", index=False)
-    argv = arguments(tmp_path / "bad.csv", "quantiles", tmp_path / "page.html", *MORE, *blocks)
+    argv = arguments(tmp_path / "bad.csv", "quantiles", tmp_path / "page.html", *COLUMNS, *blocks)
     assert main([*argv, "--sort-quantiles"]) == 0
 
 
