@@ -115,7 +115,7 @@ sphinx_gallery_conf = {
     "examples_dirs": ["guides/tutorials", "guides/how_to", "../examples"],
     "gallery_dirs": ["tutorials", "how-to", "auto_examples"],
     "filename_pattern": r"/plot_|/guides/",
-    "ignore_pattern": r"/(papers|studies)/",
+    "ignore_pattern": r"/studies/",
     "subsection_order": [f"../examples/{section}" for section in SECTIONS],
     "within_subsection_order": "FileNameSortKey",
     "backreferences_dir": "reference/generated/backreferences",

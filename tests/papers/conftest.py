@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "examples" / "papers"
+FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
@@ -34,4 +34,4 @@ def folder(shared_data) -> Path:
 @pytest.fixture(scope="module")
 def page(request: pytest.FixtureRequest) -> str:
     """Return the text of the page that the test file names by ``PAGE``."""
-    return (FOLDER.parents[1] / "docs" / "replications" / request.module.PAGE).read_text(encoding="utf-8")
+    return (FOLDER.parent / "docs" / "replications" / request.module.PAGE).read_text(encoding="utf-8")

@@ -26,7 +26,7 @@ N = 400
 @pytest.fixture(scope="module")
 def results():
     """Return the results of the full run."""
-    return pd.read_csv(ROOT / "examples" / "papers" / f"{SCRIPT}.csv")
+    return pd.read_csv(ROOT / "benchmarks" / f"{SCRIPT}.csv")
 
 
 @pytest.fixture(scope="module")

@@ -101,7 +101,7 @@ def test_agreement_is_one_for_equal_ranks(study):
 
 
 def test_the_documentation_has_both_versions_of_each_set(study):
-    page = (Path(study.__file__).parents[2] / "docs" / "replications" / "wibbeke-2025.rst").read_text(
+    page = (Path(study.__file__).parents[1] / "docs" / "replications" / "wibbeke-2025.rst").read_text(
         encoding="utf-8"
     )
     for name in (*study.FULL, *study.LARGE):

@@ -1,6 +1,4 @@
-"""
-Navratil et al. 2023: uncertainty characteristics of traffic forecasts
-======================================================================
+"""Navratil et al. 2023: uncertainty characteristics of traffic forecasts.
 
 This script repeats figure 5 of Navratil, Elder, Arnold, Ghosh and Sattigeri, "Assessment of prediction
 intervals using uncertainty characteristics curves", 2023. The figure has two curves for the metro traffic
@@ -102,9 +100,7 @@ class SequenceToSequence(nn.Module):
         self.encoder = nn.LSTM(n_covariates + 2, n_hidden, batch_first=True)
         self.decoder = nn.LSTM(n_covariates, n_hidden, batch_first=True)
         self.mean = nn.Linear(n_hidden, 1)
-        self.variance = nn.Sequential(
-            nn.Linear(n_hidden + 1, n_hidden), nn.SiLU(), nn.Linear(n_hidden, 1)
-        )
+        self.variance = nn.Sequential(nn.Linear(n_hidden + 1, n_hidden), nn.SiLU(), nn.Linear(n_hidden, 1))
 
     def forward(self, X: Tensor) -> Tensor:
         """Return means and variances, shape (B, 24, 2), from two days of shape (B, 48, d)."""
@@ -121,9 +117,7 @@ class JointLoss(nn.Module):
     def forward(self, output: Tensor, y: Tensor) -> Tensor:
         """Return the mean loss."""
         known = ~torch.isnan(y)
-        return nn.functional.gaussian_nll_loss(
-            output[..., 0][known], y[known], output[..., 1][known]
-        )
+        return nn.functional.gaussian_nll_loss(output[..., 0][known], y[known], output[..., 1][known])
 
 
 def sequences(hours: pd.DataFrame) -> np.ndarray:
@@ -164,9 +158,7 @@ def forecast_by_lstm(hours: pd.DataFrame, n_epochs: int, seed: int = 0) -> Norma
         verbose=0,
     ).fit(X_train[some], y_train[some])
     days = np.arange(0, len(hours) - DAY, DAY)
-    output = net.predict(np.stack([table[start : start + 2 * DAY] for start in days])).reshape(
-        -1, 2
-    )
+    output = net.predict(np.stack([table[start : start + 2 * DAY] for start in days])).reshape(-1, 2)
     return Normal(output[:, 0].astype(float), np.sqrt(output[:, 1].astype(float)))
 
 
@@ -175,9 +167,7 @@ def forecast_by_lstm(hours: pd.DataFrame, n_epochs: int, seed: int = 0) -> Norma
 
 def residual(folds: Any) -> Any:
     """Return boosting with the distribution of its out-of-fold errors."""
-    return ResidualRegressor(
-        HistGradientBoostingRegressor(random_state=0), cv=folds, random_state=0
-    )
+    return ResidualRegressor(HistGradientBoostingRegressor(random_state=0), cv=folds, random_state=0)
 
 
 def quantiles(folds: Any) -> Any:
@@ -238,9 +228,7 @@ class Rows:
 def rows_of(hours: pd.DataFrame, period: slice) -> Rows:
     """Return the recorded hours of a period."""
     traffic = hours.loc[period, "traffic"].dropna()
-    return Rows(
-        traffic.to_numpy(), (traffic.index - traffic.index[0].normalize()).days.to_numpy() // 7
-    )
+    return Rows(traffic.to_numpy(), (traffic.index - traffic.index[0].normalize()).days.to_numpy() // 7)
 
 
 def with_misses(y: np.ndarray, dist: Distribution, miss_rate: float = 0.1) -> Normal:
@@ -269,11 +257,7 @@ def gains(y: np.ndarray, dist: Distribution, weight: np.ndarray | None = None) -
 def weeks_drawn(rows: Rows, n_resamples: int, seed: int = 0) -> np.ndarray:
     """Return how often each resample draws each week, shape (n_resamples, weeks)."""
     n = rows.n_weeks
-    return (
-        np.random.default_rng(seed)
-        .multinomial(n, np.full(n, 1 / n), size=n_resamples)
-        .astype(float)
-    )
+    return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=n_resamples).astype(float)
 
 
 def interval_of_gains(rows: Rows, dist: Distribution, n_resamples: int) -> pd.DataFrame:
@@ -295,9 +279,7 @@ def swap_test(rows: Rows, a: Normal, b: Normal, n_permutations: int, seed: int =
 
     observed = difference(np.zeros(len(rows.y), dtype=bool)).abs()
     swaps = rng.random((n_permutations, rows.n_weeks)) < 0.5
-    extreme = sum(
-        (difference(swap[rows.week]).abs() >= observed - 1e-12).astype(int) for swap in swaps
-    )
+    extreme = sum((difference(swap[rows.week]).abs() >= observed - 1e-12).astype(int) for swap in swaps)
     return (1 + extreme) / (1 + n_permutations)
 
 
@@ -322,16 +304,12 @@ def costs(
 
     The saved share of the cost has a 95 % interval from a bootstrap of weeks.
     """
-    recalibrator = OperatingPointRecalibrator(cost=(1.0, ratio), coverage=COVERAGE).fit(
-        dist_then, then.y
-    )
+    recalibrator = OperatingPointRecalibrator(cost=(1.0, ratio), coverage=COVERAGE).fit(dist_then, then.y)
     factor = recalibrator.operating_point_.parameter
     bounds = recalibrator.transform(dist_now).interval(COVERAGE)
     before, after = (losses(now.y, each, ratio) for each in (dist_now.interval(COVERAGE), bounds))
     best = recalibrator.fit(dist_now, now.y).operating_point_
-    flat_then, flat_now = (
-        Normal(dist.mean(), np.ones(len(dist))) for dist in (dist_then, dist_now)
-    )
+    flat_then, flat_now = (Normal(dist.mean(), np.ones(len(dist))) for dist in (dist_then, dist_now))
     flat = recalibrator.fit(flat_then, then.y).transform(flat_now)
     constant = losses(now.y, flat.interval(COVERAGE), ratio)
     sums = [np.bincount(now.week, loss) for loss in (before, after, constant)]
@@ -377,9 +355,7 @@ def scores(rows: Rows, dist: Distribution) -> pd.DataFrame:
     return pd.DataFrame({"value": values})
 
 
-def measure(
-    hours: pd.DataFrame, forecasts: dict[str, Distribution], n_resamples: int
-) -> pd.DataFrame:
+def measure(hours: pd.DataFrame, forecasts: dict[str, Distribution], n_resamples: int) -> pd.DataFrame:
     """Return all results, one row per model and quantity."""
     then, now = rows_of(hours, CALIBRATED), rows_of(hours, TESTED)
     split, parts = len(then.y), []
@@ -391,9 +367,7 @@ def measure(
             against["p_lstm"] = scaled[LSTM]
         for column, other in against.items():
             gain[column] = swap_test(now, scaled[name], other, n_resamples)
-        cost = [
-            costs(then, dist[:split], now, dist[split:], ratio, n_resamples) for ratio in RATIOS
-        ]
+        cost = [costs(then, dist[:split], now, dist[split:], ratio, n_resamples) for ratio in RATIOS]
         tables = {"score": scores(now, dist[split:]), "gain": gain, "cost": pd.concat(cost)}
         parts += [
             part.rename_axis("quantity").reset_index().assign(table=table, model=name)
@@ -405,9 +379,7 @@ def measure(
 
 def percent(row: pd.Series) -> str:
     """Return a share in percent with its interval."""
-    interval = (
-        "" if np.isnan(row["low"]) else f" ({100 * row['low']:.0f} to {100 * row['high']:.0f})"
-    )
+    interval = "" if np.isnan(row["low"]) else f" ({100 * row['low']:.0f} to {100 * row['high']:.0f})"
     return f"{100 * row['value']:.1f}{interval}"
 
 
@@ -424,9 +396,7 @@ def tables(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
     def spread(table: str, cells: pd.Series) -> pd.DataFrame:
         rows = results[results["table"] == table].assign(cell=cells)
         wide = rows.pivot(index="model", columns="quantity", values="cell")
-        return wide.reindex(index=order, columns=rows["quantity"].unique()).rename_axis(
-            columns=None
-        )
+        return wide.reindex(index=order, columns=rows["quantity"].unique()).rename_axis(columns=None)
 
     crossing = {"narrower from": "0", "narrower to": f"{PAPER['narrower to']}"}
     numbers = spread("score", results["value"].map("{:.3f}".format))
@@ -442,9 +412,7 @@ def tables(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
             found[f"p-values of the difference in gain from {other}"] = cells.dropna(how="all")
     cost = spread("cost", results["value"])
     for ratio in RATIOS:
-        part = cost.filter(like=f"miss {ratio:g}, ").rename(
-            columns=lambda name: name.partition(", ")[2]
-        )
+        part = cost.filter(like=f"miss {ratio:g}, ").rename(columns=lambda name: name.partition(", ")[2])
         text = part.map("{:.3f}".format)
         for name in ("saved", "saved over constant"):
             rows = results[results["quantity"] == f"miss {ratio:g}, {name}"].set_index("model")
@@ -477,16 +445,13 @@ def plot(hours: pd.DataFrame, forecasts: dict[str, Distribution], file: Path) ->
         model, constant = (
             [curve.operating_point(miss_rate=level).bandwidth for level in levels]
             for curve in (
-                uncertainty_characteristics_curve(now.y, dist, bands=bands)
-                for bands in ("std", "constant")
+                uncertainty_characteristics_curve(now.y, dist, bands=bands) for bands in ("std", "constant")
             )
         )
         saved = 1 - np.array(model) / np.array(constant)
         right.plot(100 * levels, 100 * saved, label=name, color="black" if name == LSTM else None)
     right.axhline(0, color="gray", linewidth=0.8)
-    right.axvline(
-        100 * PAPER["narrower to"], color="gray", linestyle=":", label="crossing of the paper"
-    )
+    right.axvline(100 * PAPER["narrower to"], color="gray", linestyle=":", label="crossing of the paper")
     right.set(
         xlim=(0, 60),
         ylim=(-40, 40),
@@ -501,13 +466,9 @@ def plot(hours: pd.DataFrame, forecasts: dict[str, Distribution], file: Path) ->
 def main(arguments: list[str] | None = None) -> pd.DataFrame:
     """Fit the models, print the tables, and return the results."""
     parser = argparse.ArgumentParser(description="Figure 5 of Navratil et al. (2023).")
-    parser.add_argument(
-        "--models", nargs="+", choices=[LSTM, *MODELS], default=[LSTM, "boosting, residuals"]
-    )
+    parser.add_argument("--models", nargs="+", choices=[LSTM, *MODELS], default=[LSTM, "boosting, residuals"])
     parser.add_argument("--epochs", type=int, default=10, help="of the LSTM")
-    parser.add_argument(
-        "--resamples", type=int, default=50, help="of bootstraps and permutation tests"
-    )
+    parser.add_argument("--resamples", type=int, default=50, help="of bootstraps and permutation tests")
     parser.add_argument("--full", action="store_true", help="all models, 30 epochs, 1000 resamples")
     parser.add_argument("--results", type=Path, help="file of results to print, without a run")
     parser.add_argument("--out", type=Path, help="CSV file of results")

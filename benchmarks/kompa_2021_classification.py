@@ -1,6 +1,4 @@
-"""
-Kompa et al. 2021, classification: prediction sets of seven methods on rotated and rolled digits
-================================================================================================
+"""Kompa et al. 2021, classification: prediction sets of seven methods on rotated and rolled digits.
 
 This script compares our results with table A3 and figure 5 of Kompa, Snoek and Beam, "Empirical frequentist
 coverage of deep learning uncertainty quantification procedures", Entropy 23(12), 1608, 2021,
@@ -14,11 +12,11 @@ script trains perceptrons, or LeNet with --lenet.
     python kompa_2021_classification.py --full --out full.jsonl    # 50 000 images, five runs: under an hour
     python kompa_2021_classification.py --lenet --out lenet.jsonl  # 10 000 images; 50 000 on a GPU
 
-A run with --out can be interrupted and resumed. --rst prints the tables of the documentation, and --plot
-draws the figure. The images are in ``other/mnist_train60k.npz`` and ``other/mnist_test10k.npz``, as arrays
-``images`` and ``labels`` in the official order, in the folder given by --data or by the environment variable
-SKUQ_DATA. ``kompa_2021_mnist.csv`` has the results of the paper for five runs of each method, from the data
-that its authors published (github.com/beamlab-hsph/coverage_quantification, Apache License 2.0).
+A run with --out can be interrupted and resumed, and --plot draws the figure. The images are in
+``other/mnist_train60k.npz`` and ``other/mnist_test10k.npz``, as arrays ``images`` and ``labels`` in the
+official order, in the folder given by --data or by the environment variable SKUQ_DATA.
+``kompa_2021_classification_reference.csv`` has the results of the paper for five runs of each method, from
+the data that its authors published (github.com/beamlab-hsph/coverage_quantification, Apache License 2.0).
 """
 
 import argparse
@@ -52,7 +50,7 @@ from skuq.metrics import (
 )
 from skuq.neural import DeepEnsembleClassifier, MCDropoutClassifier, VariationalClassifier
 
-PAPER = pd.read_csv(Path(__file__).with_name("kompa_2021_mnist.csv"))
+PAPER = pd.read_csv(Path(__file__).with_name("kompa_2021_classification_reference.csv"))
 COVERAGE, WIDTH, N_TRAIN = 0.95, 28, 50_000
 DEGREES, PIXELS = range(15, 181, 15), range(2, 27, 2)
 

@@ -1,6 +1,4 @@
-"""
-Kompa et al. 2021, for regression: coverage and width of nine methods on shifted data
-=====================================================================================
+"""Kompa et al. 2021, for regression: coverage and width of nine methods on shifted data.
 
 Kompa, Snoek and Beam, "Empirical frequentist coverage of deep learning uncertainty quantification
 procedures", Entropy 23(12), 1608, 2021, measure coverage under shift for classifiers only. This script

@@ -1,6 +1,4 @@
-"""
-Chung et al. 2021: one network, four losses
-===========================================
+"""Chung et al. 2021: one network, four losses.
 
 This script compares our results with tables 1 and 2 of Chung, Char, Guo, Schneider and Neiswanger,
 "Uncertainty Toolbox", 2021, arXiv:2109.10254. A network predicts the mean and the variance. It is trained

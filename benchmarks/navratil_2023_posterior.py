@@ -1,6 +1,4 @@
-"""
-Navratil et al. 2023: two curves that cross
-===========================================
+"""Navratil et al. 2023: two curves that cross.
 
 This script repeats figure 4 of Navratil, Elder, Arnold, Ghosh and Sattigeri, "Assessment of prediction
 intervals using uncertainty characteristics curves", 2023. The figure compares two kinds of intervals:
@@ -75,9 +73,7 @@ class Size:
     n_adapt: int = 300
 
 
-def sample_network(
-    x: np.ndarray, y: np.ndarray, x_new: np.ndarray, size: Size, seed: int = 0
-) -> np.ndarray:
+def sample_network(x: np.ndarray, y: np.ndarray, x_new: np.ndarray, size: Size, seed: int = 0) -> np.ndarray:
     """Return posterior draws of the network at new x, shape (chains, draws, rows).
 
     The weights have independent standard normal priors. The standard deviation of the noise is known.
@@ -101,18 +97,11 @@ def sample_network(
         with torch.random.fork_rng():
             torch.manual_seed(seed + chain)
             start = {name: torch.randn(n, dtype=torch.float64) for name, n in shapes.items()}
-            sampler = NUTS(
-                potential_fn=energy, max_tree_depth=8, jit_compile=True, ignore_jit_warnings=True
-            )
-            run = MCMC(
-                sampler, size.n_draws, size.n_adapt, initial_params=start, disable_progbar=True
-            )
+            sampler = NUTS(potential_fn=energy, max_tree_depth=8, jit_compile=True, ignore_jit_warnings=True)
+            run = MCMC(sampler, size.n_draws, size.n_adapt, initial_params=start, disable_progbar=True)
             run.run()
         draws, inputs = run.get_samples(), torch.tensor(x_new[:, np.newaxis])
-        at = [
-            network({name: part[i] for name, part in draws.items()}, inputs)
-            for i in range(size.n_draws)
-        ]
+        at = [network({name: part[i] for name, part in draws.items()}, inputs) for i in range(size.n_draws)]
         chains.append(torch.stack(at).numpy())
     return np.stack(chains)
 
@@ -168,9 +157,7 @@ def measure(y: np.ndarray, dist: Normal) -> dict[str, float]:
         found[name] = 1 - model / constant
     for miss_rate in (HIGH, LOW):
         for name, curve in pair.items():
-            found[f"half width at {miss_rate}, {name}"] = curve.operating_point(
-                miss_rate=miss_rate
-            ).bandwidth
+            found[f"half width at {miss_rate}, {name}"] = curve.operating_point(miss_rate=miss_rate).bandwidth
     return found
 
 
@@ -196,9 +183,7 @@ def if_calibrated(dist: Normal, n_repetitions: int = 500, seed: int = 0) -> dict
 def study(frame: pd.DataFrame, n_functions: int = 200) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the results of the sampled network, and the results of each function of a Gaussian process."""
     dist = Normal(frame["mean"].to_numpy(), frame["std"].to_numpy())
-    functions = pd.DataFrame(
-        [measure(*pair) for pair in zip(*process_forecasts(n_functions), strict=True)]
-    )
+    functions = pd.DataFrame([measure(*pair) for pair in zip(*process_forecasts(n_functions), strict=True)])
     quantiles = functions.quantile([0.1, 0.5, 0.9])
     rows = {
         "paper": PAPER,
@@ -226,16 +211,12 @@ def plot(frame: pd.DataFrame, file: Path) -> None:
     shown = frame[::2]
     bands = {"model": shown["std"], "constant": np.ones(len(shown))}
     titles = {"model": "Network", "constant": "Constant width"}
-    for (name, curve), ax, letters in zip(
-        curves(y, dist).items(), axes[::2], ("AB", "CD"), strict=True
-    ):
+    for (name, curve), ax, letters in zip(curves(y, dist).items(), axes[::2], ("AB", "CD"), strict=True):
         for letter, miss_rate, shade in zip(letters, (HIGH, LOW), (0.5, 0.25), strict=True):
             half = curve.operating_point(miss_rate=miss_rate).parameter * bands[name]
             low, high = shown["mean"] - half, shown["mean"] + half
             label = f"{letter}: miss rate {miss_rate}"
-            ax.fill_between(
-                shown["x"], low, high, color="C0", alpha=shade, linewidth=0, label=label
-            )
+            ax.fill_between(shown["x"], low, high, color="C0", alpha=shade, linewidth=0, label=label)
         ax.plot(shown["x"], shown["y"], ".", color="black", markersize=2)
         ax.plot(shown["x"], shown["mean"], color="C0")
         ax.set(title=titles[name], xlabel="x", ylim=(-2.2, 2.2))
@@ -250,9 +231,7 @@ def plot(frame: pd.DataFrame, file: Path) -> None:
 def main(arguments: list[str] | None = None) -> pd.DataFrame:
     """Print the table, and return it."""
     parser = argparse.ArgumentParser(description="Figure 4 of Navratil et al. (2023).")
-    parser.add_argument(
-        "--full", action="store_true", help="sample the network instead of reading the file"
-    )
+    parser.add_argument("--full", action="store_true", help="sample the network instead of reading the file")
     parser.add_argument("--out", type=Path, help="CSV file of the forecasts of a sampled network")
     parser.add_argument("--rst", action="store_true", help="print the table of the documentation")
     parser.add_argument("--plot", type=Path, help="file of the figure")
@@ -263,9 +242,7 @@ def main(arguments: list[str] | None = None) -> pd.DataFrame:
     table, functions = study(frame)
     print(rst(table) if options.rst else f"\n{TITLE}\n{table.T.round(3).to_string(na_rep='')}")
     print(f"\nR-hat is at most {frame['r_hat'].max():.3f}.")
-    print(
-        f"The curves of {crosses(functions).mean():.0%} of the functions cross between the two miss rates."
-    )
+    print(f"The curves of {crosses(functions).mean():.0%} of the functions cross between the two miss rates.")
     if options.plot:
         plot(frame, options.plot)
     return table

@@ -1,6 +1,4 @@
-"""
-Wibbeke et al. 2025: controlled miscalibration
-==============================================
+"""Wibbeke et al. 2025: controlled miscalibration.
 
 This script reproduces section 4.4 of Wibbeke, Schönfisch, Rohjans and Rauh, "Evaluating the quality of the
 quantified uncertainty for (re)calibration of data-driven regression models", 2025, arXiv:2508.17761 (figures

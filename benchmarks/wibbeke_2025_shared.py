@@ -1,6 +1,4 @@
-"""
-Wibbeke et al. 2025: data and metrics
-=====================================
+"""Wibbeke et al. 2025: data and metrics.
 
 The scripts ``wibbeke_2025_*.py`` import this module. The data are prepared as in the paper. `as_published`
 computes the metrics in the same way as the code of Wibbeke et al. (2025). `by_equations` computes them with

@@ -1,6 +1,4 @@
-"""
-Wibbeke et al. 2025: deep ensembles, as published and corrected
-===============================================================
+"""Wibbeke et al. 2025: deep ensembles, as published and corrected.
 
 This script trains the ensembles of Wibbeke, Schönfisch, Rohjans and Rauh, "Evaluating the quality of the
 quantified uncertainty for (re)calibration of data-driven regression models", 2025, arXiv:2508.17761, sections

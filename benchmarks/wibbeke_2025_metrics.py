@@ -1,6 +1,4 @@
-"""
-Wibbeke et al. 2025: do the metrics agree?
-==========================================
+"""Wibbeke et al. 2025: the agreement of the metrics.
 
 This script reproduces sections 4.1 to 4.3 of Wibbeke, Schönfisch, Rohjans and Rauh, "Evaluating the quality
 of the quantified uncertainty for (re)calibration of data-driven regression models", 2025, arXiv:2508.17761:

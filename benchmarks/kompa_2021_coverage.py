@@ -1,6 +1,4 @@
-"""
-Kompa et al. 2021: coverage and width of seven methods on nine sets
-===================================================================
+"""Kompa et al. 2021: coverage and width of seven methods on nine sets.
 
 This script compares our results with tables A1 and A2 of Kompa, Snoek and Beam, "Empirical frequentist
 coverage of deep learning uncertainty quantification procedures", Entropy 23(12), 1608, 2021,
@@ -40,7 +38,9 @@ from skuq.metrics import mean_interval_width, prediction_interval_coverage
 from skuq.neural import DeepEnsembleRegressor, MCDropoutRegressor, VariationalRegressor, fit_many
 from skuq.regressors import LeastSquaresRegressor, SparseGaussianProcessRegressor
 
-PAPER = pd.read_csv(Path(__file__).with_name("kompa_2021_tables.csv"), index_col=["set", "method"])
+PAPER = pd.read_csv(
+    Path(__file__).with_name("kompa_2021_coverage_reference.csv"), index_col=["set", "method"]
+)
 SETS = ("yacht", "boston", "energy", "concrete", "wine", "power", "kin8nm", "naval", "protein")
 COVERAGE, MOST_FOLDS = 0.95, 20
 
@@ -102,9 +102,7 @@ FIXED: dict[str, Callable[[int], Any]] = {
     "sparse GP": lambda seed: SparseGaussianProcessRegressor(
         n_inducing_points=10, ard=False, random_state=seed
     ),
-    "skuq, plain layers": lambda seed: DeepEnsembleRegressor(
-        coverage=COVERAGE, **PLAIN, random_state=seed
-    ),
+    "skuq, plain layers": lambda seed: DeepEnsembleRegressor(coverage=COVERAGE, **PLAIN, random_state=seed),
     "skuq default": lambda seed: DeepEnsembleRegressor(coverage=COVERAGE, random_state=seed),
 }
 SEARCHED = ("ensemble", "dropout", "LL dropout", "SVI", "LL SVI")

@@ -1,6 +1,4 @@
-"""
-Sluijterman et al. 2024: coverage at each x, by simulation
-==========================================================
+"""Sluijterman et al. 2024: coverage at each x, by simulation.
 
 This script repeats the experiments in Sluijterman, Cator and Heskes, "How to evaluate uncertainty estimates
 in machine learning for regression?", Neural Networks 173, 2024: figures 1, 2 and 4 to 10. The paper compares
@@ -190,9 +188,7 @@ def figure_2(n_simulations: int = 500, seed: int = 0) -> PointwiseCoverage:
         n_test=100,
         random_state=seed,
     )
-    return simulate(
-        LeastSquaresRegressor(fit_intercept=False), process, Size(n_simulations), 0.95, seed
-    )
+    return simulate(LeastSquaresRegressor(fit_intercept=False), process, Size(n_simulations), 0.95, seed)
 
 
 def cubic(name: str, estimator: BaseEstimator, size: Size, seed: int = 0) -> PointwiseCoverage:
@@ -301,16 +297,12 @@ def main(arguments: list[str] | None = None) -> dict[str, pd.DataFrame]:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--full", action="store_true", help="as many simulations and networks as the paper"
-    )
+    parser.add_argument("--full", action="store_true", help="as many simulations and networks as the paper")
     parser.add_argument("--simulations", type=int, help="number of simulations, instead of the default")
     parser.add_argument(
         "--only", nargs="+", choices=STUDIES, default=STUDIES, help="figures to run; default: all"
     )
-    parser.add_argument(
-        "--data", default=os.environ.get("SKUQ_DATA"), help="the folder with gal/gal_boston"
-    )
+    parser.add_argument("--data", default=os.environ.get("SKUQ_DATA"), help="the folder with gal/gal_boston")
     options = parser.parse_args(arguments)
     size = FULL if options.full else SMALL
     if options.simulations:
@@ -322,9 +314,7 @@ def main(arguments: list[str] | None = None) -> dict[str, pd.DataFrame]:
             continue
         start = time.process_time()
         tables[name] = study(name, size, Path(options.data or "."))
-        print(
-            f"\n{name}, {size.n_simulations} simulations, {time.process_time() - start:.0f} s on one core"
-        )
+        print(f"\n{name}, {size.n_simulations} simulations, {time.process_time() - start:.0f} s on one core")
         print(tables[name].round(4).to_string(), flush=True)
     return tables
 

@@ -1,6 +1,4 @@
-"""
-Wibbeke et al. 2025: the figures
-================================
+"""Wibbeke et al. 2025: the figures.
 
 This script draws figures 2 to 6 of Wibbeke et al. (2025) from ``wibbeke_2025_metrics.csv`` and
 ``wibbeke_2025_miscalibration.csv``, each as published and as it should be. It also prints the table of mean
