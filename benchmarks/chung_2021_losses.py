@@ -7,23 +7,20 @@ loss on 100 validation rows, and is evaluated on 100 test rows.
 
 The paper trains one network for each loss and seed. The result depends on the initial weights, so our numbers
 are means over five initializations. One call of `skuq.neural.fit_many` trains all 100 networks.
-`PNNRegressor` standardizes features and target; the paper does not. ``--raw`` also trains the skorch net
-`ProbabilisticNet` in the units of the data.
+`PNNRegressor` standardizes features and target; the paper does not. The skorch net `ProbabilisticNet` is
+therefore trained in the units of the data, too.
 
-    python chung_2021_losses.py                     # 200 epochs: seconds
-    python chung_2021_losses.py --full              # 2000 epochs: a minute
-    python chung_2021_losses.py --full --raw        # also the networks of the paper, one by one: minutes
-    python chung_2021_losses.py --full --raw --rst  # tables for the documentation
+    python chung_2021_losses.py         # 200 epochs: half a minute
+    python chung_2021_losses.py --full  # 2000 epochs: five minutes
 """
 
-import argparse
-import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise, product
-from textwrap import fill
 
+import measuring
 import numpy as np
+import pandas as pd
 import torch
 from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 from sklearn.model_selection import PredefinedSplit
@@ -215,88 +212,59 @@ def distance_2(rows: Rows, loss: str, starts: Iterable[int] | None = None) -> np
     return (mean - TABLE_2[loss]) / np.hypot(error, TABLE_2_ERRORS[loss])
 
 
-def lines(results: dict[str, Rows], table: int) -> list[list[str]]:
-    """Return a table as text, with a star at each difference of more than two standard errors."""
-    ours, distance = (table_1, distance_1) if table == 1 else (table_2, distance_2)
-    made = [["trained with", "source", *COLUMNS]]
+def table(results: dict[str, Rows], number: int) -> pd.DataFrame:
+    """Return the rows of the paper and ours; stars mark differences of more than two standard errors."""
+    paper, errors = (TABLE_1, {}) if number == 1 else (TABLE_2, TABLE_2_ERRORS)
+    ours, distance = (table_1, distance_1) if number == 1 else (table_2, distance_2)
+    made = {}
     for loss in LOSSES:
-        paper = (
-            [f"{value:.3f}" for value in TABLE_1[loss]]
-            if table == 1
-            else [f"{v:.3f} ± {e:.3f}" for v, e in zip(TABLE_2[loss], TABLE_2_ERRORS[loss], strict=True)]
-        )
-        made.append([loss, "the paper", *paper])
+        made[loss, "the paper"] = cells(paper[loss], errors.get(loss))
         for name, rows in results.items():
-            cells = zip(*ours(rows, loss), distance(rows, loss), strict=True)
-            made.append(["", name, *(f"{v:.3f} ± {e:.3f}{'*' if abs(z) > 2 else ''}" for v, e, z in cells)])
-    if table == 1:
-        printed, mine = TABLE_1[TRUTH], [f"{value:.3f}" for value in truth(0)]
-    else:
-        pairs = zip(TABLE_2[TRUTH], TABLE_2_ERRORS[TRUTH], strict=True)
-        printed = [f"{v:.3f} ± {e:.3f}" for v, e in pairs]
-        mine = [f"{v:.3f} ± {e:.3f}" for v, e in zip(*table_2({}, TRUTH), strict=True)]
-    made.append([TRUTH, "the paper", *(p if isinstance(p, str) else f"{p:.3f}" for p in printed)])
-    made.append(["", "skuq", *mine])
-    return made
+            stars = np.where(np.abs(distance(rows, loss)) > 2, "*", "")
+            made[loss, name] = np.char.add(cells(*ours(rows, loss)), stars)
+    true = (truth(0), None) if number == 1 else table_2({}, TRUTH)
+    made[TRUTH, "the paper"], made[TRUTH, "skuq"] = cells(paper[TRUTH], errors.get(TRUTH)), cells(*true)
+    index = pd.MultiIndex.from_tuples(made, names=["trained with", "source"])
+    return pd.DataFrame(made.values(), index=index, columns=COLUMNS)
 
 
-def verdict(rows: Rows, name: str) -> str:
-    """Return sentences on the number of values that agree with the paper."""
-    first, second = (np.abs([f(rows, loss) for loss in LOSSES]) for f in (distance_1, distance_2))
-    narrow = np.abs([(table_2(rows, loss)[0] - TABLE_2[loss]) / TABLE_2_ERRORS[loss] for loss in LOSSES])
-    single = [
-        np.sum(np.abs([distance_2(rows, loss, [start]) for loss in LOSSES]) <= 2) for start in range(STARTS)
-    ]
-    agree = "agree within two standard errors of the difference"
-    return (
-        f"{name}: {np.sum(second <= 2)} of {second.size} numbers of table 2 {agree}, and "
-        f"{np.sum(narrow <= 2)} agree within two of the paper's own standard errors. With one start for "
-        f"each seed, {', '.join(map(str, single))} numbers {agree}. "
-        f"{np.sum(first <= 2)} of {first.size} numbers of table 1 agree within two standard deviations over "
-        "starts."
-    )
+def cells(values: Sequence[float], errors: Sequence[float] | None = None) -> list[str]:
+    """Return numbers as text, with their errors where there are any."""
+    if errors is None:
+        return [f"{value:.3f}" for value in values]
+    return [f"{value:.3f} ± {error:.3f}" for value, error in zip(values, errors, strict=True)]
 
 
-def show(made: list[list[str]], title: str, *, rst: bool) -> None:
-    """Print one table."""
-    if rst:
-        print(f".. list-table:: {title}\n   :header-rows: 1\n")
-        for row in made:
-            print("\n".join(f"   {'*' if k == 0 else ' '} - {cell}".rstrip() for k, cell in enumerate(row)))
-        print()
-        return
-    widths = [max(len(row[k]) for row in made) for k in range(len(made[0]))]
-    print(f"\n{title}")
-    for row in made:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+def agreement(rows: Rows) -> dict[str, int]:
+    """Return how many values of the paper agree with ours, of 32 in each table."""
+
+    def near(distances: Iterable[np.ndarray]) -> int:
+        return int((np.abs(list(distances)) <= 2).sum())
+
+    single = [near(distance_2(rows, loss, [start]) for loss in LOSSES) for start in range(STARTS)]
+    theirs = ((table_2(rows, loss)[0] - TABLE_2[loss]) / TABLE_2_ERRORS[loss] for loss in LOSSES)
+    return {
+        "table 1": near(distance_1(rows, loss) for loss in LOSSES),
+        "table 2": near(distance_2(rows, loss) for loss in LOSSES),
+        "table 2, errors of the paper": near(theirs),
+        "table 2, one start: fewest": min(single),
+        "table 2, one start: most": max(single),
+    }
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Rows]:
-    """Train, measure and print both tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """Train, measure and show the tables."""
+    parser = measuring.arguments(__doc__)
     parser.add_argument("--full", action="store_true", help="2000 epochs, as in the paper, not 200")
-    parser.add_argument("--raw", action="store_true", help="also the same networks without standardization")
-    parser.add_argument("--rst", action="store_true", help="tables in reStructuredText")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     epochs, networks = FULL if options.full else QUICK, plan()
-    results, seconds = {}, {}
-    for name, train in {"skuq": standardized, "raw units": raw}.items():
-        if name == "skuq" or options.raw:
-            start = time.process_time()
-            results[name] = rows_of(networks, train(networks, epochs))
-            seconds[name] = time.process_time() - start
-    errors = (
-        f"Table 2: mean and standard error over seeds 0 to 4 (skuq: means over {STARTS} starts of each seed)"
-    )
-    starts = f"Table 1: seed 0 (skuq: mean and standard deviation over {STARTS} starts)"
-    for number, title in ((1, starts), (2, errors)):
-        show(lines(results, number), f"{title}; {epochs} epochs", rst=options.rst)
-    for name, rows in results.items():
-        took = f"{len(networks)} networks took {seconds[name]:.0f} s on one core."
-        print(f"\n{fill(f'{verdict(rows, name)} {took}', 110)}")
+    kinds = {"skuq": standardized, "raw units": raw}
+    results = {name: rows_of(networks, train(networks, epochs)) for name, train in kinds.items()}
+    for number in (1, 2):
+        measuring.show(f"chung_2021_losses-{number}", table(results, number))
+    agree = pd.DataFrame({name: agreement(rows) for name, rows in results.items()})
+    measuring.show("chung_2021_losses-agreement", agree.T.rename_axis("source"))
     return results
 
 

@@ -13,14 +13,13 @@ The data are in folders ``paper001`` and ``other``, in the folder given by --dat
 variable SKUQ_DATA.
 """
 
-import argparse
 import json
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import measuring
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import RandomForestRegressor
@@ -37,15 +36,6 @@ from skuq.regressors import (
     ResidualRegressor,
     SparseGaussianProcessRegressor,
 )
-
-PLAIN = {
-    "n_frequencies": 0,
-    "input_scale": False,
-    "activation": "relu",
-    "learning_rate": 3e-3,
-    "batch_size": 32,
-}
-"""Settings of the ensembles in the documentation. Plain layers were the default in an earlier version."""
 
 COVERAGE, MOST_SPLITS = 0.9, 5
 TILTS, NOISES, YEARS = (0.0, 1.0, 2.0), (0.3, 1.0), (2014, 2016, 2018)
@@ -65,7 +55,7 @@ METHODS: dict[str, Callable[[int], Any]] = {
     "forest, bootstrap": partial(forest, BootstrapRegressor),
     "forest, conformal": partial(forest, ConformalRegressor),
     "sparse GP": lambda seed: SparseGaussianProcessRegressor(random_state=seed),
-    "deep ensemble": lambda seed: DeepEnsembleRegressor(**PLAIN, random_state=seed),
+    "deep ensemble": lambda seed: DeepEnsembleRegressor(random_state=seed),
     "MC dropout": lambda seed: MCDropoutRegressor(random_state=seed),
     "last-layer Laplace": lambda seed: LastLayerLaplaceRegressor(random_state=seed),
     "forest, UncertaintyRegressor": partial(forest, UncertaintyRegressor),
@@ -96,7 +86,7 @@ def airfoil(folder: Path, method: str, seed: int) -> dict[str, tuple[float, floa
     found = {}
     for name, strengths, scores in (("tilt", TILTS, tilt), ("noise", NOISES, noise)):
         for strength, picp, mpiw in zip(strengths, scores["picp"], scores["mpiw"], strict=True):
-            found[f"airfoil, {name} {strength:g}"] = (float(picp[0]), float(mpiw[0]))
+            found[f"{name} {strength:g}"] = (float(picp[0]), float(mpiw[0]))
     return found
 
 
@@ -112,7 +102,7 @@ def wine(folder: Path, method: str, seed: int) -> dict[str, tuple[float, float]]
     rng = np.random.default_rng(seed)
     train, rest = np.split(rng.permutation(np.flatnonzero(color == "red")), [1100])
     white = rng.choice(np.flatnonzero(color == "white"), rest.size, replace=False)
-    return by_group("wine", frame.to_numpy(), color, train, np.concatenate([rest, white]), method, seed)
+    return by_group(frame.to_numpy(), color, train, np.concatenate([rest, white]), method, seed)
 
 
 def traffic(folder: Path, method: str, seed: int) -> dict[str, tuple[float, float]]:
@@ -129,15 +119,14 @@ def traffic(folder: Path, method: str, seed: int) -> dict[str, tuple[float, floa
         ]
     ).astype(float)
     first = (time >= "2012-10-01") & (time < "2013-10-01")
-    year = np.where(first, "same year", time.dt.year.astype(str))
+    year = np.where(first, "2012/13", time.dt.year.astype(str))
     rng = np.random.default_rng(seed)
     train, same, _ = np.split(rng.permutation(np.flatnonzero(first)), [3000, 5000])
     later = [rng.choice(np.flatnonzero(year == str(each)), 2000, replace=False) for each in YEARS]
-    return by_group("traffic", table, year, train, np.concatenate([same, *later]), method, seed)
+    return by_group(table, year, train, np.concatenate([same, *later]), method, seed)
 
 
 def by_group(
-    name: str,
     values: np.ndarray,
     group: np.ndarray,
     train: np.ndarray,
@@ -150,19 +139,10 @@ def by_group(
     X, y = table[:, :-1], table[:, -1]
     bounds = predict_dist(METHODS[method](seed).fit(X[train], y[train]), X[test]).interval(COVERAGE)
     found = conditional_coverage(y[test], bounds, groups=group[test])
-    return {f"{name}, {label}": (row["coverage"], row["mean_width"]) for label, row in found.iterrows()}
+    return {label: (row["coverage"], row["mean_width"]) for label, row in found.iterrows()}
 
 
 SETS = {"airfoil": airfoil, "wine": wine, "traffic": traffic}
-COLUMNS = (
-    *(f"airfoil, tilt {strength:g}" for strength in TILTS),
-    *(f"airfoil, noise {strength:g}" for strength in NOISES),
-    "wine, red",
-    "wine, white",
-    "traffic, same year",
-    *(f"traffic, {year}" for year in YEARS),
-)
-
 
 # -------------------------------------------------------------------------------------------- the tables
 
@@ -174,60 +154,39 @@ def cell(values: list[tuple[float, float]]) -> str:
     return f"{coverage.mean():.3f}{error}, {width.mean():.2f}"
 
 
-def table(results: dict[str, list[dict[str, tuple[float, float]]]]) -> pd.DataFrame:
-    """Return one cell per method and shift; cells without a run are empty."""
-    rows: dict[str, dict[str, str]] = {}
+def table(results: dict[str, list[dict[str, tuple[float, float]]]], name: str) -> pd.DataFrame:
+    """Return one cell per method and shift of a data set."""
+    rows = {}
     for key, splits in results.items():
-        method = key.partition("; ")[2]
-        for column in splits[0]:
-            rows.setdefault(method, {})[column] = cell([split[column] for split in splits])
-    return pd.DataFrame.from_dict(rows, orient="index").reindex(
-        index=[method for method in METHODS if method in rows],
-        columns=[column for column in COLUMNS if any(column in row for row in rows.values())],
-    )
-
-
-def rst(results: pd.DataFrame) -> str:
-    """Return one table per data set for the documentation."""
-    lines = []
-    for name in SETS:
-        part = results[[column for column in results.columns if column.startswith(name)]].dropna(how="all")
-        if part.empty:
-            continue
-        lines += [f".. list-table:: {name}", "    :header-rows: 1", "", "    * - method"]
-        lines += [f"      - {column.removeprefix(name + ', ')}" for column in part.columns]
-        for method, row in part.fillna("").iterrows():
-            lines += [f"    * - {method}", *(f"      - {value}".rstrip() for value in row)]
-        lines.append("")
-    return "\n".join(lines)
+        of, _, method = key.partition("; ")
+        if of == name:
+            rows[method] = {column: cell([split[column] for split in splits]) for column in splits[0]}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the missing runs, and print the table."""
-    parser = argparse.ArgumentParser(description="Coverage and width of regressors under shift.")
-    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
+    """Run the missing runs, and show one table per data set."""
+    parser = measuring.arguments(__doc__)
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(SMALL))
     parser.add_argument("--splits", type=int, default=1)
     parser.add_argument("--full", action="store_true", help="all methods, five splits")
-    parser.add_argument("--data", type=Path, default=os.environ.get("SKUQ_DATA"))
     parser.add_argument("--out", type=Path, help="JSON file of results; finished runs in it are skipped")
-    parser.add_argument("--rst", action="store_true", help="print the tables for the documentation")
     options = parser.parse_args(arguments)
     if options.full:
         options.methods, options.splits = list(METHODS), MOST_SPLITS
     if options.splits < 1:
         parser.error(f"--splits must be at least 1, got {options.splits}.")
-    if not (options.data and (Path(options.data) / "paper001").is_dir()):
-        parser.error("no data: pass --data, or set SKUQ_DATA to a folder with paper001/<set>.csv.gz.")
+    folder = measuring.data_folder()
     results = json.loads(options.out.read_text()) if options.out and options.out.is_file() else {}
-    keys = {f"{name}; {method}": (name, method) for method in options.methods for name in options.sets}
+    keys = {f"{name}; {method}": (name, method) for method in options.methods for name in SETS}
     for key, (name, method) in keys.items():
         for seed in range(len(results.get(key, ())), options.splits):
-            results.setdefault(key, []).append(SETS[name](Path(options.data), method, seed))
+            results.setdefault(key, []).append(SETS[name](folder, method, seed))
             if options.out:
                 options.out.write_text(json.dumps(results, indent=1))
-    summary = table({key: results[key] for key in keys})
-    print(rst(summary) if options.rst else summary.T.to_string())
+    for name in SETS:
+        shown = table({key: results[key] for key in keys}, name)
+        measuring.show(f"kompa_2021_regression_shift-{name}", shown)
 
 
 if __name__ == "__main__":

@@ -11,20 +11,20 @@ are standardized. This script uses Adam with a learning rate of 0.001, batches o
 also three times as many), and standardized data. The density of x in figures 8 and 9 is not published. The
 density in `make_known_process` is our assumption.
 
-    python sluijterman_2024_simulation.py                 # few simulations of few networks: a minute
-    python sluijterman_2024_simulation.py --full          # the simulations of the paper
+    python sluijterman_2024_simulation.py         # few simulations of few networks: a minute
+    python sluijterman_2024_simulation.py --full  # half an hour
     python sluijterman_2024_simulation.py --full --only figure-7 figure-10
 
-Figure 10 needs the data folder, given by --data or by the environment variable SKUQ_DATA.
+The paper has 100 simulations, as we have for figure 7. The other figures have 20. Figure 10 needs the folder
+of the data in the environment variable SKUQ_DATA.
 """
 
-import argparse
-import os
-import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import measuring
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -45,21 +45,12 @@ from skuq.simulation._pointwise_coverage import PointwiseCoverage
 LAYERS, N_TRAIN, N_VALIDATION = (40, 30, 20), 1000, 150
 GAP = (-0.2, 0.1)  # where figure 9 has few rows
 
-PLAIN = {
-    "n_frequencies": 0,
-    "input_scale": False,
-    "activation": "relu",
-    "learning_rate": 3e-3,
-    "batch_size": 32,
-}
-"""Plain layers, which were the default when the results in the documentation were computed."""
-
 
 @dataclass(frozen=True)
 class Size:
     """Numbers of simulations, networks, epochs, and test rows."""
 
-    n_simulations: int = 100
+    n_simulations: int = 20
     n_networks: int = 50
     n_epochs: int = 80
     n_test: int = 1000
@@ -110,7 +101,7 @@ def defaults() -> dict[str, BaseEstimator]:
     boosting = HistGradientBoostingRegressor(max_iter=50)
     kernel = ConstantKernel() * RBF() + WhiteKernel()
     return {
-        "deep ensemble": DeepEnsembleRegressor(**PLAIN),
+        "deep ensemble": DeepEnsembleRegressor(),
         "bootstrapped networks": BootstrapNetRegressor(),
         "residual, boosting": ResidualRegressor(boosting),
         "conformal, boosting": ConformalRegressor(boosting),
@@ -217,9 +208,11 @@ PROCESSES = {
 
 # ----------------------------------------------------------------------------------------------- the tables
 
+BRIER = ("PICF Brier", "CICF Brier")
+
 
 def row_of(result: PointwiseCoverage, level: float) -> dict[str, float]:
-    """Return the metrics of the paper for one nominal coverage, with the bias and spread of the mean."""
+    """Return the metrics of the paper for one nominal coverage, with the spread of the mean."""
     table = result.summary(n_resamples=2).xs(level, level="coverage")
     row = {}
     for kind, name in (("prediction", "P"), ("confidence", "C")):
@@ -232,9 +225,9 @@ def row_of(result: PointwiseCoverage, level: float) -> dict[str, float]:
                 f"{name}I width": table.loc[kind, "width"],
             }
     row["true width"] = table.loc["prediction", "true_width"]
-    row |= {"bias": np.abs(result.bias).mean(), "spread": result.spread.mean()}
+    row["spread"] = result.spread.mean()
     if result.claimed_spread is not None:
-        row["claimed"] = result.claimed_spread.mean()
+        row["predicted spread"] = result.claimed_spread.mean()
     return row
 
 
@@ -253,70 +246,58 @@ def in_and_out(result: PointwiseCoverage, level: float) -> dict[str, float]:
     }
 
 
-def study(name: str, size: Size, folder: Path | None) -> pd.DataFrame:
-    """Return the table of one figure, or of several related figures."""
-    if name == "figures-1-2":
-        n_simulations = 5 * size.n_simulations  # 500 in the paper
-        lines, through_origin = figure_1(n_simulations), figure_2(n_simulations)
-        return pd.DataFrame(
-            {
-                "mean": [lines.picp.mean(), through_origin.cicp.mean()],
-                "lowest": [lines.picp.min(), through_origin.cicp.min()],
-                "highest": [lines.picp.max(), through_origin.cicp.max()],
-            },
-            index=["PICP, 80 %", "CICP, 95 %"],
-        )
+def lines(size: Size) -> pd.DataFrame:
+    """Return the coverage of single simulations of figures 1 and 2, with 25 times as many simulations."""
+    coverages = {
+        "figure 1, PICP, 80 %": figure_1(25 * size.n_simulations).picp,
+        "figure 2, CICP, 95 %": figure_2(25 * size.n_simulations).cicp,
+    }
+    rows = {
+        what: {"mean": each.mean(), "lowest": each.min(), "highest": each.max()}
+        for what, each in coverages.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("coverage")
+
+
+def known(name: str, estimators: dict[str, BaseEstimator], size: Size, level: float) -> pd.DataFrame:
+    """Return the metrics of each estimator in a known process."""
     rows = {}
-    if name == "figure-10":
-        for process_name, options in PROCESSES.items():
-            process = boston_process(folder, **options)
-            for method, estimator in both(size, n_validation=40).items():
-                rows[process_name, method] = row_of(simulate(estimator, process, size, 0.8), 0.8)
-    elif name == "defaults":
-        for method, estimator in defaults().items():
-            rows[method, 0.9] = row_of(cubic("cubic-heteroscedastic", estimator, size), 0.9)
-    else:
-        process_name = {
-            "figures-4-6": "cubic",
-            "figure-7": "cubic-heteroscedastic",
-            "figures-8-9": "cubic-gap",
-        }[name]
-        for method, estimator in both(size).items():
-            result = cubic(process_name, estimator, size)
-            for level in (0.8, 0.9):
-                rows[method, level] = row_of(result, level)
-                rows[method, level] |= in_and_out(result, level) if name == "figures-8-9" else {}
-    return pd.DataFrame.from_dict(rows, orient="index")
+    for method, estimator in estimators.items():
+        result = cubic(name, estimator, size)
+        rows[method] = in_and_out(result, level) if name == "cubic-gap" else row_of(result, level)
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
 
 
-STUDIES = ("figures-1-2", "figures-4-6", "figure-7", "figures-8-9", "figure-10", "defaults")
+def boston(size: Size) -> pd.DataFrame:
+    """Return the metrics of both methods in the processes of figure 10."""
+    rows = {}
+    for name, options in PROCESSES.items():
+        process = boston_process(measuring.data_folder(), **options)
+        for method, estimator in both(size, n_validation=40).items():
+            rows[name, method] = row_of(simulate(estimator, process, size, 0.8), 0.8)
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["process", "method"])
 
 
-def main(arguments: list[str] | None = None) -> dict[str, pd.DataFrame]:
-    """Run the experiments, and print their tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--full", action="store_true", help="as many simulations and networks as the paper")
-    parser.add_argument("--simulations", type=int, help="number of simulations, instead of the default")
-    parser.add_argument(
-        "--only", nargs="+", choices=STUDIES, default=STUDIES, help="figures to run; default: all"
-    )
-    parser.add_argument("--data", default=os.environ.get("SKUQ_DATA"), help="the folder with gal/gal_boston")
+STUDIES: dict[str, Callable[[Size], pd.DataFrame]] = {
+    "figures-1-2": lines,
+    "figures-4-6": lambda size: known("cubic", both(size), size, 0.9),
+    "figure-7": lambda size: known("cubic-heteroscedastic", both(size), size, 0.9),
+    "figures-8-9": lambda size: known("cubic-gap", both(size), size, 0.8),
+    "figure-10": boston,
+    "defaults": lambda size: known("cubic-heteroscedastic", defaults(), size, 0.9),
+}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the experiments, and show their tables."""
+    parser = measuring.arguments(__doc__)
+    parser.add_argument("--full", action="store_true", help="simulations and networks as described above")
+    parser.add_argument("--only", nargs="+", choices=list(STUDIES), default=list(STUDIES))
     options = parser.parse_args(arguments)
-    size = FULL if options.full else SMALL
-    if options.simulations:
-        size = Size(options.simulations, size.n_networks, size.n_epochs, size.n_test)
-    tables = {}
     for name in options.only:
-        if name == "figure-10" and not options.data:
-            print("figure-10 is left out: pass --data, or set SKUQ_DATA")
-            continue
-        start = time.process_time()
-        tables[name] = study(name, size, Path(options.data or "."))
-        print(f"\n{name}, {size.n_simulations} simulations, {time.process_time() - start:.0f} s on one core")
-        print(tables[name].round(4).to_string(), flush=True)
-    return tables
+        full = Size(n_simulations=100) if name == "figure-7" else FULL
+        table = STUDIES[name](full if options.full else SMALL)
+        measuring.show(f"sluijterman_2024_simulation-{name}", table, dict.fromkeys(BRIER, 4))
 
 
 if __name__ == "__main__":
