@@ -69,13 +69,14 @@ autodoc_typehints = "none"  # numpydoc sections state the types in words
 numpydoc_show_class_members = False
 numpydoc_show_inherited_class_members = False
 
-# Pages of names that moved lead to their present pages.
+# Pages of names that moved lead to their present pages, and a removed page to the page with its numbers.
 MOVED = tomllib.loads(Path(__file__).with_name("moved_names.toml").read_text(encoding="utf-8"))
 redirects = {
     f"reference/generated/{old}": f"{new}.{old.split('.')[-1]}.html"
     for new, names in MOVED.items()
     for old in names
 } | {f"reference/generated/{old}": "../results.html" for old in MOVED["results"]}
+redirects["replications/ablations"] = "../development/decisions.html"
 
 # Names of other packages are links if their inventories can be read, and plain text without a network.
 INVENTORIES = {

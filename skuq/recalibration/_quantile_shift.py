@@ -77,7 +77,7 @@ class QuantileShiftRecalibrator(BaseRecalibrator):
 
     For quantiles of LightGBM on real data, shifts give a lower CRPS and a lower interval score than one
     factor for all distances from the mean. A map of the probability levels increases both scores
-    (:doc:`/replications/ablations`).
+    (:doc:`/development/decisions`).
 
     Cost: O(m n log n) time and O(m n) memory. The fitted recalibrator stores 2 m numbers.
 

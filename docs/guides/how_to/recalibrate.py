@@ -213,7 +213,7 @@ coverages
 #   intervals that are already too narrow.
 # * If the intervals are much too narrow, a map of probabilities also depends on the
 #   tails. With ``IsotonicRecalibrator``, the CRPS and the interval score are higher than
-#   with ``QuantileShiftRecalibrator`` (:ref:`ablation-quantiles`).
+#   with ``QuantileShiftRecalibrator`` (:doc:`/development/decisions`).
 #
 # Use another recalibrator in the following cases:
 #
