@@ -6,30 +6,30 @@ doi:10.3390/e23121608. The data are the images of MNIST. The results are the cov
 prediction sets. A prediction set is the smallest set of classes whose probabilities sum to at least 95 %.
 
 The paper evaluates the predictions that Ovadia et al. (2019) made with convolutional networks (LeNet). This
-script trains perceptrons, or LeNet with --lenet.
+script trains perceptrons, and LeNet on fewer images.
 
-    python kompa_2021_classification.py --out small.jsonl          # 10 000 images: minutes
-    python kompa_2021_classification.py --full --out full.jsonl    # 50 000 images, five runs: under an hour
-    python kompa_2021_classification.py --lenet --out lenet.jsonl  # 10 000 images; 50 000 on a GPU
+    python kompa_2021_classification.py                                # perceptrons, 10 000 images: minutes
+    python kompa_2021_classification.py --net LeNet --out lenet.jsonl  # half an hour
+    python kompa_2021_classification.py --full --out full.jsonl        # two hours
 
-A run with --out can be interrupted and resumed, and --plot draws the figure. The images are in
+--full trains perceptrons on 50 000 images in three runs, and LeNet on 10 000 images in one run. A run with
+--out can be interrupted and resumed, and --plot draws the figure. The images are in
 ``other/mnist_train60k.npz`` and ``other/mnist_test10k.npz``, as arrays ``images`` and ``labels`` in the
-official order, in the folder given by --data or by the environment variable SKUQ_DATA.
+official order, in the folder given by the environment variable SKUQ_DATA.
 ``kompa_2021_classification_reference.csv`` has the results of the paper for five runs of each method, from
 the data that its authors published (github.com/beamlab-hsph/coverage_quantification, Apache License 2.0).
 """
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from textwrap import indent
 from typing import Any
 
+import measuring
 import numpy as np
 import pandas as pd
 import torch
@@ -95,13 +95,9 @@ class Setting:
     runs: int = 1
 
 
-FULL = {"rows": N_TRAIN, "valid_rows": 10_000, "test_rows": 10_000, "draws": 50, "runs": 5}
-SETTINGS = {
-    ("perceptron", "small"): Setting(),
-    ("perceptron", "full"): Setting(batch_size=256, **FULL),
-    ("LeNet", "small"): Setting("LeNet", test_rows=1_000, epochs=12, members=3),
-    ("LeNet", "full"): Setting("LeNet", **FULL),
-}
+FULL = Setting("perceptron", N_TRAIN, 10_000, 10_000, batch_size=256, draws=50, runs=3)
+# LeNet has no SVI, because convolutions have no variational posterior.
+LENET = Setting("LeNet", test_rows=1_000, epochs=12, members=3)
 
 Rows = tuple[np.ndarray, np.ndarray]
 
@@ -169,7 +165,6 @@ def networks(system: str, setting: Setting, run: int) -> list[Any]:
         "random_state": run,
     }
     if is_lenet:
-        settings["device"] = "cuda" if torch.cuda.is_available() else "cpu"
         head, drawn = not system.endswith("SVI"), "last" if last else "all"
         settings["module"] = partial(lenet, drawn=drawn, head=head)
     if system == "ensemble":
@@ -361,30 +356,21 @@ def at_splits(frame: pd.DataFrame, splits: list[str], columns: list[str], digits
 
 
 def tables(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return all tables by their titles."""
+    """Return all tables by the ends of their names."""
     ours, theirs = table_a3(frame), table_a3(PAPER)
     turned = [f"rotation {degrees}" for degrees in (15, 30, 45, 90)]
     splits = ["none 0", *turned, "translation 2", "translation 4"]
+    some = ["none 0", "rotation 30", "rotation 90", "translation 4"]
     information = by_severity(frame, "translation", "information").map("{:.3f}".format)
     return {
-        "coverage, mean size": beside_paper(ours, theirs, ("test", "rotation", "translation", "r")),
-        "coverage at degrees of rotation": figure_5(frame, "rotation"),
-        "coverage at pixels of translation": figure_5(frame, "translation"),
-        "coverage minus predicted probability": at_splits(frame, splits, ["excess"], 3),
-        "coverage, mean size of conformal sets": at_splits(
-            frame, splits, ["conformal coverage", "conformal size"], 2
-        ),
-        "accuracy, expected calibration error, Brier score": at_splits(
-            frame, ["none 0", "rotation 30", "rotation 90", "translation 4"], ["accuracy", "ECE", "Brier"], 3
-        ),
-        "mutual information in nats at pixels of translation": information,
+        "coverage": beside_paper(ours, theirs, ("test", "rotation", "translation", "r")),
+        "rotation": figure_5(frame, "rotation"),
+        "translation": figure_5(frame, "translation"),
+        "excess": at_splits(frame, splits, ["excess"], 3),
+        "conformal": at_splits(frame, splits, ["conformal coverage", "conformal size"], 2),
+        "scores": at_splits(frame, some, ["accuracy", "ECE", "Brier"], 3),
+        "information": information,
     }
-
-
-def rst(title: str, table: pd.DataFrame) -> str:
-    """Return a table for the documentation."""
-    small = "    :class: many-columns\n" if len(table.columns) > 6 else ""
-    return f".. csv-table:: {title}\n    :header-rows: 1\n{small}\n{indent(table.to_csv(), '    ')}"
 
 
 def plot(frame: pd.DataFrame, file: Path) -> None:
@@ -410,73 +396,59 @@ def plot(frame: pd.DataFrame, file: Path) -> None:
 # --------------------------------------------------------------------------------------- the command line
 
 
-def read_arguments(arguments: list[str] | None = None) -> tuple[argparse.Namespace, Setting]:
-    """Return the checked arguments and the setting."""
-    parser = argparse.ArgumentParser(description="Table A3 and figure 5 of Kompa et al. (2021).")
-    parser.add_argument("--systems", nargs="+", choices=list(SYSTEMS), help="what is trained; default: all")
-    parser.add_argument("--full", action="store_true", help="50 000 training images, five runs")
-    parser.add_argument("--lenet", action="store_true", help="the paper's network; with a GPU also --full")
+def read_arguments(arguments: list[str] | None = None) -> tuple[argparse.Namespace, list[Setting]]:
+    """Return the checked arguments, and the setting of each run."""
+    parser = measuring.arguments(__doc__)
+    parser.add_argument("--full", action="store_true", help="the runs of the documentation")
+    parser.add_argument("--net", choices=["perceptron", "LeNet"], default="perceptron")
     for field in fields(Setting)[1:]:
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, help="other than the default")
-    parser.add_argument("--data", type=Path, default=os.environ.get("SKUQ_DATA"))
     parser.add_argument("--out", type=Path, help="file of results, one per line; finished runs are skipped")
-    parser.add_argument("--rst", action="store_true", help="print tables of the documentation")
     parser.add_argument("--plot", type=Path, help="file of the figure")
     options = parser.parse_args(arguments)
-    full = options.full or (options.lenet and torch.cuda.is_available())
-    setting = SETTINGS["LeNet" if options.lenet else "perceptron", "full" if full else "small"]
     given = {field.name: getattr(options, field.name) for field in fields(Setting)[1:]}
     for name, value in given.items():
         if value is not None and value < 1:
             parser.error(f"--{name.replace('_', '-')} must be at least 1, got {value}.")
-    setting = replace(setting, **{name: value for name, value in given.items() if value is not None})
-    if setting.rows > N_TRAIN:
+    known = {name: value for name, value in given.items() if value is not None}
+    settings = [FULL, LENET] if options.full else [LENET if options.net == "LeNet" else Setting()]
+    settings = [replace(setting, **known) for setting in settings]
+    if settings[0].rows > N_TRAIN:
         parser.error(
-            f"--rows must be at most {N_TRAIN}, because others are for validation, got {setting.rows}."
+            f"--rows must be at most {N_TRAIN}, because others are for validation, got {settings[0].rows}."
         )
-    unavailable = [] if setting.net == "perceptron" else ["SVI"]  # no variational convolutions
-    options.systems = options.systems or [system for system in SYSTEMS if system not in unavailable]
-    if set(options.systems) & set(unavailable):
-        parser.error(
-            "--systems SVI is not available with --lenet: convolutions have no variational posterior."
-        )
-    if not (options.data and (Path(options.data) / "other" / "mnist_train60k.npz").is_file()):
-        parser.error("no data: pass --data, or set SKUQ_DATA to a folder with other/mnist_train60k.npz.")
-    return options, setting
+    return options, settings
 
 
-def read_results(out: Path | None, setting: Setting) -> list[dict[str, Any]]:
-    """Return the finished runs in a file, or raise an error if one has a different setting."""
-    lines = out.read_text().splitlines() if out and out.is_file() else []
-    records = [json.loads(line) for line in lines]
-    for record in records:
-        if replace(Setting(**record["setting"]), runs=setting.runs) != setting:
-            raise SystemExit(f"{out} has results of another setting, {record['setting']}: use another file.")
-    return records
+def completed(setting: Setting, out: Path | None) -> pd.DataFrame:
+    """Return the results of a setting; runs that are in the file are not repeated."""
+    records = {}
+    for record in measuring.stored(out) if out else []:
+        if replace(Setting(**record["setting"]), runs=setting.runs) == setting:
+            records[record["system"], record["run"]] = record
+    systems = [system for system in SYSTEMS if setting.net == "perceptron" or system != "SVI"]
+    wanted = [(system, run) for run in range(setting.runs) for system in systems]
+    missing = [key for key in wanted if key not in records]
+    data = load(measuring.data_folder(), setting) if missing else None
+    for system, run in missing:
+        records[system, run] = {"setting": asdict(setting), **measure(system, setting, data, run)}
+        if out:
+            with out.open("a") as file:
+                file.write(json.dumps(records[system, run]) + "\n")
+    return as_frame([records[key] for key in wanted])
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the missing runs, and print the tables."""
-    options, setting = read_arguments(arguments)
-    records = read_results(options.out, setting)
-    done = {(record["system"], record["run"]) for record in records}
-    wanted = [(system, run) for run in range(setting.runs) for system in options.systems]
-    if set(wanted) - done:
-        data = load(Path(options.data), setting)
-    for system, run in wanted:
-        if (system, run) not in done:
-            records.append({"setting": asdict(setting), **measure(system, setting, data, run)})
-            if options.out:
-                with options.out.open("a") as file:
-                    file.write(json.dumps(records[-1]) + "\n")
-    frame = as_frame([record for record in records if (record["system"], record["run"]) in wanted])
-    if options.plot:
-        plot(frame, options.plot)
-    n_runs = frame["run"].nunique()
-    what = f"{setting.net}, {setting.rows} images, {n_runs} run{'s' if n_runs > 1 else ''}"
-    for name, table in tables(frame).items():
-        title = f"{what}: {name}"
-        print(rst(title, table) if options.rst else f"\n{title}\n{table.to_string()}")
+    """Run the missing runs, and show the tables; of LeNet, only the first."""
+    options, settings = read_arguments(arguments)
+    for setting in settings:
+        frame = completed(setting, options.out)
+        for end, table in tables(frame).items():
+            if setting.net == "perceptron" or end == "coverage":
+                of = "" if setting.net == "perceptron" else "LeNet-"
+                measuring.show(f"kompa_2021_classification-{of}{end}", table)
+        if options.plot and setting == settings[0]:
+            plot(frame, options.plot)
 
 
 if __name__ == "__main__":

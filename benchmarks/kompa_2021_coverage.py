@@ -10,25 +10,24 @@ fold, and compares the errors on these rows. One call of `skuq.neural.fit_many` 
 folds. Another call trains the final networks of all folds.
 
     python kompa_2021_coverage.py                                # two small sets, two folds: half a minute
-    python kompa_2021_coverage.py --sets wine --folds 20 --protocol gal kfold --candidates 50
-    python kompa_2021_coverage.py --full --out kompa_2021.json  # hours; can be interrupted and resumed
+    python kompa_2021_coverage.py --sets wine --folds 20 --candidates 50
+    python kompa_2021_coverage.py --full --out kompa_2021.json  # two hours; can be interrupted and resumed
 
-The data are in a folder ``gal``, in the folder given by --data or by the environment variable SKUQ_DATA.
+The data are in a folder ``gal``, in the folder given by the environment variable SKUQ_DATA. Linear regression
+is evaluated with all folds and with three protocols of folds, all other methods with the folds of Gal.
 """
 
-import argparse
 import json
-import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from textwrap import indent
 from typing import Any
 
+import measuring
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 from sklearn.metrics import root_mean_squared_error
 from sklearn.model_selection import KFold, ShuffleSplit
 
@@ -41,8 +40,10 @@ from skuq.regressors import LeastSquaresRegressor, SparseGaussianProcessRegresso
 PAPER = pd.read_csv(
     Path(__file__).with_name("kompa_2021_coverage_reference.csv"), index_col=["set", "method"]
 )
-SETS = ("yacht", "boston", "energy", "concrete", "wine", "power", "kin8nm", "naval", "protein")
-COVERAGE, MOST_FOLDS = 0.95, 20
+COVERAGE, MOST_FOLDS, MOST_CANDIDATES = 0.95, 20, 8
+FOLDS = dict.fromkeys(("yacht", "boston", "energy", "concrete", "wine"), 10)
+FOLDS |= dict.fromkeys(("power", "kin8nm", "naval"), 5) | {"protein": 1}
+"""Folds of each data set in the full run, fewer for sets with many rows."""
 
 
 # ------------------------------------------------------------------------------------------ the methods
@@ -79,8 +80,9 @@ def network(method: str, candidate: Candidate, seed: int, *, final: bool) -> Any
     }
     last = method.startswith("LL")
     if method == "ensemble":
-        mean_only = {"loss": "squared_error", "bootstrap": False, "keep_best": False, "output": "members"}
-        return DeepEnsembleRegressor(40 if final else 1, **{**PLAIN, **mean_only, **settings})
+        settings |= {"loss": "squared_error", "bootstrap": False, "keep_best": False, "output": "members"}
+        settings |= {"n_frequencies": 0, "input_scale": False, "activation": "relu"}
+        return DeepEnsembleRegressor(40 if final else 1, **settings)
     if method.endswith("dropout"):
         return MCDropoutRegressor(
             dropout=candidate.dropout, last_layer=last, output="members", n_draws=200, **settings
@@ -88,25 +90,15 @@ def network(method: str, candidate: Candidate, seed: int, *, final: bool) -> Any
     return VariationalRegressor(last_layer=last, n_draws=200, **settings)
 
 
-PLAIN = {
-    "n_frequencies": 0,
-    "input_scale": False,
-    "activation": "relu",
-    "learning_rate": 3e-3,
-    "batch_size": 32,
-}
-"""Settings of the ensembles in the documentation: plain layers, an earlier default."""
-
+LINEAR = "linear regression"
 FIXED: dict[str, Callable[[int], Any]] = {
-    "linear regression": lambda seed: LeastSquaresRegressor(),
+    LINEAR: lambda seed: LeastSquaresRegressor(),
     "sparse GP": lambda seed: SparseGaussianProcessRegressor(
         n_inducing_points=10, ard=False, random_state=seed
     ),
-    "skuq, plain layers": lambda seed: DeepEnsembleRegressor(coverage=COVERAGE, **PLAIN, random_state=seed),
-    "skuq default": lambda seed: DeepEnsembleRegressor(coverage=COVERAGE, random_state=seed),
+    "skuq": lambda seed: DeepEnsembleRegressor(coverage=COVERAGE, random_state=seed),
 }
-SEARCHED = ("ensemble", "dropout", "LL dropout", "SVI", "LL SVI")
-METHODS = ("linear regression", "sparse GP", *SEARCHED, "skuq, plain layers", "skuq default")
+METHODS = (LINEAR, "sparse GP", "ensemble", "dropout", "LL dropout", "SVI", "LL SVI", "skuq")
 
 
 # --------------------------------------------------------------------------------- the data and the folds
@@ -116,6 +108,9 @@ def load(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return features and target of one of Gal's sets."""
     frame = pd.read_csv(folder / "gal" / f"gal_{name}.csv.gz")
     return frame.iloc[:, :-1].to_numpy(dtype=float), frame.iloc[:, -1].to_numpy(dtype=float)
+
+
+PROTOCOLS = ("gal", "kfold", "fifth")
 
 
 def split(name: str, protocol: str, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -150,7 +145,6 @@ def measure(
     method: str, candidates: list[Candidate], X: Any, y: Any, folds: dict[int, Any]
 ) -> dict[str, Any]:
     """Return the coverage and width of the method in each fold; folds train together if possible."""
-    start = time.perf_counter()
     rows = {fold: train for fold, (train, _) in folds.items()}
     chosen: dict[int, int] = {}
     if method in FIXED:
@@ -158,7 +152,7 @@ def measure(
     else:
         chosen = choose(method, candidates, X, y, rows)
         models = [network(method, candidates[chosen[fold]], fold, final=True) for fold in folds]
-    if method in ("linear regression", "sparse GP"):
+    if method in (LINEAR, "sparse GP"):
         fitted = [model.fit(X[train], y[train]) for model, train in zip(models, rows.values(), strict=True)]
     else:
         fitted = fit_many(models, X, y, list(rows.values()))
@@ -174,25 +168,30 @@ def measure(
             "rmse": root_mean_squared_error(y[test], dist.mean()) / unit,
             "candidate": chosen.get(fold),
         }
-    seconds = (time.perf_counter() - start) / len(folds)
-    return {fold: result | {"seconds": seconds} for fold, result in results.items()}
+    return results
 
 
 # ------------------------------------------------------------------------------------------- the tables
 
+Runs = dict[str, dict[str, dict[str, Any]]]
 
-def summary(results: dict[str, Any], protocol: str, name: str, n_folds: int) -> pd.DataFrame:
-    """Return our and the paper's means and standard errors over folds, one row per method."""
-    rows: dict[str, dict[str, Any]] = {}
-    for method in METHODS:
-        done = results["runs"].get(f"{name}/{protocol}/{method}", {})
-        folds = [done[str(fold)] for fold in range(n_folds) if str(fold) in done]
-        if folds:
-            ours, rows[method] = pd.DataFrame(folds), {"folds": len(folds)}
-            for column in ("coverage", "width"):
-                rows[method][column] = printed(ours[column].mean(), ours[column].sem())
-                rows[method][f"{column}, paper"] = paper(name, method, column)
-    return pd.DataFrame.from_dict(rows, orient="index")
+
+def frames(runs: Runs, protocol: str) -> dict[tuple[str, str], pd.DataFrame]:
+    """Return the results of the folds by data set and method."""
+    keys = {tuple(key.split("/")): key for key in runs}
+    return {(key[0], key[2]): pd.DataFrame(runs[keys[key]].values()) for key in keys if key[1] == protocol}
+
+
+def coverage_table(runs: Runs) -> pd.DataFrame:
+    """Return our and the paper's means and standard errors over folds."""
+    rows = {}
+    for key, folds in frames(runs, "gal").items():
+        rows[key] = {"folds": str(len(folds))}
+        for column in ("coverage", "width"):
+            rows[key][column] = printed(folds[column].mean(), folds[column].sem())
+            theirs = printed(*PAPER.loc[key, [column, f"{column}_se"]]) if key in PAPER.index else ""
+            rows[key][f"{column}, paper"] = theirs
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["set", "method"])
 
 
 def printed(mean: float, error: float) -> str:
@@ -200,52 +199,33 @@ def printed(mean: float, error: float) -> str:
     return f"{mean:.3f}" if np.isnan(error) else f"{mean:.3f} ({error:.3f})"
 
 
-def paper(name: str, method: str, column: str) -> str:
-    """Return the paper's value, or an empty string if it has none."""
-    known = (name, method) in PAPER.index
-    return printed(*PAPER.loc[(name, method), [column, f"{column}_se"]]) if known else ""
+def noise_table(runs: Runs) -> pd.DataFrame:
+    """Return the coverage of ensembles, and the coverage if spread and errors of the mean were normal.
+
+    The spread is the standard deviation of a normal distribution whose interval has the mean width.
+    """
+    rows, z = {}, norm.ppf((1 + COVERAGE) / 2)
+    for (name, method), folds in frames(runs, "gal").items():
+        if method == "ensemble":
+            ratio = folds["width"].mean() / (2 * z) / folds["rmse"].mean()
+            formula = 2 * norm.cdf(z * ratio) - 1
+            measured, paper = folds["coverage"].mean(), PAPER.loc[(name, method), "coverage"]
+            rows[name] = {"s / e": ratio, "formula": formula, "measured": measured, "paper": paper}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("set")
 
 
-def rst(results: dict[str, Any], protocols: list[str], name: str, n_folds: int) -> str:
-    """Return the table of a data set in reStructuredText, with the number of folds if below 20."""
-    table = pd.DataFrame(index=pd.Index(METHODS, name="method"))
-    for column in ("coverage", "width"):
-        for protocol in protocols:
-            ours = summary(results, protocol, name, n_folds).reindex(columns=["folds", column])
-            few = ours["folds"].map(lambda folds: f" [{folds}]" if folds < MOST_FOLDS else "")
-            table[f"{column}, {protocol}"] = ours[column] + few
-        table[f"{column}, paper"] = [paper(name, method, column) for method in METHODS]
-    return f".. csv-table:: {name}\n    :header-rows: 1\n\n{indent(table.to_csv(), '    ')}"
+def protocol_table(runs: Runs) -> pd.DataFrame:
+    """Return the standard errors of linear regression relative to the paper's, as means over data sets."""
+    rows = {}
+    for protocol in PROTOCOLS:
+        errors = {key: folds[["coverage", "width"]].sem() for key, folds in frames(runs, protocol).items()}
+        mine = pd.DataFrame({key: each for key, each in errors.items() if key[1] == LINEAR}).T
+        ratio = mine / PAPER.loc[mine.index, ["coverage_se", "width_se"]].to_numpy()
+        rows[protocol] = np.exp(np.log(ratio).mean())
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("protocol")
 
 
 # --------------------------------------------------------------------------------------- the command line
-
-
-def read_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
-    """Return the checked arguments."""
-    parser = argparse.ArgumentParser(description="Tables A1 and A2 of Kompa et al. (2021).")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=["yacht", "boston"])
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--protocol", nargs="+", choices=("gal", "kfold", "fifth"), default=["gal"])
-    parser.add_argument("--folds", type=int, default=2, help="number of folds to run, at most twenty")
-    parser.add_argument("--candidates", type=int, default=3, help="number of candidates of the random search")
-    parser.add_argument("--full", action="store_true", help="all sets, folds and protocols, 50 candidates")
-    parser.add_argument("--data", type=Path, default=os.environ.get("SKUQ_DATA"))
-    parser.add_argument("--out", type=Path, help="JSON file of results; finished runs in it are skipped")
-    parser.add_argument("--rst", action="store_true", help="print the tables and run nothing")
-    options = parser.parse_args(arguments)
-    if options.full:
-        options.sets, options.protocol = SETS, ["gal", "kfold"]
-        options.folds, options.candidates = MOST_FOLDS, 50
-    if not 1 <= options.folds <= MOST_FOLDS:
-        parser.error(f"--folds must be between 1 and {MOST_FOLDS}, got {options.folds}.")
-    if options.candidates < 1:
-        parser.error(f"--candidates must be at least 1, got {options.candidates}.")
-    if options.rst and not (options.out and options.out.is_file()):
-        parser.error("--rst prints the results in the file --out: pass the JSON file of a run.")
-    if not options.rst and not (options.data and (Path(options.data) / "gal").is_dir()):
-        parser.error("no data: pass --data, or set SKUQ_DATA to a folder with gal/gal_<set>.csv.gz.")
-    return options
 
 
 def save(results: dict[str, Any], out: Path | None) -> None:
@@ -257,31 +237,46 @@ def save(results: dict[str, Any], out: Path | None) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the requested combinations that are not in the file yet, and print the tables."""
-    options = read_arguments(arguments)
-    results = {"candidates": options.candidates, "runs": {}}
+    """Run the requested combinations that are not in the file yet, and show the tables."""
+    parser = measuring.arguments(__doc__)
+    parser.add_argument("--sets", nargs="+", choices=list(FOLDS), default=["yacht", "boston"])
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--folds", type=int, default=2, help="number of folds to run, at most twenty")
+    parser.add_argument("--candidates", type=int, default=3, help="number of candidates of the random search")
+    parser.add_argument("--full", action="store_true", help="all sets and folds, and eight candidates")
+    parser.add_argument("--out", type=Path, help="JSON file of results; finished runs in it are skipped")
+    options = parser.parse_args(arguments)
+    if options.full:
+        options.sets, options.folds, options.candidates = list(FOLDS), MOST_FOLDS, MOST_CANDIDATES
+    if not 1 <= options.folds <= MOST_FOLDS:
+        parser.error(f"--folds must be between 1 and {MOST_FOLDS}, got {options.folds}.")
+    if options.candidates < 1:
+        parser.error(f"--candidates must be at least 1, got {options.candidates}.")
+    results: dict[str, Any] = {"candidates": options.candidates, "runs": {}}
     if options.out and options.out.is_file():
         results = json.loads(options.out.read_text())
-    if options.rst:
-        for name in options.sets:
-            print(rst(results, options.protocol, name, options.folds))
-        return
     if results["candidates"] != options.candidates:
         raise SystemExit(
             f"{options.out} is of a run with --candidates {results['candidates']}: use another file."
         )
     candidates = Candidate.draw(options.candidates)
-    for protocol, name in product(options.protocol, options.sets):
-        X, y = load(options.data, name)
-        folds = dict(enumerate(split(name, protocol, len(y))[: options.folds]))
-        for method in options.methods:
+    for name in options.sets:
+        X, y = load(measuring.data_folder(), name)
+        for method, protocol in product(options.methods, PROTOCOLS):
+            if protocol != "gal" and method != LINEAR:
+                continue
+            n_folds = options.folds if method == LINEAR else min(options.folds, FOLDS[name])
+            folds = dict(enumerate(split(name, protocol, len(y))[:n_folds]))
             done = results["runs"].setdefault(f"{name}/{protocol}/{method}", {})
             missing = {fold: parts for fold, parts in folds.items() if str(fold) not in done}
             if missing:
                 done |= measure(method, candidates, X, y, missing)
                 save(results, options.out)
-        table = summary(results, protocol, name, options.folds)
-        print(f"\n{name}, {protocol}, {options.candidates} candidates\n{table.to_string()}", flush=True)
+    measuring.show("kompa_2021_coverage", coverage_table(results["runs"]))
+    if "ensemble" in options.methods:
+        measuring.show("kompa_2021_coverage-noise", noise_table(results["runs"]), 2)
+    if LINEAR in options.methods and options.folds == MOST_FOLDS:
+        measuring.show("kompa_2021_coverage-protocols", protocol_table(results["runs"]), 2)
 
 
 if __name__ == "__main__":

@@ -13,19 +13,16 @@ comparison. `skuq.neural.fit_many` trains both versions together.
 
 The paper selects the epoch on its test rows. This script selects it on out-of-bag rows.
 
-    python wibbeke_2025_ensembles.py                    # three small sets, 30 epochs: seconds
-    python wibbeke_2025_ensembles.py --full             # fourteen sets, 200 epochs: minutes
-    python wibbeke_2025_ensembles.py --full --sets all  # also the largest set
-    python wibbeke_2025_ensembles.py --full --rst       # tables for the documentation
+    python wibbeke_2025_ensembles.py         # three small sets, 30 epochs: seconds
+    python wibbeke_2025_ensembles.py --full  # fifteen sets, 200 epochs: six minutes
 
-The data are in a folder ``paper001``, in the folder given by --data or by the environment variable SKUQ_DATA.
-The seventh set of the paper, superconductivity, is not included.
+The data are in a folder ``paper001``, in the folder given by the environment variable SKUQ_DATA. The seventh
+set of the paper, superconductivity, is not included.
 """
 
-import argparse
-import time
 from itertools import combinations, product
 
+import measuring
 import numpy as np
 import pandas as pd
 import torch
@@ -35,10 +32,8 @@ from wibbeke_2025_shared import (
     GROUPS,
     LARGE,
     Split,
-    add_data_argument,
     as_published,
     prepare,
-    read_data_argument,
 )
 
 from skuq.distributions import Distribution
@@ -46,7 +41,6 @@ from skuq.neural import DeepEnsembleRegressor, Loss, NLLLoss, fit_many
 
 SMALL = ("servo", "energy_efficiency", "airfoil_self_noise")
 QUICK_EPOCHS, EPOCHS, BATCH = 30, 200, 32
-PUBLISHED_R2 = (-0.161, 0.056)  # lowest and highest of the 26 ensembles in the paper's files of results
 FOUR_DIGITS = ("UCE", "CalS")
 SHOWN = ("RMSE", "R2", "NLL", "Sharpness", "Variation", "PICP", "CalS", "ENCE", "UCE", "QCE")
 
@@ -124,73 +118,27 @@ def agreement(results: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(made).T
 
 
-def lines(results: pd.DataFrame) -> list[list[str]]:
-    """Return the table of all sets as text."""
-    made = [["set", "test rows", "version", *SHOWN]]
-    for (name, version), row in results.iterrows():
-        first = version == next(iter(VERSIONS))
-        head = [name.replace("_", " "), str(int(row["rows"]))] if first else ["", ""]
-        made.append([*head, version, *(f"{row[column]:.{3 + (column in FOUR_DIGITS)}f}" for column in SHOWN)])
-    return made
-
-
-def show(made: list[list[str]], title: str, *, rst: bool) -> None:
-    """Print one table."""
-    if rst:
-        print(f".. list-table:: {title}\n   :header-rows: 1\n")
-        for row in made:
-            print("\n".join(f"   {'*' if k == 0 else ' '} - {cell}".rstrip() for k, cell in enumerate(row)))
-        print()
-        return
-    widths = [max(len(row[k]) for row in made) for k in range(len(made[0]))]
-    print(f"\n{title}")
-    for row in made:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def verdict(results: pd.DataFrame) -> str:
-    """Return a sentence on the effect of the correction."""
-    spans = {name: results.xs(name, level="version")["R2"] for name in VERSIONS}
-    low, high = PUBLISHED_R2
-    as_published, corrected = (f"{r2.min():.3f} to {r2.max():.3f}" for r2 in spans.values())
-    return (
-        f"R2 of the ensembles as published: {as_published} (in the paper's files, {low} to {high}; the "
-        f"bound for batches of {BATCH} is {1 - (1 - 1 / BATCH) ** 2:.3f}); corrected: "
-        f"{corrected}, median {spans['corrected'].median():.3f}."
-    )
-
-
 def main(arguments: list[str] | None = None) -> pd.DataFrame:
-    """Train both versions on each set, and print the results."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--full", action="store_true", help=f"{EPOCHS} epochs, on fourteen sets")
-    parser.add_argument("--sets", nargs="+", help="names of data files, or all")
-    add_data_argument(parser)
-    parser.add_argument("--rst", action="store_true", help="tables in reStructuredText")
+    """Train both versions on each set, and show the results."""
+    parser = measuring.arguments(__doc__)
+    parser.add_argument("--full", action="store_true", help=f"{EPOCHS} epochs, on fifteen sets")
+    parser.add_argument("--sets", nargs="+", default=SMALL, help="names of data files")
     options = parser.parse_args(arguments)
-    folder = read_data_argument(parser, options)
+    folder = measuring.data_folder() / "paper001"
     torch.set_num_threads(1)
-    names = options.sets or (FULL if options.full else SMALL)
-    names = (*FULL, *LARGE) if names == ["all"] else names
-    epochs = EPOCHS if options.full else QUICK_EPOCHS
-    rows, start = {}, time.process_time()
+    names, epochs = ((*FULL, *LARGE), EPOCHS) if options.full else (options.sets, QUICK_EPOCHS)
+    rows = {}
     for name in names:
         split = prepare(folder, name)
         y = split.y[split.test]
         for version, dist in train(split, epochs).items():
-            rows[name, version] = {"rows": len(y), **measure(y, dist)}
-    results = pd.DataFrame.from_dict(rows, orient="index")
-    results.index = pd.MultiIndex.from_tuples(results.index, names=["set", "version"])
-    seconds = time.process_time() - start
-    show(lines(results), f"Both ensembles on the test rows; at most {epochs} epochs", rst=options.rst)
+            rows[name, version] = {"test rows": len(y), **measure(y, dist)}
+    results = pd.DataFrame.from_dict(rows, orient="index").rename_axis(["set", "version"])
+    shown = results[["test rows", *SHOWN]]
+    measuring.show("wibbeke_2025_ensembles", shown, {name: 3 + (name in FOUR_DIGITS) for name in SHOWN})
     if len(names) > 3:
-        table = agreement(results)
-        cells = [[version, *(f"{value:.2f}" for value in row)] for version, row in table.iterrows()]
-        made = [["version", *table.columns], *cells]
-        show(made, f"Mean rank correlation over {len(names)} sets", rst=options.rst)
-    print(f"\n{verdict(results)} {2 * len(names)} ensembles took {seconds:.0f} s on one core.")
+        table = agreement(results).rename_axis("version")
+        measuring.show("wibbeke_2025_ensembles-ranks", table, 2)
     return results
 
 
