@@ -7,21 +7,19 @@ without rows in [-1, 1], and its posterior is sampled with Hamiltonian Monte Car
 neither the data nor the network, so this script defines its own.
 
 The network has one layer of 20 units and is sampled with pyro's No-U-Turn Sampler (``pip install pyro-ppl``).
-The committed file `navratil_2023_posterior.csv` contains its forecasts. In addition, Gaussian processes,
-whose posterior is exact, are evaluated on 200 functions drawn from their prior.
+The committed file `navratil_2023_posterior_forecasts.csv` contains its forecasts. In addition, Gaussian
+processes, whose posterior is exact, are evaluated on 200 functions drawn from their prior.
 
-    python navratil_2023_posterior.py                             # forecasts from the file: one second
-    python navratil_2023_posterior.py --full --out posterior.csv  # new samples: five minutes
-    python navratil_2023_posterior.py --rst --plot figure-4.svg
+    python navratil_2023_posterior.py --plot figure-4.svg         # forecasts from the file: seconds
+    python navratil_2023_posterior.py --full --out forecasts.csv  # new samples: five minutes
 """
 
-import argparse
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import indent
 
 import numpy as np
 import pandas as pd
+from measuring import arguments, show
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
@@ -29,12 +27,12 @@ from skuq.distributions import Normal
 from skuq.metrics import uncertainty_characteristics_curve
 from skuq.metrics._ucc_curve import UncertaintyCharacteristicsCurve
 
-FILE = Path(__file__).with_suffix(".csv")
+FILE = Path(__file__).with_name("navratil_2023_posterior_forecasts.csv")
 GAP, REACH = 1.0, 2.0  # no training rows in [-1, 1], all rows in [-2, 2]
 NOISE = 0.1
 LOW, HIGH = 0.2, 0.7  # LOW: points B and D. HIGH: points A and C.
-TITLE = "gain over constant bands, and half widths at two miss rates"
-PAPER = {"gain": 0.061, "gain, miss rate up to 0.5": 0.727}
+WHOLE, FEW = "gain, %", "gain up to 0.5, %"  # over the whole curve, and over miss rates up to 0.5
+PAPER = {WHOLE: 6.1, FEW: 72.7}
 
 
 # ------------------------------------------------------------------------------------------------- the data
@@ -130,10 +128,11 @@ def process_forecasts(
     rng = np.random.default_rng(seed)
     x, x_test = inputs(60, 201, rng)
     kernel = RBF(length_scale, "fixed") + WhiteKernel(NOISE**2, "fixed")
-    prior = GaussianProcessRegressor(kernel, optimizer=None)
     X, X_test = x[:, np.newaxis], x_test[:, np.newaxis]
-    y = prior.sample_y(np.concatenate([X, X_test]), n_functions, random_state=seed)
-    mean, std = prior.fit(X, y[: x.size]).predict(X_test, return_std=True)
+    root = np.linalg.cholesky(kernel(np.concatenate([X, X_test])))  # unlike an SVD, equal on all machines
+    y = root @ rng.normal(size=(len(root), n_functions))
+    process = GaussianProcessRegressor(kernel, optimizer=None).fit(X, y[: x.size])
+    mean, std = process.predict(X_test, return_std=True)
     return y[x.size :].T, [Normal(*moments) for moments in zip(mean.T, std.T, strict=True)]
 
 
@@ -152,9 +151,9 @@ def measure(y: np.ndarray, dist: Normal) -> dict[str, float]:
     """Return the gains as computed in the paper, and half widths at the paper's operating points."""
     pair = curves(y, dist)
     found = {}
-    for name, part in (("gain", None), ("gain, miss rate up to 0.5", (0, 0.5))):
+    for name, part in ((WHOLE, None), (FEW, (0, 0.5))):
         model, constant = (curve.area(y_range=part) for curve in pair.values())
-        found[name] = 1 - model / constant
+        found[name] = 100 * (1 - model / constant)
     for miss_rate in (HIGH, LOW):
         for name, curve in pair.items():
             found[f"half width at {miss_rate}, {name}"] = curve.operating_point(miss_rate=miss_rate).bandwidth
@@ -194,10 +193,14 @@ def study(frame: pd.DataFrame, n_functions: int = 200) -> tuple[pd.DataFrame, pd
     return pd.DataFrame(rows).T[list(functions)], functions
 
 
-def rst(table: pd.DataFrame) -> str:
-    """Return the table for the documentation."""
-    text = table.rename_axis("bands").map(lambda value: "" if np.isnan(value) else f"{value:.3f}")
-    return f".. csv-table:: {TITLE}\n    :header-rows: 1\n\n{indent(text.to_csv(), '    ')}"
+def shares(functions: pd.DataFrame) -> pd.DataFrame:
+    """Return the shares of the functions in percent for which statements about the curves are true."""
+    true = {
+        "larger gain at few misses": functions[FEW] > functions[WHOLE],
+        "gain of the paper at few misses": functions[FEW] >= PAPER[FEW],
+        "curves cross": crosses(functions),
+    }
+    return pd.DataFrame({"functions, %": 100 * pd.DataFrame(true).mean()}).rename_axis("statement")
 
 
 def plot(frame: pd.DataFrame, file: Path) -> None:
@@ -228,21 +231,20 @@ def plot(frame: pd.DataFrame, file: Path) -> None:
         figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
 
 
-def main(arguments: list[str] | None = None) -> pd.DataFrame:
-    """Print the table, and return it."""
-    parser = argparse.ArgumentParser(description="Figure 4 of Navratil et al. (2023).")
+def main(given: list[str] | None = None) -> pd.DataFrame:
+    """Show the tables, and return the first."""
+    parser = arguments(__doc__)
     parser.add_argument("--full", action="store_true", help="sample the network instead of reading the file")
     parser.add_argument("--out", type=Path, help="CSV file of the forecasts of a sampled network")
-    parser.add_argument("--rst", action="store_true", help="print the table of the documentation")
     parser.add_argument("--plot", type=Path, help="file of the figure")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     frame = posterior_frame(Size()) if options.full else pd.read_csv(FILE)
     if options.out:
         frame.round(4).to_csv(options.out, index=False)
     table, functions = study(frame)
-    print(rst(table) if options.rst else f"\n{TITLE}\n{table.T.round(3).to_string(na_rep='')}")
-    print(f"\nR-hat is at most {frame['r_hat'].max():.3f}.")
-    print(f"The curves of {crosses(functions).mean():.0%} of the functions cross between the two miss rates.")
+    show("navratil_2023_posterior", table.rename_axis("bands"), decimals={WHOLE: 1, FEW: 1})
+    show("navratil_2023_posterior-functions", shares(functions), decimals=0)
+    print(f"R-hat is at most {frame['r_hat'].max():.3f}.")
     if options.plot:
         plot(frame, options.plot)
     return table

@@ -10,23 +10,21 @@ At midnight, each model forecasts the 24 hours of the day from the calendar, the
 the traffic of the day before. The models are fitted to the hours until the end of 2016. The operating points
 are chosen on the hours of 2017. The hours of 2018 are the test set.
 
-    python navratil_2023_traffic.py                       # two models, 50 resamples: 20 seconds
-    python navratil_2023_traffic.py --full --out traffic.csv --plot figure-5.svg  # two minutes
-    python navratil_2023_traffic.py --results navratil_2023_traffic.csv --rst     # the tables of the page
+    python navratil_2023_traffic.py                             # two models, 50 resamples: 20 seconds
+    python navratil_2023_traffic.py --full --plot figure-5.svg  # two minutes
 
 The data are the set "metro_traffic" of `skuq.datasets.fetch_uci`.
 """
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import indent
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from measuring import arguments, show
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GroupKFold
@@ -390,7 +388,7 @@ def beside_paper(table: pd.DataFrame, cells: dict[str, str]) -> pd.DataFrame:
 
 
 def tables(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the tables of the page by their titles, with cells of text."""
+    """Return the tables of the page by their names, with cells of text."""
     order = results["model"].unique()
 
     def spread(table: str, cells: pd.Series) -> pd.DataFrame:
@@ -401,30 +399,23 @@ def tables(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
     crossing = {"narrower from": "0", "narrower to": f"{PAPER['narrower to']}"}
     numbers = spread("score", results["value"].map("{:.3f}".format))
     found = {"scores": beside_paper(numbers, crossing)}
-    percents = spread("gain", results.apply(percent, axis=1))
-    found["gain over constant bands in percent, and 95 % interval"] = beside_paper(
-        percents, {"bandwidth, miss_rate": f"{100 * PAPER['gain']:.1f}"}
+    percents = results.apply(percent, axis=1)
+    found["gains"] = beside_paper(
+        spread("gain", percents), {"bandwidth, miss_rate": f"{100 * PAPER['gain']:.1f}"}
     )
-    for column, other in (("p_constant", "constant bands"), ("p_lstm", "the LSTM")):
-        rows = results[results[column].notna()]
-        if len(rows):
-            cells = spread("gain", rows[column].map("{:.3f}".format))
-            found[f"p-values of the difference in gain from {other}"] = cells.dropna(how="all")
-    cost = spread("cost", results["value"])
-    for ratio in RATIOS:
-        part = cost.filter(like=f"miss {ratio:g}, ").rename(columns=lambda name: name.partition(", ")[2])
-        text = part.map("{:.3f}".format)
-        for name in ("saved", "saved over constant"):
-            rows = results[results["quantity"] == f"miss {ratio:g}, {name}"].set_index("model")
-            text[name] = rows.apply(percent, axis=1)
-        found[f"cost where a miss costs {ratio:g}"] = text
+    tests = {
+        other: spread("gain", results[column].dropna().map("{:.3f}".format)).dropna(how="all")
+        for column, other in (("p_constant", "constant bands"), ("p_lstm", "LSTM"))
+    }
+    found["p_values"] = pd.concat(tests, names=["compared with"])
+    saved = results["quantity"].str.contains("saved")
+    cost = spread("cost", percents.where(saved, results["value"].map("{:.3f}".format)))
+    parts = {f"{ratio:g}": cost.filter(like=f"miss {ratio:g}, ") for ratio in RATIOS}
+    parts = {
+        ratio: part.rename(columns=lambda name: name.partition(", ")[2]) for ratio, part in parts.items()
+    }
+    found["costs"] = pd.concat(parts, names=["cost of a miss"])
     return found
-
-
-def rst(title: str, table: pd.DataFrame) -> str:
-    """Return a table for the documentation."""
-    small = "    :class: many-columns\n" if len(table.columns) > 6 else ""
-    return f".. csv-table:: {title}\n    :header-rows: 1\n{small}\n{indent(table.to_csv(), '    ')}"
 
 
 def plot(hours: pd.DataFrame, forecasts: dict[str, Distribution], file: Path) -> None:
@@ -463,36 +454,29 @@ def plot(hours: pd.DataFrame, forecasts: dict[str, Distribution], file: Path) ->
         figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
 
 
-def main(arguments: list[str] | None = None) -> pd.DataFrame:
-    """Fit the models, print the tables, and return the results."""
-    parser = argparse.ArgumentParser(description="Figure 5 of Navratil et al. (2023).")
+def main(given: list[str] | None = None) -> pd.DataFrame:
+    """Fit the models, show the tables, and return the results."""
+    parser = arguments(__doc__)
     parser.add_argument("--models", nargs="+", choices=[LSTM, *MODELS], default=[LSTM, "boosting, residuals"])
     parser.add_argument("--epochs", type=int, default=10, help="of the LSTM")
     parser.add_argument("--resamples", type=int, default=50, help="of bootstraps and permutation tests")
     parser.add_argument("--full", action="store_true", help="all models, 30 epochs, 1000 resamples")
-    parser.add_argument("--results", type=Path, help="file of results to print, without a run")
-    parser.add_argument("--out", type=Path, help="CSV file of results")
-    parser.add_argument("--rst", action="store_true", help="print the tables of the documentation")
     parser.add_argument("--plot", type=Path, help="file of the figure; needs a run with the LSTM")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     if options.full:
         options.models, options.epochs, options.resamples = [LSTM, *MODELS], 30, 1000
     if min(options.epochs, options.resamples) < 1:
         parser.error("--epochs and --resamples must be at least 1.")
-    if options.plot and (options.results or LSTM not in options.models):
+    if options.plot and LSTM not in options.models:
         parser.error("--plot requires a run with the LSTM.")
-    if options.results:
-        results = pd.read_csv(options.results)
-    else:
-        hours = read_hours()
-        forecasts = {name: forecast(hours, name, options.epochs) for name in options.models}
-        results = measure(hours, forecasts, options.resamples)
-        if options.out:
-            results.round(4).to_csv(options.out, index=False)
-        if options.plot:
-            plot(hours, forecasts, options.plot)
-    for title, table in tables(results).items():
-        print(rst(title, table) if options.rst else f"\n{title}\n{table.to_string()}")
+    hours = read_hours()
+    forecasts = {name: forecast(hours, name, options.epochs) for name in options.models}
+    results = measure(hours, forecasts, options.resamples)
+    show("navratil_2023_traffic", results, decimals=4)
+    for name, table in tables(results).items():
+        show(f"navratil_2023_traffic-{name}", table)
+    if options.plot:
+        plot(hours, forecasts, options.plot)
     return results
 
 

@@ -1,8 +1,7 @@
 """Wibbeke et al. 2025: the figures.
 
-This script draws figures 2 to 6 of Wibbeke et al. (2025) from ``wibbeke_2025_metrics.csv`` and
-``wibbeke_2025_miscalibration.csv``, each as published and as it should be. It also prints the table of mean
-correlations for the documentation.
+This script draws figures 2 to 6 of Wibbeke et al. (2025), each as published and as it should be, from
+``results/wibbeke_2025_metrics.csv`` and ``results/wibbeke_2025_miscalibration.csv``.
 
     python wibbeke_2025_figures.py --out .  # seconds
 """
@@ -17,18 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from wibbeke_2025_metrics import (
-    METHODS,
-    OTHER_ROWS,
-    PUBLISHED,
-    SETTINGS,
-    changes,
-    part,
-    read_results,
-    summary,
-)
+from wibbeke_2025_metrics import KEYS, METHODS, OTHER_ROWS, PUBLISHED, SETTINGS, changes, part
 from wibbeke_2025_miscalibration import DESIGNS, PERTURBED
-from wibbeke_2025_miscalibration import RESULTS as SHARES
+from wibbeke_2025_miscalibration import KEYS as KEYS_OF_SHARES
 from wibbeke_2025_shared import (
     DIRECTIONS,
     FULL,
@@ -42,6 +32,7 @@ from wibbeke_2025_shared import (
 
 from skuq.displays import MetricAgreementDisplay
 
+RESULTS = Path(__file__).with_name("results")
 READINGS = {"improved": "#3b6fb6", "within 3 %": "#d9dbde", "worse": "#d9822b"}
 GROUP_COLORS = {"group 1": "#7b4fa3", "group 2": "#1b8a8f", "the rest": "#22262b"}
 SCENARIOS = {
@@ -193,8 +184,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path(), help="folder of the figures")
     parser.add_argument("--suffix", default="svg", help="svg or png")
     options = parser.parse_args(arguments)
-    table = read_results()
-    shares = pd.read_csv(SHARES, index_col=["set", "design", "scenario", "reading"])
+    table, shares = (
+        pd.read_csv(RESULTS / f"wibbeke_2025_{name}.csv", comment="#", index_col=keys)
+        for name, keys in (("metrics", KEYS), ("miscalibration", KEYS_OF_SHARES))
+    )
     draw = {
         "agreement": lambda: agreement(table),
         "profiles": lambda: profiles(table),
@@ -205,7 +198,6 @@ def main(arguments: list[str] | None = None) -> None:
     with plt.rc_context(SMALL_FILES):
         for name, figure in draw.items():
             save(figure(), options.out / f"wibbeke-2025-{name}.{options.suffix}")
-    print(summary(table).round(2).to_string())
 
 
 if __name__ == "__main__":

@@ -23,12 +23,10 @@ no noise, except for "sparse_uncorrelated", whose noise cannot be switched off.
     python wibbeke_2025_metrics.py         # three real and two synthetic sets, 20 epochs: seconds
     python wibbeke_2025_metrics.py --full  # 15 real and 10 synthetic sets, 200 epochs: ten minutes
 
-With --full, the metrics are written to ``wibbeke_2025_metrics.csv``. The data are in a folder ``paper001``,
-in the folder given by --data or by the environment variable SKUQ_DATA. The seventh set of the paper,
-superconductivity, is not included.
+The data are in a folder ``paper001``, in the folder given by --data or by the environment variable SKUQ_DATA.
+The seventh set of the paper, superconductivity, is not included.
 """
 
-import argparse
 import time
 import warnings
 from itertools import combinations, product
@@ -37,6 +35,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from measuring import arguments, show
 from scipy.special import ndtr
 from sklearn.exceptions import ConvergenceWarning
 from wibbeke_2025_ensembles import EPOCHS, train
@@ -67,7 +66,6 @@ from skuq.recalibration import (
     StdScalingRecalibrator,
 )
 
-RESULTS = Path(__file__).with_name("wibbeke_2025_metrics.csv")
 SMALL, SMALL_SYNTHETIC = ("servo", "energy_efficiency", "airfoil_self_noise"), ("euclidean", "arctan")
 SYNTHETIC = (
     "euclidean",
@@ -190,10 +188,6 @@ def run(folder: Path, real: tuple[str, ...], simulated: tuple[str, ...], epochs:
     return table_of(rows)
 
 
-def read_results() -> pd.DataFrame:
-    return pd.read_csv(RESULTS, index_col=KEYS)
-
-
 # ------------------------------------------------------------------------------------------------ summaries
 
 
@@ -254,28 +248,24 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
         for study in ("real", "synthetic")
         for name, setting in SETTINGS.items()
     }
-    return pd.DataFrame.from_dict(made, orient="index")
+    return pd.DataFrame.from_dict(made, orient="index").rename_axis(["sets", "version"])
 
 
-def main(arguments: list[str] | None = None) -> pd.DataFrame:
-    """Run the studies and print the summaries."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main(given: list[str] | None = None) -> pd.DataFrame:
+    """Run the studies and show the metrics and the summaries."""
+    parser = arguments(__doc__)
     parser.add_argument("--full", action="store_true", help=f"all sets, {EPOCHS} epochs")
     add_data_argument(parser)
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     folder = read_data_argument(parser, options)
     torch.set_num_threads(1)
     start = time.process_time()
     if options.full:
         table = run(folder, (*FULL, *LARGE), SYNTHETIC, EPOCHS)
-        table.to_csv(RESULTS, float_format="%.6g")
+        show("wibbeke_2025_metrics-groups", summary(table).round(2) + 0.0, decimals=2)  # no -0.00
     else:
         table = run(folder, SMALL, SMALL_SYNTHETIC, QUICK_EPOCHS)
-    if len(table.index.unique("set")) > 5:
-        print("Mean of Kendall's tau between pairs of metrics over the sets")
-        print(summary(table).round(2).to_string())
+    show("wibbeke_2025_metrics", table.map("{:.6g}".format))
     for name, setting in (("as published", PUBLISHED), ("as it should be", OTHER_ROWS)):
         print(f"\nMedian change by recalibration in percent, {name}")
         print(changes(table, setting).groupby(level="method", sort=False).median().round(1).to_string())

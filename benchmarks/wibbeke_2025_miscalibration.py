@@ -20,18 +20,17 @@ their values for the correct forecasts of all seeds, which a calibrated forecast
     python wibbeke_2025_miscalibration.py         # three small sets, 5 seeds: seconds
     python wibbeke_2025_miscalibration.py --full  # fifteen sets, 100 seeds: five minutes
 
-With --full, the counts are written to ``wibbeke_2025_miscalibration.csv``. The data are in a folder
-``paper001``, in the folder given by --data or by the environment variable SKUQ_DATA. The seventh set of the
-paper, superconductivity, is not included.
+The data are in a folder ``paper001``, in the folder given by --data or by the environment variable SKUQ_DATA.
+The seventh set of the paper, superconductivity, is not included.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from measuring import arguments, show
 from wibbeke_2025_shared import (
     FULL,
     LARGE,
@@ -49,11 +48,11 @@ from wibbeke_2025_shared import (
 
 from skuq.distributions import Normal
 
-RESULTS = Path(__file__).with_name("wibbeke_2025_miscalibration.csv")
 SMALL = ("servo", "computer_hardware", "energy_efficiency")
 SEEDS, QUICK_SEEDS = 100, 5
 PERTURBED = ("lower_std", "heterogeneous_std", "lower_pred", "heterogeneous_both")
 CONSTANT = "constant"
+KEYS = ["set", "design", "scenario", "reading"]
 LEVEL, NORMAL_95 = 0.05, 1.6448536269514722
 
 Panel = Callable[[np.ndarray, Normal], dict[str, float]]
@@ -164,7 +163,7 @@ def count(values: pd.DataFrame, paired: pd.DataFrame) -> pd.DataFrame:
                 found = distances(after) > limit
                 tests = paired.xs((design, scenario), level=("design", "scenario")) > NORMAL_95
                 shares[design, scenario, "detected"] = found.assign(**tests).mean()
-    return pd.DataFrame.from_dict(shares, orient="index").rename_axis(["design", "scenario", "reading"])
+    return pd.DataFrame.from_dict(shares, orient="index").rename_axis(KEYS[1:])
 
 
 def first_changes(values: pd.DataFrame) -> pd.DataFrame:
@@ -177,7 +176,7 @@ def first_changes(values: pd.DataFrame) -> pd.DataFrame:
         for (design, scenario), row in first.iterrows()
         if scenario != "optimal"
     }
-    return pd.DataFrame.from_dict(made, orient="index").rename_axis(["design", "scenario", "reading"])
+    return pd.DataFrame.from_dict(made, orient="index").rename_axis(KEYS[1:])
 
 
 def study(folder: Path, names: tuple[str, ...], seeds: int) -> pd.DataFrame:
@@ -189,21 +188,18 @@ def study(folder: Path, names: tuple[str, ...], seeds: int) -> pd.DataFrame:
     return pd.concat(parts, names=["set"])
 
 
-def main(arguments: list[str] | None = None) -> pd.DataFrame:
-    """Run the study, and print the shares of the fourth scenario."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main(given: list[str] | None = None) -> pd.DataFrame:
+    """Run the study, and show all shares and those of the fourth scenario."""
+    parser = arguments(__doc__)
     parser.add_argument("--full", action="store_true", help=f"fifteen sets, {SEEDS} seeds")
     parser.add_argument("--sets", nargs="+", help="names of data files")
     add_data_argument(parser)
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     folder = read_data_argument(parser, options)
     names = tuple(options.sets or ((*FULL, *LARGE) if options.full else SMALL))
     start = time.process_time()
     table = study(folder, names, SEEDS if options.full else QUICK_SEEDS)
-    if options.full:
-        table.to_csv(RESULTS, float_format="%.10g")
+    show("wibbeke_2025_miscalibration", table.map("{:.6g}".format))
     fourth = table.xs("heterogeneous_both", level="scenario").drop("change", level="reading")
     for (design, each), rows in fourth.groupby(level=["design", "reading"]):
         print(f"\nFourth scenario, {design}, share of seeds: {each}")

@@ -238,7 +238,9 @@ def test_results_in_a_file_are_not_computed_again(script, tmp_path):
 
 def test_every_table_has_a_file_and_a_page():
     docs, known = FOLDER.parent / "docs", set()
-    claims = Path(__file__).with_name("test_claims.py").read_text(encoding="utf-8")
+    tests = Path(__file__).parent
+    files = tests / "test_claims.py", *sorted((tests / "papers").glob("*.py"))
+    claims = "".join(file.read_text(encoding="utf-8") for file in files)
     for name, benchmark in tables.BENCHMARKS.items():
         assert (FOLDER / f"{name}.py").is_file(), name
         pages = [docs / f"{page}.rst" for page in benchmark.get("pages", ())]

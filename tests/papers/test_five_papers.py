@@ -1,44 +1,24 @@
 """Each number of the page on the five papers is in a table of the study that the page links to."""
 
-import csv
 import re
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+from benchmarks.tables import read
 
 pytestmark = pytest.mark.docs
 
 REPLICATIONS = Path(__file__).resolve().parents[2] / "docs" / "replications"
 
 
-def read(page):
-    return (REPLICATIONS / f"{page}.rst").read_text(encoding="utf-8")
-
-
-def words(text):
-    return " ".join(text.split())
-
-
-def list_table(page, caption):
-    """Return the rows of a list-table; an empty first cell repeats the cell above."""
-    body = read(page).split(f".. list-table:: {caption}")[1]
-    body = re.split(r"\n(?=\S)", body)[0]
-    rows = [re.split(r"\n\s+- ?", "\n  - " + row)[1:] for row in re.split(r"\n\s+\* - ?", body)[1:]]
-    found = [[words(cell) for cell in row] for row in rows]
-    for above, row in pairwise(found):
-        row[0] = row[0] or above[0]
-    return found
-
-
-def csv_table(page, caption):
-    body = read(page).split(f".. csv-table:: {caption}\n")[1].split("\n\n")[1]
-    return list(csv.reader(body.splitlines(), skipinitialspace=True))
+def words(page):
+    return " ".join((REPLICATIONS / f"{page}.rst").read_text(encoding="utf-8").split())
 
 
 @pytest.fixture(scope="module")
 def claims():
-    return words(read("five-papers"))
+    return words("five-papers")
 
 
 def test_proper_scores(claims):
@@ -51,13 +31,10 @@ def test_proper_scores(claims):
 
 
 def test_recalibration(claims):
-    page = "wibbeke-2025-metrics"
-    table = list_table(page, "Mean of Kendall's tau over pairs of metrics")
-    tau = next(row for row in table if row[:2] == ["real", "as it should be"])[
-        table[0].index("group 1 with group 2")
-    ]
+    tau = read("wibbeke_2025_metrics-groups").set_index(["sets", "version"])
+    tau = tau.loc[("real", "as it should be"), "group 1 with group 2"]
     assert f"the mean of Kendall's tau between the paper's groups 1 and 2 is {tau}" in claims
-    study = words(read(page))
+    study = words("wibbeke-2025-metrics")
     assert (
         "10 % of these values become worse by more than 3 %. If the corrected ensembles are scored on"
         in study
@@ -95,30 +72,24 @@ def test_shift(claims):
 
 
 def test_operating_points(claims):
-    page = "navratil-2023"
-    gains = {row[0]: row for row in csv_table(page, "gain over constant bands in percent, and 95 % interval")}
-    whole, few = (gains["LSTM"][k].split(" ")[0] for k in (1, -1))
-    assert f"a gain of {gains['LSTM of the paper'][1]} % over constant bands" in claims
-    assert (
-        f"is small: {whole} % for our LSTM. Up to a miss rate of 0.2, the same intervals gain {few} %"
-        in claims
+    gains = read("navratil_2023_traffic-gains").set_index("model")
+    whole, few = (
+        gains[part].str.split(" ").str[0] for part in ("bandwidth, miss_rate", "miss rate up to 0.2")
     )
-    saved = {
-        cost: next(row for row in csv_table(page, f"cost where a miss costs {cost}") if row[0] == "LSTM")[
-            -2
-        ].split(" ")[0]
-        for cost in (4, 16)
-    }
-    assert f"saves {saved[16]} % of the cost of its 90 % intervals" in claims
-    assert f"the operating point saves {saved[4]} %" in claims
-    scores = csv_table(page, "scores")
-    crps = {row[0]: float(row[2]) for row in scores[2:]}
-    assert max(crps, key=crps.get) == "LSTM"
-    up_to_a_fifth = {
-        name: float(row[-1].split(" ")[0]) for name, row in gains.items() if row[-1][:1].isdigit()
-    }
-    assert len(up_to_a_fifth) == len(crps) == 5
-    assert max(up_to_a_fifth, key=up_to_a_fifth.get) == "LSTM"
+    assert f"a gain of {whole['LSTM of the paper']} % over constant bands" in claims
+    assert (
+        f"is small: {whole['LSTM']} % for our LSTM. Up to a miss rate of 0.2, the same intervals gain "
+        f"{few['LSTM']} %" in claims
+    )
+    costs = read("navratil_2023_traffic-costs").set_index(["cost of a miss", "model"])["saved"]
+    saved = {cost: costs[cost, "LSTM"].split(" ")[0] for cost in ("4", "16")}
+    assert f"saves {saved['16']} % of the cost of its 90 % intervals" in claims
+    assert f"the operating point saves {saved['4']} %" in claims
+    crps = read("navratil_2023_traffic-scores").set_index("model")["CRPS"][1:].astype(float)
+    assert crps.idxmax() == "LSTM"
+    assert few[1:].index.tolist() == crps.index.tolist()
+    assert len(crps) == 5
+    assert few[1:].astype(float).idxmax() == "LSTM"
 
 
 def test_coverage_at_each_x(claims):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks import tables
 from skuq.distributions import Normal
 from skuq.evaluation import bootstrap_interval, paired_permutation_test
 from skuq.metrics import auucc_gain_score
@@ -18,7 +17,7 @@ for package in ("torch", "skorch"):
 pytestmark = pytest.mark.docs
 
 SCRIPT = "navratil_2023_traffic"
-ROOT = Path(__file__).resolve().parents[2]
+PAGE = "navratil-2023.rst"
 WHOLE, FEW, FEWEST = "bandwidth, miss_rate", "miss rate up to 0.5", "miss rate up to 0.2"
 N = 400
 
@@ -26,7 +25,7 @@ N = 400
 @pytest.fixture(scope="module")
 def results():
     """Return the results of the full run."""
-    return pd.read_csv(ROOT / "benchmarks" / f"{SCRIPT}.csv")
+    return pd.read_csv(tables.RESULTS[False] / f"{SCRIPT}.csv", comment="#")
 
 
 @pytest.fixture(scope="module")
@@ -88,17 +87,6 @@ def test_operating_points_save_most_where_misses_are_expensive(study, results):
     assert column(results, "miss 4, saved over constant").between(0.05, 0.14).all()
     assert column(results, "miss 1, saved over constant").between(-0.15, 0.05).all()
     assert column(results, "miss 1, miss rate").between(0.14, 0.24).all()
-
-
-@pytest.fixture(scope="module")
-def page():
-    """Return the text of the page."""
-    return (ROOT / "docs" / "replications" / "navratil-2023.rst").read_text(encoding="utf-8")
-
-
-def test_the_page_has_the_tables_of_the_results(study, results, page):
-    for title, table in study.tables(results).items():
-        assert study.rst(title, table).strip() in page
 
 
 def test_the_sentences_of_the_page_have_the_numbers_of_the_tables(study, results, page):
@@ -190,8 +178,9 @@ def test_operating_points_of_calibrated_intervals(study, rows):
 # ------------------------------------------------------------------------------------------ data and models
 
 
-def test_there_are_48_values_between_two_midnights_and_most_hours_are_recorded(hours):
+def test_there_are_48_values_between_two_midnights_and_most_hours_are_recorded(study, hours):
     assert len(hours) % 24 == 0
+    assert study.rows_of(hours, study.TESTED).n_weeks == 39
     assert hours.index[0].hour == 0
     assert 0.7 < hours["traffic"].notna().mean() < 0.8
     assert not hours.drop(columns="traffic").isna().to_numpy().any()
@@ -220,15 +209,12 @@ def test_the_joint_loss_ignores_hours_without_a_record(study):
     assert study.JointLoss()(output, y).item() == pytest.approx(0.5)
 
 
-def test_a_small_run_shows_the_claims(study, hours, tmp_path, capsys):
-    out = tmp_path / "results.csv"
-    results = study.main(["--models", "boosting, residuals", "--resamples", "10", "--out", str(out)])
+def test_a_small_run_shows_the_claims(study, hours, capsys):
+    results = study.main(["--models", "boosting, residuals", "--resamples", "10"])
     gain, few = column(results, WHOLE).item(), column(results, FEWEST).item()
     assert -0.02 < gain < 0.08
     assert few > 0.15
-    capsys.readouterr()
-    study.main(["--results", str(out), "--rst"])
-    assert ".. csv-table:: scores" in capsys.readouterr().out
+    assert "navratil_2023_traffic-costs" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks import tables
 from skuq.metrics import pinball_loss
 
 pytestmark = pytest.mark.docs
@@ -54,7 +55,7 @@ def reference(folder):
 @pytest.fixture(scope="module")
 def shares(study):
     """Return the results of the full run."""
-    return pd.read_csv(study.RESULTS, index_col=["set", "design", "scenario", "reading"])
+    return tables.read(SCRIPT).set_index(study.KEYS).astype(float)
 
 
 def select(shares, design, scenario, reading):
@@ -109,7 +110,7 @@ def test_the_first_five_seeds_are_among_the_hundred(study, folder, shares, name)
 @pytest.mark.parametrize("name", ["servo", "computer_hardware"])
 def test_the_full_run_is_reproduced(study, folder, shares, name):
     table = study.study(folder, (name,), study.SEEDS)
-    pd.testing.assert_frame_equal(table, shares.loc[[name]], rtol=1e-6, atol=1e-9, check_like=True)
+    pd.testing.assert_frame_equal(table, shares.loc[[name]], rtol=1e-5, atol=1e-9, check_like=True)
 
 
 def test_the_full_run_has_every_set(study, shares):
@@ -150,7 +151,7 @@ def test_a_short_run(study, folder, capsys):
     table = study.main(["--sets", "servo", "--data", str(folder.parent)])
     assert "Fourth scenario, as it should be, share of seeds: detected" in capsys.readouterr().out
     assert table.shape == (4 * 3 + 5 * 4, len(study.METRICS))
-    assert table.index.names == ["set", "design", "scenario", "reading"]
+    assert table.index.names == study.KEYS
 
 
 # ------------------------------------------------ the claims of docs/replications/wibbeke-2025-metrics.rst
@@ -263,7 +264,7 @@ def test_the_published_nll_is_dominated_by_clipped_standard_deviations(study, fo
     frame, target = study.read_scaled(folder, "abalone")
     y, made = study.published_design(np.sort(study.without_outliers(frame, 0)[target].to_numpy()), 0)
     clipped = made["optimal"].std() <= 1e-6
-    assert clipped.sum() == 28
+    assert (clipped.sum(), y.size) == (28, 4145)
     before, after = (-made[name].logpdf(y) for name in ("optimal", "heterogeneous_both"))
     assert before.mean() == pytest.approx(0.8, abs=0.05)
     assert after.mean() == pytest.approx(5.5e6, rel=0.01)
