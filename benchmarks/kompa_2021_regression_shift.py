@@ -9,8 +9,8 @@ three data sets and four shifts.
     python kompa_2021_regression_shift.py --methods "sparse GP" --splits 5 --out shift.json
     python kompa_2021_regression_shift.py --full --out shift.json  # all methods, five splits: ten minutes
 
-The data are in folders ``paper001`` and ``other``, in the folder given by --data or by the environment
-variable SKUQ_DATA.
+The data are in folders ``paper001`` and ``other``, in the folder given by the environment variable
+SKUQ_DATA.
 """
 
 import json

@@ -23,11 +23,10 @@ no noise, except for "sparse_uncorrelated", whose noise cannot be switched off.
     python wibbeke_2025_metrics.py         # three real and two synthetic sets, 20 epochs: seconds
     python wibbeke_2025_metrics.py --full  # 15 real and 10 synthetic sets, 200 epochs: ten minutes
 
-The data are in a folder ``paper001``, in the folder given by --data or by the environment variable SKUQ_DATA.
-The seventh set of the paper, superconductivity, is not included.
+The data are in a folder ``paper001``, in the folder given by the environment variable SKUQ_DATA. The seventh
+set of the paper, superconductivity, is not included.
 """
 
-import time
 import warnings
 from itertools import combinations, product
 from pathlib import Path
@@ -35,7 +34,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from measuring import arguments, show
+from measuring import arguments, data_folder, show
 from scipy.special import ndtr
 from sklearn.exceptions import ConvergenceWarning
 from wibbeke_2025_ensembles import EPOCHS, train
@@ -46,12 +45,10 @@ from wibbeke_2025_shared import (
     LARGE,
     METRICS,
     Split,
-    add_data_argument,
     as_published,
     by_equations,
     change,
     prepare,
-    read_data_argument,
     scale_to_unit,
     split_rows,
 )
@@ -255,11 +252,9 @@ def main(given: list[str] | None = None) -> pd.DataFrame:
     """Run the studies and show the metrics and the summaries."""
     parser = arguments(__doc__)
     parser.add_argument("--full", action="store_true", help=f"all sets, {EPOCHS} epochs")
-    add_data_argument(parser)
     options = parser.parse_args(given)
-    folder = read_data_argument(parser, options)
+    folder = data_folder() / "paper001"
     torch.set_num_threads(1)
-    start = time.process_time()
     if options.full:
         table = run(folder, (*FULL, *LARGE), SYNTHETIC, EPOCHS)
         show("wibbeke_2025_metrics-groups", summary(table).round(2) + 0.0, decimals=2)  # no -0.00
@@ -269,7 +264,6 @@ def main(given: list[str] | None = None) -> pd.DataFrame:
     for name, setting in (("as published", PUBLISHED), ("as it should be", OTHER_ROWS)):
         print(f"\nMedian change by recalibration in percent, {name}")
         print(changes(table, setting).groupby(level="method", sort=False).median().round(1).to_string())
-    print(f"\nThe study took {time.process_time() - start:.0f} s on one core.")
     return table
 
 

@@ -20,27 +20,24 @@ their values for the correct forecasts of all seeds, which a calibrated forecast
     python wibbeke_2025_miscalibration.py         # three small sets, 5 seeds: seconds
     python wibbeke_2025_miscalibration.py --full  # fifteen sets, 100 seeds: five minutes
 
-The data are in a folder ``paper001``, in the folder given by --data or by the environment variable SKUQ_DATA.
-The seventh set of the paper, superconductivity, is not included.
+The data are in a folder ``paper001``, in the folder given by the environment variable SKUQ_DATA. The seventh
+set of the paper, superconductivity, is not included.
 """
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from measuring import arguments, show
+from measuring import arguments, data_folder, show
 from wibbeke_2025_shared import (
     FULL,
     LARGE,
     METRICS,
-    add_data_argument,
     as_published,
     by_equations,
     change,
     distances,
-    read_data_argument,
     read_scaled,
     reading,
     without_outliers,
@@ -193,18 +190,15 @@ def main(given: list[str] | None = None) -> pd.DataFrame:
     parser = arguments(__doc__)
     parser.add_argument("--full", action="store_true", help=f"fifteen sets, {SEEDS} seeds")
     parser.add_argument("--sets", nargs="+", help="names of data files")
-    add_data_argument(parser)
     options = parser.parse_args(given)
-    folder = read_data_argument(parser, options)
+    folder = data_folder() / "paper001"
     names = tuple(options.sets or ((*FULL, *LARGE) if options.full else SMALL))
-    start = time.process_time()
     table = study(folder, names, SEEDS if options.full else QUICK_SEEDS)
     show("wibbeke_2025_miscalibration", table.map("{:.6g}".format))
     fourth = table.xs("heterogeneous_both", level="scenario").drop("change", level="reading")
     for (design, each), rows in fourth.groupby(level=["design", "reading"]):
         print(f"\nFourth scenario, {design}, share of seeds: {each}")
         print(rows.droplevel(["design", "reading"]).round(2).to_string())
-    print(f"\n{len(names)} sets took {time.process_time() - start:.0f} s on one core.")
     return table
 
 

@@ -11,9 +11,7 @@ the equations in the paper. The differences:
 - ENCE: the code has bins of equal width. The paper that defines the metric has bins of equal count.
 """
 
-import argparse
 import json
-import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,17 +119,6 @@ def split_rows(frame: pd.DataFrame, target: str, seed: int = 0) -> Split:
     X, y = shuffled.drop(columns=target).to_numpy(), shuffled[target].to_numpy()
     rows = np.arange(len(y))
     return Split(X, y, rows[:n_train], rows[n_train:])
-
-
-def add_data_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", default=os.environ.get("SKUQ_DATA"), help="the folder with paper001")
-
-
-def read_data_argument(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Path:
-    """Return the folder with the data."""
-    if not options.data or not (Path(options.data) / "paper001").is_dir():
-        parser.error("no data: pass --data, or set SKUQ_DATA to the folder that holds paper001.")
-    return Path(options.data) / "paper001"
 
 
 # ----------------------------------------------------------------------------------------------- the metrics

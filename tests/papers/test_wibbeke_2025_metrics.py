@@ -73,7 +73,7 @@ def test_a_short_run(study, folder, capsys, monkeypatch):
     monkeypatch.setattr(study, "QUICK_EPOCHS", 2)
     monkeypatch.setattr(study, "SMALL", ("servo", "computer_hardware"))
     monkeypatch.setattr(study, "SMALL_SYNTHETIC", ("arctan",))
-    table = study.main(["--data", str(folder.parent)])
+    table = study.main([])
     assert table.shape == (2 * 16 + 3, len(study.METRICS))
     assert np.isfinite(table.to_numpy()).all()
     assert "Median change by recalibration in percent, as it should be" in capsys.readouterr().out

@@ -148,7 +148,7 @@ def test_no_scenario_improves_a_proper_score_of_the_correct_forecast(study):
 
 
 def test_a_short_run(study, folder, capsys):
-    table = study.main(["--sets", "servo", "--data", str(folder.parent)])
+    table = study.main(["--sets", "servo"])
     assert "Fourth scenario, as it should be, share of seeds: detected" in capsys.readouterr().out
     assert table.shape == (4 * 3 + 5 * 4, len(study.METRICS))
     assert table.index.names == study.KEYS
