@@ -144,8 +144,7 @@ def simulate(
     estimator: BaseEstimator,
     process: KnownProcess | EstimatedProcess,
     size: Size,
-    coverage: object,
-    seed: int = 0,
+    coverage: float,
 ) -> PointwiseCoverage:
     """Return the simulation of one method."""
     with warnings.catch_warnings(action="ignore", category=SmallSampleWarning):
@@ -154,48 +153,48 @@ def simulate(
             process,
             n_simulations=size.n_simulations,
             coverage=coverage,
-            random_state=seed,
+            random_state=0,
         )
 
 
-def figure_1(n_simulations: int = 500, seed: int = 0) -> PointwiseCoverage:
+def figure_1(n_simulations: int = 500) -> PointwiseCoverage:
     """Return 80 % intervals of a line through 25 rows, section 3.2."""
     process = KnownProcess(
         lambda X: Normal(X[:, 0], 0.1),
         lambda n, rng: rng.uniform(-2, 2, size=(n, 1)),
         n_train=25,
         n_test=500,
-        random_state=seed,
+        random_state=0,
     )
-    return simulate(LeastSquaresRegressor(), process, Size(n_simulations), 0.8, seed)
+    return simulate(LeastSquaresRegressor(), process, Size(n_simulations), 0.8)
 
 
-def figure_2(n_simulations: int = 500, seed: int = 0) -> PointwiseCoverage:
+def figure_2(n_simulations: int = 500) -> PointwiseCoverage:
     """Return 95 % intervals of a line through the origin, section 3.2."""
     process = KnownProcess(
         lambda X: Normal(X[:, 0], 0.1),
         lambda n, rng: rng.uniform(0.1, 2, size=(n, 1)),
         n_train=25,
         n_test=100,
-        random_state=seed,
+        random_state=0,
     )
-    return simulate(LeastSquaresRegressor(fit_intercept=False), process, Size(n_simulations), 0.95, seed)
+    return simulate(LeastSquaresRegressor(fit_intercept=False), process, Size(n_simulations), 0.95)
 
 
-def cubic(name: str, estimator: BaseEstimator, size: Size, seed: int = 0) -> PointwiseCoverage:
-    """Return 80 and 90 % intervals in one of the known processes, sections 5.2 to 5.4."""
+def cubic(name: str, estimator: BaseEstimator, size: Size, coverage: float) -> PointwiseCoverage:
+    """Return intervals in one of the known processes, sections 5.2 to 5.4."""
     extra = N_VALIDATION if getattr(estimator, "noise_estimation", None) == "split" else 0
     n_test = size.n_test * (4 if name == "cubic-gap" else 1)  # One row in a hundred lies in the gap.
-    process = make_known_process(name, n_train=N_TRAIN + extra, n_test=n_test, random_state=seed)
-    return simulate(estimator, process, size, [0.8, 0.9], seed)
+    process = make_known_process(name, n_train=N_TRAIN + extra, n_test=n_test, random_state=0)
+    return simulate(estimator, process, size, coverage)
 
 
-def boston_process(folder: Path, *, depth: int, residuals: str, seed: int = 0) -> EstimatedProcess:
+def boston_process(folder: Path, *, depth: int, residuals: str) -> EstimatedProcess:
     """Return the process of section 5.5: two forests, 406 training rows and 100 test rows."""
     frame = pd.read_csv(folder / "gal" / "gal_boston.csv.gz")
     X, y = frame.iloc[:, :-1].to_numpy(float), frame.iloc[:, -1].to_numpy(float)
     forest = RandomForestRegressor(100, max_depth=depth)
-    process = EstimatedProcess(forest, residuals=residuals, test_size=100, random_state=seed)
+    process = EstimatedProcess(forest, residuals=residuals, test_size=100, random_state=0)
     return process.fit(X, y)
 
 
@@ -211,9 +210,9 @@ PROCESSES = {
 BRIER = ("PICF Brier", "CICF Brier")
 
 
-def row_of(result: PointwiseCoverage, level: float) -> dict[str, float]:
-    """Return the metrics of the paper for one nominal coverage, with the spread of the mean."""
-    table = result.summary(n_resamples=2).xs(level, level="coverage")
+def row_of(result: PointwiseCoverage) -> dict[str, float]:
+    """Return the metrics of the paper, with the spread of the mean."""
+    table = result.summary(n_resamples=2).droplevel("coverage")
     row = {}
     for kind, name in (("prediction", "P"), ("confidence", "C")):
         if kind in table.index:
@@ -231,18 +230,20 @@ def row_of(result: PointwiseCoverage, level: float) -> dict[str, float]:
     return row
 
 
-def in_and_out(result: PointwiseCoverage, level: float) -> dict[str, float]:
-    """Return coverage and width of confidence intervals in regions with few rows, and elsewhere."""
-    number = int(np.argmin(np.abs(result.coverage - level)))
+def in_and_out(result: PointwiseCoverage) -> dict[str, float]:
+    """Return coverage and width of confidence intervals inside and outside of the region with few rows.
+
+    The last two values are the lowest and the highest coverage of a test set by the prediction intervals.
+    """
     x = result.X_test[:, 0]
     inside = (x > GAP[0]) & (x < GAP[1])
     return {
-        "CICF inside": result.cicf[inside, number].mean(),
-        "CICF outside": result.cicf[~inside, number].mean(),
-        "CI width inside": result.confidence_width[inside, number].mean(),
-        "CI width outside": result.confidence_width[~inside, number].mean(),
-        "PICP from": result.picp[:, number].min(),
-        "PICP to": result.picp[:, number].max(),
+        "CICF inside": result.cicf[inside].mean(),
+        "CICF outside": result.cicf[~inside].mean(),
+        "CI width inside": result.confidence_width[inside].mean(),
+        "CI width outside": result.confidence_width[~inside].mean(),
+        "PICP from": result.picp.min(),
+        "PICP to": result.picp.max(),
     }
 
 
@@ -263,8 +264,8 @@ def known(name: str, estimators: dict[str, BaseEstimator], size: Size, level: fl
     """Return the metrics of each estimator in a known process."""
     rows = {}
     for method, estimator in estimators.items():
-        result = cubic(name, estimator, size)
-        rows[method] = in_and_out(result, level) if name == "cubic-gap" else row_of(result, level)
+        result = cubic(name, estimator, size, level)
+        rows[method] = in_and_out(result) if name == "cubic-gap" else row_of(result)
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
 
 
@@ -274,7 +275,7 @@ def boston(size: Size) -> pd.DataFrame:
     for name, options in PROCESSES.items():
         process = boston_process(measuring.data_folder(), **options)
         for method, estimator in both(size, n_validation=40).items():
-            rows[name, method] = row_of(simulate(estimator, process, size, 0.8), 0.8)
+            rows[name, method] = row_of(simulate(estimator, process, size, 0.8))
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["process", "method"])
 
 
