@@ -11,7 +11,7 @@ are means over five initializations. One call of `skuq.neural.fit_many` trains a
 therefore trained in the units of the data, too.
 
     python chung_2021_losses.py         # 200 epochs: half a minute
-    python chung_2021_losses.py --full  # 2000 epochs: five minutes
+    python chung_2021_losses.py --full  # 2000 epochs
 """
 
 import warnings

@@ -11,10 +11,10 @@ folds. Another call trains the final networks of all folds.
 
     python kompa_2021_coverage.py                                # two small sets, two folds: half a minute
     python kompa_2021_coverage.py --sets wine --folds 20 --candidates 50
-    python kompa_2021_coverage.py --full --out kompa_2021.json  # two hours; can be interrupted and resumed
+    python kompa_2021_coverage.py --full --out kompa_2021.json  # can be interrupted and resumed
 
 The data are in a folder ``gal``, in the folder given by the environment variable SKUQ_DATA. Linear regression
-is evaluated with all folds and with three protocols of folds, all other methods with the folds of Gal.
+is evaluated with three protocols of folds, all other methods with the folds of Gal.
 """
 
 import json
@@ -186,7 +186,7 @@ def coverage_table(runs: Runs) -> pd.DataFrame:
     """Return our and the paper's means and standard errors over folds."""
     rows = {}
     for key, folds in frames(runs, "gal").items():
-        rows[key] = {"folds": str(len(folds))}
+        rows[key] = {"folds": len(folds)}
         for column in ("coverage", "width"):
             rows[key][column] = printed(folds[column].mean(), folds[column].sem())
             theirs = printed(*PAPER.loc[key, [column, f"{column}_se"]]) if key in PAPER.index else ""

@@ -5,9 +5,9 @@ procedures", Entropy 23(12), 1608, 2021, measure coverage under shift for classi
 measures the coverage of regressors under shift: 90 % intervals of nine methods with default parameters, on
 three data sets and four shifts.
 
-    python kompa_2021_regression_shift.py                          # two methods, one split: a minute
+    python kompa_2021_regression_shift.py                          # two methods, one split: half a minute
     python kompa_2021_regression_shift.py --methods "sparse GP" --splits 5 --out shift.json
-    python kompa_2021_regression_shift.py --full --out shift.json  # all methods, five splits: ten minutes
+    python kompa_2021_regression_shift.py --full --out shift.json  # all methods, five splits
 
 The data are in folders ``paper001`` and ``other``, in the folder given by the environment variable
 SKUQ_DATA.

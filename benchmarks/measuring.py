@@ -51,13 +51,13 @@ def show(name: str, table: pd.DataFrame, decimals: dict[str, int] | int = 3) -> 
 
 def data_folder() -> Path:
     """Return the folder of the data sets; end the script if ``SKUQ_DATA`` does not have its path."""
-    folder = Path(os.environ.get("SKUQ_DATA", "."))
-    if not (folder / "paper001").is_dir():
+    folder = os.environ.get("SKUQ_DATA")
+    if not folder or not Path(folder).is_dir():
         raise SystemExit(
-            f"There are no data in {str(folder)!r}. Set the environment variable SKUQ_DATA to the folder "
-            "that contains the folders paper001 and gal."
+            "The environment variable SKUQ_DATA must be the path of the folder that contains the folders "
+            f"paper001, gal and other, got {folder!r}."
         )
-    return folder
+    return Path(folder)
 
 
 def seconds(function: Callable[[], object]) -> float:

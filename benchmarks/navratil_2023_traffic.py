@@ -388,7 +388,7 @@ def beside_paper(table: pd.DataFrame, cells: dict[str, str]) -> pd.DataFrame:
 
 
 def tables(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the tables of the page by their names, with cells of text."""
+    """Return the tables of the page by the ends of their names, with cells of text."""
     order = results["model"].unique()
 
     def spread(table: str, cells: pd.Series) -> pd.DataFrame:
@@ -397,7 +397,10 @@ def tables(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
         return wide.reindex(index=order, columns=rows["quantity"].unique()).rename_axis(columns=None)
 
     crossing = {"narrower from": "0", "narrower to": f"{PAPER['narrower to']}"}
-    numbers = spread("score", results["value"].map("{:.3f}".format))
+    texts = results["value"].map("{:.3f}".format)
+    by_hour = results["quantity"].str.contains("by hour")
+    texts = texts.where(~by_hour, (100 * results["value"]).map("{:.1f} %".format))
+    numbers = spread("score", texts)
     found = {"scores": beside_paper(numbers, crossing)}
     percents = results.apply(percent, axis=1)
     found["gains"] = beside_paper(
@@ -458,19 +461,18 @@ def main(given: list[str] | None = None) -> pd.DataFrame:
     """Fit the models, show the tables, and return the results."""
     parser = arguments(__doc__)
     parser.add_argument("--models", nargs="+", choices=[LSTM, *MODELS], default=[LSTM, "boosting, residuals"])
-    parser.add_argument("--epochs", type=int, default=10, help="of the LSTM")
     parser.add_argument("--resamples", type=int, default=50, help="of bootstraps and permutation tests")
     parser.add_argument("--full", action="store_true", help="all models, 30 epochs, 1000 resamples")
     parser.add_argument("--plot", type=Path, help="file of the figure; needs a run with the LSTM")
     options = parser.parse_args(given)
     if options.full:
-        options.models, options.epochs, options.resamples = [LSTM, *MODELS], 30, 1000
-    if min(options.epochs, options.resamples) < 1:
-        parser.error("--epochs and --resamples must be at least 1.")
+        options.models, options.resamples = [LSTM, *MODELS], 1000
+    if options.resamples < 1:
+        parser.error(f"--resamples must be at least 1, got {options.resamples}.")
     if options.plot and LSTM not in options.models:
         parser.error("--plot requires a run with the LSTM.")
     hours = read_hours()
-    forecasts = {name: forecast(hours, name, options.epochs) for name in options.models}
+    forecasts = {name: forecast(hours, name, 30 if options.full else 10) for name in options.models}
     results = measure(hours, forecasts, options.resamples)
     show("navratil_2023_traffic", results, decimals=4)
     for name, table in tables(results).items():

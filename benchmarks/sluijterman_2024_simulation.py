@@ -12,7 +12,7 @@ also three times as many), and standardized data. The density of x in figures 8 
 density in `make_known_process` is our assumption.
 
     python sluijterman_2024_simulation.py         # few simulations of few networks: a minute
-    python sluijterman_2024_simulation.py --full  # half an hour
+    python sluijterman_2024_simulation.py --full
     python sluijterman_2024_simulation.py --full --only figure-7 figure-10
 
 The paper has 100 simulations, as we have for figure 7. The other figures have 20. Figure 10 needs the folder

@@ -14,13 +14,11 @@ comparison. `skuq.neural.fit_many` trains both versions together.
 The paper selects the epoch on its test rows. This script selects it on out-of-bag rows.
 
     python wibbeke_2025_ensembles.py         # three small sets, 30 epochs: seconds
-    python wibbeke_2025_ensembles.py --full  # fifteen sets, 200 epochs: six minutes
+    python wibbeke_2025_ensembles.py --full  # fifteen sets, 200 epochs
 
 The data are in a folder ``paper001``, in the folder given by the environment variable SKUQ_DATA. The seventh
 set of the paper, superconductivity, is not included.
 """
-
-from itertools import combinations, product
 
 import measuring
 import numpy as np
@@ -29,10 +27,11 @@ import torch
 from sklearn.metrics import r2_score
 from wibbeke_2025_shared import (
     FULL,
-    GROUPS,
     LARGE,
     Split,
     as_published,
+    distances,
+    group_means,
     prepare,
 )
 
@@ -106,16 +105,12 @@ def agreement(results: pd.DataFrame) -> pd.DataFrame:
     Sections 4.1 and 4.2 of the paper use the correlations to test whether metrics rank models alike. PICP is
     replaced with its distance from 0.95.
     """
-    made = {}
-    for version, rows in results.groupby(level="version", sort=False):
-        ranks = rows.assign(PICP=(rows["PICP"] - 0.95).abs()).corr("spearman")
-        made[version] = {}
-        for name, names in GROUPS.items():
-            made[version][f"within {name}"] = np.mean([ranks.loc[pair] for pair in combinations(names, 2)])
-        for one, other in combinations(GROUPS, 2):
-            pairs = product(GROUPS[one], GROUPS[other])
-            made[version][f"{one} with {other}"] = np.mean([ranks.loc[pair] for pair in pairs])
-    return pd.DataFrame(made).T
+    return pd.DataFrame(
+        {
+            version: group_means(distances(rows).corr("spearman"))
+            for version, rows in results.groupby(level="version", sort=False)
+        }
+    ).T
 
 
 def main(arguments: list[str] | None = None) -> pd.DataFrame:

@@ -18,7 +18,7 @@ mean difference from the correct forecast over rows. The test of all other metri
 their values for the correct forecasts of all seeds, which a calibrated forecast exceeds in 5 % of the seeds.
 
     python wibbeke_2025_miscalibration.py         # three small sets, 5 seeds: seconds
-    python wibbeke_2025_miscalibration.py --full  # fifteen sets, 100 seeds: five minutes
+    python wibbeke_2025_miscalibration.py --full  # fifteen sets, 100 seeds
 
 The data are in a folder ``paper001``, in the folder given by the environment variable SKUQ_DATA. The seventh
 set of the paper, superconductivity, is not included.
@@ -186,7 +186,7 @@ def study(folder: Path, names: tuple[str, ...], seeds: int) -> pd.DataFrame:
 
 
 def main(given: list[str] | None = None) -> pd.DataFrame:
-    """Run the study, and show all shares and those of the fourth scenario."""
+    """Run the study, and show all shares."""
     parser = arguments(__doc__)
     parser.add_argument("--full", action="store_true", help=f"fifteen sets, {SEEDS} seeds")
     parser.add_argument("--sets", nargs="+", help="names of data files")
@@ -195,10 +195,6 @@ def main(given: list[str] | None = None) -> pd.DataFrame:
     names = tuple(options.sets or ((*FULL, *LARGE) if options.full else SMALL))
     table = study(folder, names, SEEDS if options.full else QUICK_SEEDS)
     show("wibbeke_2025_miscalibration", table.map("{:.6g}".format))
-    fourth = table.xs("heterogeneous_both", level="scenario").drop("change", level="reading")
-    for (design, each), rows in fourth.groupby(level=["design", "reading"]):
-        print(f"\nFourth scenario, {design}, share of seeds: {each}")
-        print(rows.droplevel(["design", "reading"]).round(2).to_string())
     return table
 
 

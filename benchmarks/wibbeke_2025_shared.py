@@ -14,6 +14,7 @@ the equations in the paper. The differences:
 import json
 import warnings
 from dataclasses import dataclass
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -187,6 +188,17 @@ def change(before: float, after: float, metric: str) -> float:
 def distances(values: pd.DataFrame) -> pd.DataFrame:
     """Return the metrics with the distance of PICP from 0.95."""
     return values.assign(PICP=(values["PICP"] - NOMINAL).abs())
+
+
+def group_means(tau: pd.DataFrame) -> dict[str, float]:
+    """Return the mean tau of pairs of metrics within each group and between groups."""
+    made = {}
+    for name, names in GROUPS.items():
+        made[f"within {name}"] = np.mean([tau.loc[pair] for pair in combinations(names, 2)])
+    for one, other in combinations(GROUPS, 2):
+        pairs = product(GROUPS[one], GROUPS[other])
+        made[f"{one} with {other}"] = np.mean([tau.loc[pair] for pair in pairs])
+    return made
 
 
 def reading(percent: float) -> str:

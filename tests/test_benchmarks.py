@@ -247,7 +247,7 @@ def test_every_table_has_a_file_and_a_page():
         text = "".join(page.read_text(encoding="utf-8") for page in pages)
         for table in benchmark["tables"]:
             shown = f"measured:: {table}\n" in text or f":measured:`{table};" in text
-            assert shown or f'"{table}"' in claims, table
+            assert shown or f'read("{table}")' in claims, table
             assert len(tables.read(table)) > 0
             assert "quick" not in benchmark or len(tables.read(table, quick=True)) > 0
             known.add(table)

@@ -102,6 +102,9 @@ def test_the_likelihood_fails_because_of_the_units(study, tables):
         texts, mean, _ = tables[number]
         trained = mean.drop(index=study.TRUTH)
         assert trained["NLL"].idxmin() == ("nll", "skuq")
+        assert mean["NLL"].idxmin()[0] == study.TRUTH
+        others = mean.xs("skuq", level="source").drop(index=[study.TRUTH, "nll"])
+        assert mean.loc[("nll", "skuq"), "RMSE"] < 1.05 * others["RMSE"].max()
         worst = mean.xs("raw units", level="source")
         assert worst["RMSE"].idxmax() == worst["CRPS"].idxmax() == "nll"
         assert mean.loc[("nll", "skuq"), "RMSE"] < 0.7 * worst.loc["nll", "RMSE"]

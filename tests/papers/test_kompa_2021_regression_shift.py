@@ -70,7 +70,8 @@ def test_noise_lowers_the_coverage_of_all_methods(study):
     assert coverage["noise 0.3"].drop("least squares").max() < 0.8
     assert coverage.loc["least squares", "noise 0.3"] > 0.88
     assert coverage["noise 1"].max() < 0.8
-    assert (width["noise 1"] / width["tilt 0"]).nlargest(2).index.tolist() == ["sparse GP", "deep ensemble"]
+    growth = width["noise 1"] / width["tilt 0"]
+    assert set(growth.index[growth > 2]) == {"sparse GP", "deep ensemble"}
 
 
 def test_white_wines_and_later_years_are_covered_less(study):
@@ -80,6 +81,6 @@ def test_white_wines_and_later_years_are_covered_less(study):
     assert traffic.loc[kept, "2014":].min(axis=None) > 0.89
     others = traffic.drop(kept)
     assert (others["2016"] < others["2012/13"] - 0.04).all()
-    assert (others.idxmin(axis=1) == "2016").all()
+    assert (traffic.drop("least squares").idxmin(axis=1) == "2016").all()
     assert width["2016"].idxmax() == "least squares"
     assert others["2016"].idxmin() == width["2012/13"].idxmin() == "forest, residuals"

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import tables
+from benchmarks.tables import read
 from skuq.distributions import Normal
 from skuq.evaluation import bootstrap_interval, paired_permutation_test
 from skuq.metrics import auucc_gain_score
@@ -25,7 +25,8 @@ N = 400
 @pytest.fixture(scope="module")
 def results():
     """Return the results of the full run."""
-    return pd.read_csv(tables.RESULTS[False] / f"{SCRIPT}.csv", comment="#")
+    frame = read("navratil_2023_traffic").set_index(["table", "model", "quantity"])
+    return frame.replace("", "nan").astype(float).reset_index()
 
 
 @pytest.fixture(scope="module")

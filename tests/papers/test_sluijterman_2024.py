@@ -64,13 +64,13 @@ def test_a_line_through_the_origin_covers_everywhere_or_nowhere(study):
 def test_small_networks_show_the_claims(study):
     """Too wide confidence intervals of the bootstrap, and one noise for all x."""
     size = study.Size(n_simulations=4, n_networks=8, n_epochs=40, n_test=200)
-    bootstrap = study.cubic("cubic-heteroscedastic", study.bootstrap(size), size)
-    dropout = study.cubic("cubic-heteroscedastic", study.dropout(size), size)
-    assert bootstrap.brier_score()[1] > 5 * dropout.brier_score()[1]
+    bootstrap = study.cubic("cubic-heteroscedastic", study.bootstrap(size), size, 0.9)
+    dropout = study.cubic("cubic-heteroscedastic", study.dropout(size), size, 0.9)
+    assert bootstrap.brier_score() > 5 * dropout.brier_score()
     assert bootstrap.claimed_spread.mean() > 1.3 * bootstrap.spread.mean()
     x = bootstrap.X_test[:, 0]
-    assert bootstrap.picf[np.abs(x) < 0.1, 1].min() > 0.95
-    assert bootstrap.picf[np.abs(x) > 0.48, 1].max() < 0.9
+    assert bootstrap.picf[np.abs(x) < 0.1].min() > 0.95
+    assert bootstrap.picf[np.abs(x) > 0.48].max() < 0.9
 
 
 # ------------------------------------------------------------------------------------------------ figure 10
@@ -98,7 +98,7 @@ def test_the_process_of_boston(study, folder):
 def test_a_method_without_confidence_intervals_has_a_row_too(study):
     size = study.Size(n_simulations=2, n_test=20)
     conformal, cubic = (
-        study.row_of(study.cubic("cubic-heteroscedastic", study.defaults()[name], size), 0.9)
+        study.row_of(study.cubic("cubic-heteroscedastic", study.defaults()[name], size, 0.9))
         for name in ("conformal, boosting", "least squares, cubic")
     )
     assert set(cubic) - set(conformal) == {
@@ -110,9 +110,12 @@ def test_a_method_without_confidence_intervals_has_a_row_too(study):
     assert np.isfinite(list(cubic.values())).all()
 
 
-def test_the_script_shows_its_tables(study, capsys):
-    study.main(["--only", "figures-1-2"])
-    assert "sluijterman_2024_simulation-figures-1-2" in capsys.readouterr().out
+@pytest.mark.parametrize("name", ["figures-1-2", "figures-4-6", "figures-8-9", "figure-10"])
+@pytest.mark.usefixtures("folder")
+def test_a_tiny_study_shows_its_table(study, name, capsys, monkeypatch):
+    monkeypatch.setattr(study, "SMALL", study.Size(n_simulations=2, n_networks=2, n_epochs=2, n_test=100))
+    study.main(["--only", name])
+    assert f"sluijterman_2024_simulation-{name}" in capsys.readouterr().out
 
 
 # -------------------------------------------------------------------------------- the sentences of the page
@@ -165,6 +168,8 @@ def test_figure_10():
     for _, part in rows.groupby("process"):
         part = part.droplevel("process")  # noqa: PLW2901
         assert (part["CICP"] < 0.8).all()
+        assert part["PICF from"].max() < 0.5
+        assert part["PICF to"].min() > 0.75
         for column in ("PI width", "CI width"):
             assert part[column].idxmax() == "bootstrap"
         for column in ("PICF Brier", "CICF Brier"):
@@ -184,4 +189,5 @@ def test_two_of_six_defaults_are_nearly_calibrated_at_each_x():
     good = ["deep ensemble", "residual, boosting"]
     assert brier[good].max() < 0.002
     assert brier.drop(good).min() > 0.011
+    assert rows["CICP"].dropna().between(0.85, 1).all()
     assert rows["CICF Brier"].max() < 0.02

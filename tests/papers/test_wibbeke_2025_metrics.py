@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("skorch")
 
-from benchmarks import tables
+from benchmarks.tables import read
+from benchmarks.wibbeke_2025_shared import GROUPS
 from skuq.distributions import Normal
 
 pytestmark = pytest.mark.docs
@@ -23,7 +25,7 @@ PROPER = ["NLL", "CRPS", "IS", "Pinball"]
 @pytest.fixture(scope="module")
 def table(study):
     """Return the results of the full run."""
-    return tables.read(SCRIPT).set_index(study.KEYS).astype(float)
+    return read("wibbeke_2025_metrics").set_index(study.KEYS).astype(float)
 
 
 # --------------------------------------------------------------------------------------------- recalibration
@@ -76,7 +78,7 @@ def test_a_short_run(study, folder, capsys, monkeypatch):
     table = study.main([])
     assert table.shape == (2 * 16 + 3, len(study.METRICS))
     assert np.isfinite(table.to_numpy()).all()
-    assert "Median change by recalibration in percent, as it should be" in capsys.readouterr().out
+    assert "wibbeke_2025_metrics" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -136,7 +138,7 @@ def mean_tau(tau, pairs):
 
 
 def with_group(study, tau, metric, group):
-    return tau.loc[metric, list(study.GROUPS[group])].mean()
+    return tau.loc[metric, list(GROUPS[group])].mean()
 
 
 @pytest.mark.parametrize("which", ["real", "synthetic"])
@@ -165,9 +167,9 @@ def test_published_synthetic_sets_do_not_have_the_clusters_of_the_real_ones(stud
 @pytest.mark.parametrize("which", ["real", "synthetic"])
 def test_as_it_should_be_the_rest_joins_the_groups(study, table, which):
     tau = study.taus(table, which, study.SETTINGS["as it should be"])
-    assert mean_tau(tau, study.combinations(IN_UNITS, 2)) > 0.7
-    assert mean_tau(tau, study.combinations(WITHOUT_UNITS, 2)) > 0.65
-    assert mean_tau(tau, study.product(IN_UNITS, WITHOUT_UNITS)) < -0.45
+    assert mean_tau(tau, combinations(IN_UNITS, 2)) > 0.7
+    assert mean_tau(tau, combinations(WITHOUT_UNITS, 2)) > 0.65
+    assert mean_tau(tau, product(IN_UNITS, WITHOUT_UNITS)) < -0.45
     column = ("real", "synthetic").index(which)
     expected = {
         ("ENCE", "group 2"): (0.75, 0.63),
@@ -191,9 +193,9 @@ def test_as_published_ence_belongs_to_no_group(study, table):
 def test_forest_fires_is_among_the_best_by_scores_and_the_worst_by_group_two(study, table, name):
     ranks = study.part(table, "real", study.SETTINGS[name]).rank().loc["forest_fires"]
     best, worst = ((1, 2), 15) if name == "as published" else ((3, 5), 14)
-    by_scores = ranks[list(study.GROUPS["group 1"])]
+    by_scores = ranks[list(GROUPS["group 1"])]
     assert (by_scores.min(), by_scores.max()) == best
-    assert ranks[list(study.GROUPS["group 2"])].min() == worst
+    assert ranks[list(GROUPS["group 2"])].min() == worst
 
 
 def test_recalibration_changes_metrics_as_the_page_states(study, table):
@@ -210,7 +212,7 @@ def test_recalibration_changes_metrics_as_the_page_states(study, table):
         (other, 0.57, 0.06, 0.85, 16, 5),
     ):
         for name, expected in (("group 1", one), ("group 2", two)):
-            within = found[list(study.GROUPS[name])].abs() <= 3
+            within = found[list(GROUPS[name])].abs() <= 3
             assert within.mean(axis=None) == pytest.approx(expected, abs=0.01)
         both = (found > 3).any(axis=1) & (found < -3).any(axis=1)
         assert both.mean() == pytest.approx(contradicts, abs=0.01)
@@ -220,7 +222,7 @@ def test_recalibration_changes_metrics_as_the_page_states(study, table):
 
 def test_scores_agree_on_the_best_recalibration_and_ence_does_not(study, table):
     tau = study.taus_of_methods(table, study.OTHER_ROWS)
-    assert mean_tau(tau, study.combinations(PROPER, 2)) == pytest.approx(0.66, abs=0.02)
+    assert mean_tau(tau, combinations(PROPER, 2)) == pytest.approx(0.66, abs=0.02)
     assert tau.loc["ENCE", PROPER].mean() == pytest.approx(0.10, abs=0.02)
     assert tau.loc["CWC", PROPER].mean() == pytest.approx(0.02, abs=0.02)
 
