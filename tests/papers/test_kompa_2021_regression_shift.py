@@ -69,6 +69,8 @@ def test_noise_lowers_the_coverage_of_all_methods(study):
     coverage, width = (numbers(study, "airfoil", part) for part in (0, 1))
     assert coverage["noise 0.3"].drop("least squares").max() < 0.8
     assert coverage.loc["least squares", "noise 0.3"] > 0.88
+    others = width["noise 0.3"].drop("least squares")
+    assert (width.loc["least squares", "noise 0.3"] > 2 * others).sum() > 4
     assert coverage["noise 1"].max() < 0.8
     growth = width["noise 1"] / width["tilt 0"]
     assert set(growth.index[growth > 2]) == {"sparse GP", "deep ensemble"}
