@@ -72,6 +72,7 @@ def train(split: Split, epochs: int, seed: int = 0) -> dict[str, Distribution]:
             input_scale=False,
             activation="relu",
             loss=loss,
+            keep_best="nll",
             calibration=None,
             learning_rate=1e-3,
             batch_size=BATCH,
