@@ -134,15 +134,14 @@ def test_the_correction_decreases_uce_on_all_sets_and_ence_on_most(results):
 
 def test_corrected_ensembles_are_not_calibrated(results):
     coverage = results[WITHOUT]["PICP"]
-    assert coverage.idxmin() == "servo"
-    assert (coverage < 0.95).sum() > 7
-    assert min(coverage["steel_industry"], coverage["grid_stability"]) > 0.95
+    assert max(coverage["servo"], coverage["auction_verification"]) < 0.93
+    assert min(coverage["steel_industry"], coverage["grid_stability"]) > 0.97
 
 
 def test_groups_of_metrics(study):
     ranks = read("wibbeke_2025_ensembles-ranks").set_index("version").astype(float)
     for version in study.VERSIONS:
-        assert ranks.loc[version, ["within group 1", "within group 2"]].min() > 0.8
-    assert abs(ranks.loc[WITH_DEFECT, "within the rest"]) < 0.1
+        assert ranks.loc[version, ["within group 1", "within group 2"]].min() > 0.9
+        assert abs(ranks.loc[version, "within the rest"]) < 0.3
     assert ranks.loc[WITHOUT, "group 1 with group 2"] < ranks.loc[WITH_DEFECT, "group 1 with group 2"] < 0
     assert ranks.loc[WITHOUT, "within group 1"] < ranks.loc[WITH_DEFECT, "within group 1"]
