@@ -42,7 +42,7 @@ def means(folds):
 def test_the_papers_tables_are_complete_and_agree_with_its_text(study):
     paper = study.PAPER
     assert paper.shape == (9 * 7, 4)
-    assert set(paper.index.get_level_values("set")) == set(study.FOLDS)
+    assert set(paper.index.get_level_values("set")) == {*study.FOLDS, "protein"}
     assert (paper > 0).to_numpy().all()
     assert (paper["coverage"] < 1).all()
     assert paper.loc[("boston", "linear regression")].tolist() == [0.9461, 0.00561, 2.0424, 0.00687]
@@ -70,17 +70,13 @@ def test_candidates_are_draws_of_table_a7_and_more_of_them_change_none(study):
 
 @pytest.mark.parametrize(("protocol", "n_test"), [("gal", {31}), ("kfold", {15, 16}), ("fifth", {62})])
 def test_each_protocol_has_twenty_pairs_of_training_and_test_rows(study, protocol, n_test):
-    folds = study.split("yacht", protocol, 308)
+    folds = study.split(protocol, 308)
     assert len(folds) == 20
     assert {len(test) for _, test in folds} == n_test
     for train, test in folds:
         assert sorted([*train, *test]) == list(range(308))
     if protocol == "kfold":
         assert sorted(np.concatenate([test for _, test in folds])) == list(range(308))
-
-
-def test_gal_has_five_splits_of_protein(study):
-    assert len(study.split("protein", "gal", 45730)) == 5
 
 
 @pytest.mark.parametrize("method", ["ensemble", "dropout", "LL dropout", "SVI", "LL SVI"])
@@ -138,10 +134,7 @@ def test_linear_regression_agrees_with_the_paper(study, tmp_path):
         theirs = study.PAPER.loc[(name, "linear regression")]
         gap = np.abs(mean - theirs[["coverage", "width"]].to_numpy())
         errors = gap / np.hypot(error, theirs[["coverage_se", "width_se"]].to_numpy())
-        assert errors[0] <= 2
-        assert errors[1] <= 2 or name == "protein", name
-    assert gap[1] / mean[1] == pytest.approx(0.001, abs=5e-4)  # protein is the last
-    assert errors[1] > 5
+        assert (errors <= 2).all(), name
 
 
 @pytest.mark.usefixtures("data")
