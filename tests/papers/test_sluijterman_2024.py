@@ -189,6 +189,6 @@ def test_two_of_six_defaults_are_nearly_calibrated_at_each_x():
     brier = rows["PICF Brier"]
     good = ["deep ensemble", "residual, boosting"]
     assert brier[good].max() < 0.002
-    assert brier.drop(good).min() > 0.011
+    assert brier.drop(good).min() > 0.0105  # 0.0112 without errors of estimation
     assert rows["CICP"].dropna().between(0.85, 1).all()
     assert rows["CICF Brier"].max() < 0.02
