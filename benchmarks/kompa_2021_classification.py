@@ -11,10 +11,10 @@ script trains perceptrons, and LeNet on fewer images.
     python kompa_2021_classification.py  # perceptrons, 10 000 images: minutes
     python kompa_2021_classification.py --full --out full.jsonl
 
---full trains perceptrons on 50 000 images in three runs, and LeNet on 10 000 images in one run. A run with
---out can be interrupted and resumed, and --plot draws the figure. The images are in
-``other/mnist_train60k.npz`` and ``other/mnist_test10k.npz``, as arrays ``images`` and ``labels`` in the
-official order, in the folder given by the environment variable SKUQ_DATA.
+--full trains perceptrons on 50 000 images in three runs, and an ensemble and dropout of LeNet on 10 000
+images in one run. A run with --out can be interrupted and resumed, and --plot draws the figure. The images
+are in ``other/mnist_train60k.npz`` and ``other/mnist_test10k.npz``, as arrays ``images`` and ``labels`` in
+the official order, in the folder given by the environment variable SKUQ_DATA.
 ``kompa_2021_classification_reference.csv`` has the results of the paper for five runs of each method, from
 the data that its authors published (github.com/beamlab-hsph/coverage_quantification, Apache License 2.0).
 """
@@ -29,7 +29,6 @@ from typing import Any
 import measuring
 import numpy as np
 import pandas as pd
-import torch
 from scipy import ndimage
 from scipy.special import entr
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -94,7 +93,6 @@ class Setting:
 
 SMALL = Setting()
 FULL = Setting("perceptron", N_TRAIN, 10_000, 10_000, batch_size=256, draws=50, runs=3)
-# LeNet has no SVI, because convolutions have no variational posterior.
 LENET = Setting("LeNet", test_rows=1_000, epochs=12, members=3)
 
 Rows = tuple[np.ndarray, np.ndarray]
@@ -120,30 +118,12 @@ def images(data: Any, rows: Any) -> Rows:
 # ------------------------------------------------------------------------------------------ the networks
 
 
-class TrainingDropout(nn.Module):
-    """Dropout that is active in training only, even if other dropout layers are active in prediction."""
-
-    def __init__(self, rate: float) -> None:
-        super().__init__()
-        self.rate = rate
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Drop units in training."""
-        return nn.functional.dropout(x, self.rate, self.training)
-
-
-def lenet(n_features: int, n_outputs: int, *, drawn: str = "all", head: bool = True) -> nn.Module:
-    """Return the network of Ovadia et al. (2019), with the dropout of their vanilla method.
-
-    If ``drawn`` is "last", only units before the last layer are dropped in prediction. Without its head, the
-    network returns the features of the last layer.
-    """
-    rate, first = 0.285, nn.Dropout if drawn == "all" else TrainingDropout
-    n_hidden = 128 if head else n_outputs
+def lenet(n_features: int, n_outputs: int) -> nn.Module:
+    """Return the network of Ovadia et al. (2019), with the dropout of their vanilla method."""
+    rate, n_hidden = 0.285, 128
     layers = [nn.Unflatten(1, (1, WIDTH, WIDTH)), nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3)]
-    layers += [nn.ReLU(), nn.MaxPool2d(2), first(rate), nn.Flatten(), nn.Linear(64 * 12**2, n_hidden)]
-    layers += [nn.ReLU(), nn.Dropout(rate)]
-    return nn.Sequential(*layers, *([nn.Linear(n_hidden, n_outputs)] if head else []))
+    layers += [nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(rate), nn.Flatten(), nn.Linear(64 * 12**2, n_hidden)]
+    return nn.Sequential(*layers, nn.ReLU(), nn.Dropout(rate), nn.Linear(n_hidden, n_outputs))
 
 
 def networks(system: str, setting: Setting, run: int) -> list[Any]:
@@ -152,7 +132,7 @@ def networks(system: str, setting: Setting, run: int) -> list[Any]:
     Pixels are scaled to [0, 1] but not standardized, because some pixels are almost always 0 and have a tiny
     standard deviation.
     """
-    is_lenet, last = setting.net == "LeNet", system.startswith("LL")
+    is_lenet = setting.net == "LeNet"
     settings = {
         "hidden_layer_sizes": (128,) if is_lenet else (200, 200),
         "standardize": False,
@@ -163,8 +143,7 @@ def networks(system: str, setting: Setting, run: int) -> list[Any]:
         "random_state": run,
     }
     if is_lenet:
-        head, drawn = not system.endswith("SVI"), "last" if last else "all"
-        settings["module"] = partial(lenet, drawn=drawn, head=head)
+        settings["module"] = lenet
     if system == "ensemble":
         plain = partial(DeepEnsembleClassifier, bootstrap=False, learning_rate=1e-3)
         if not is_lenet:
@@ -172,7 +151,7 @@ def networks(system: str, setting: Setting, run: int) -> list[Any]:
         # Joint training of convolutions is not faster.
         seeds = [run * setting.members + member for member in range(setting.members)]
         return [plain(1, **settings | {"random_state": seed}) for seed in seeds]
-    settings |= {"last_layer": last, "n_draws": setting.draws}
+    settings |= {"last_layer": system.startswith("LL"), "n_draws": setting.draws}
     if system.endswith("dropout"):
         return [MCDropoutClassifier(dropout=0.2, learning_rate=1e-3, **settings)]
     return [VariationalClassifier(prior=1.0, learning_rate=3e-3, **settings)]
@@ -401,7 +380,7 @@ def completed(setting: Setting, out: Path | None) -> pd.DataFrame:
     for record in measuring.stored(out) if out else []:
         if replace(Setting(**record["setting"]), runs=setting.runs) == setting:
             records[record["system"], record["run"]] = record
-    systems = [system for system in SYSTEMS if setting.net == "perceptron" or system != "SVI"]
+    systems = list(SYSTEMS) if setting.net == "perceptron" else ["ensemble", "dropout"]
     wanted = [(system, run) for run in range(setting.runs) for system in systems]
     missing = [key for key in wanted if key not in records]
     data = load(measuring.data_folder(), setting) if missing else None

@@ -235,24 +235,8 @@ def test_a_network_gives_the_same_numbers_through_shift_curve_and_predict_entrop
 
 
 def test_lenet_is_the_network_of_the_paper(study):
-    torch = pytest.importorskip("torch")
     network = study.lenet(784, 10)
     assert sum(weight.numel() for weight in network.parameters()) == 1_199_882
-    features = study.lenet(784, 128, head=False)
-    assert features(torch.zeros(2, 784)).shape == (2, 128)
-
-
-def test_last_layer_dropout_of_lenet_draws_units_of_the_last_layer_only(study):
-    torch = pytest.importorskip("torch")
-    network, x = study.lenet(784, 10, drawn="last").eval(), torch.rand(4, 784)
-    for layer in network.modules():
-        if isinstance(layer, torch.nn.Dropout):
-            layer.train()
-    early, last = network[:-2], network[-2:]
-    assert torch.equal(early(x), early(x))
-    assert not torch.equal(last(early(x)), last(early(x)))
-    early.train()
-    assert not torch.equal(early(x), early(x))
 
 
 # ------------------------------------------------------------------------------------ the study, small
@@ -331,8 +315,7 @@ def test_lenet_reproduces_rotations_and_covers_more_than_perceptrons():
         for name in ("LeNet", "coverage")
     )
     gap = (lenet["rotation"] - lenet["rotation, paper"]).dropna()
-    assert gap.drop("LL SVI").abs().max() < 0.03
-    assert gap["LL SVI"] < -0.05
+    assert gap.abs().max() < 0.03
     less = (lenet["translation, paper"] - lenet["translation"]).dropna()
     assert less.median() > 0
     assert less.max() < 0.09
@@ -375,8 +358,6 @@ def test_temperature_adds_to_an_ensemble_and_last_layers_depend_on_the_others(st
         column = coverage[shift]
         assert column["ensemble, temperature"] > max(column["ensemble"], column["temperature"])
         assert column["vanilla"] < column["LL dropout"] < column["dropout"]
-    lenet = numbers("LeNet", 0, SHIFTS)
-    assert (lenet.loc["dropout"] - lenet.loc["LL dropout"]).abs().max() < 0.04
 
 
 def test_conformal_sets_lose_more_coverage_under_shift(study):
