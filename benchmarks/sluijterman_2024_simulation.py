@@ -199,9 +199,9 @@ def boston_process(folder: Path, *, depth: int, residuals: str) -> EstimatedProc
 
 
 PROCESSES = {
-    "depth 15, training residuals": {"depth": 15, "residuals": "training"},
-    "depth 15, out-of-sample residuals": {"depth": 15, "residuals": "out-of-sample"},
-    "depth 3, training residuals": {"depth": 3, "residuals": "training"},
+    "depth 15, training": {"depth": 15, "residuals": "training"},
+    "depth 15, out of sample": {"depth": 15, "residuals": "out-of-sample"},
+    "depth 3, training": {"depth": 3, "residuals": "training"},
 }
 
 
@@ -276,7 +276,8 @@ def boston(size: Size) -> pd.DataFrame:
         process = boston_process(measuring.data_folder(), **options)
         for method, estimator in both(size, n_validation=40).items():
             rows[name, method] = row_of(simulate(estimator, process, size, 0.8))
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["process", "method"])
+    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis(["process", "method"])
+    return table.drop(columns=["spread", "predicted spread"])
 
 
 STUDIES: dict[str, Callable[[Size], pd.DataFrame]] = {

@@ -172,12 +172,12 @@ def test_figure_10():
             assert part[column].idxmax() == "bootstrap"
         for column in ("PICF Brier", "CICF Brier"):
             assert part[column].idxmin() == "bootstrap"
-    deep = rows.loc["depth 15, training residuals"]
+    deep = rows.loc["depth 15, training"]
     assert deep["true width"].iloc[0] < 14.2 / 5
     assert deep.loc["bootstrap", "PICP"] == pytest.approx(0.8, abs=0.05)
     assert deep.loc["bootstrap", "PICF from"] < 0.1
     assert deep.loc["bootstrap", "PICF to"] > 0.99
-    bootstrap = rows.loc[("depth 15, out-of-sample residuals", "bootstrap")]
+    bootstrap = rows.loc[("depth 15, out of sample", "bootstrap")]
     assert bootstrap["PICF Brier"] == pytest.approx(0.027, abs=0.004)
     assert bootstrap["CI width"] == pytest.approx(4.92, abs=0.3)
     assert bootstrap["PI width"] < 13
