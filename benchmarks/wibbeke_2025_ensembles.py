@@ -130,7 +130,7 @@ def main(arguments: list[str] | None = None) -> pd.DataFrame:
         for version, dist in train(split, epochs).items():
             rows[name, version] = {"test rows": len(y), **measure(y, dist)}
     results = pd.DataFrame.from_dict(rows, orient="index").rename_axis(["set", "version"])
-    shown = results[["test rows", *SHOWN]]
+    shown = results[["test rows", *SHOWN]].rename(index=lambda name: name.replace("_", " "))
     measuring.show("wibbeke_2025_ensembles", shown, {name: 3 + (name in FOUR_DIGITS) for name in SHOWN})
     if len(names) > 3:
         table = agreement(results).rename_axis("version")

@@ -106,7 +106,9 @@ def test_agreement_is_one_for_equal_ranks(study):
 @pytest.fixture(scope="module")
 def results(study):
     """Return the metrics of all sets, by version."""
-    frame = read("wibbeke_2025_ensembles").set_index(["version", "set"]).astype(float)
+    frame = read("wibbeke_2025_ensembles")
+    frame["set"] = frame["set"].str.replace(" ", "_")
+    frame = frame.set_index(["version", "set"]).astype(float)
     return {version: frame.loc[version] for version in study.VERSIONS}
 
 
