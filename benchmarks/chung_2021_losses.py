@@ -10,7 +10,7 @@ are means over five initializations. One call of `skuq.neural.fit_many` trains a
 `PNNRegressor` standardizes features and target; the paper does not. The skorch net `ProbabilisticNet` is
 therefore trained in the units of the data, too.
 
-    python chung_2021_losses.py         # 200 epochs: half a minute
+    python chung_2021_losses.py         # 200 epochs: a minute
     python chung_2021_losses.py --full  # 2000 epochs
 """
 

@@ -9,7 +9,7 @@ A random search selects the hyperparameters of each fold. It holds out a fifth o
 fold, and compares the errors on these rows. One call of `skuq.neural.fit_many` trains all candidates on all
 folds. Another call trains the final networks of all folds.
 
-    python kompa_2021_coverage.py                                # two small sets, two folds: half a minute
+    python kompa_2021_coverage.py                                # two small sets, two folds: a minute
     python kompa_2021_coverage.py --sets wine --folds 20 --candidates 50
     python kompa_2021_coverage.py --full --out kompa_2021.json  # can be interrupted and resumed
 

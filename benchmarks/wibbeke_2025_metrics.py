@@ -36,7 +36,7 @@ import torch
 from measuring import arguments, data_folder, show
 from scipy.special import ndtr
 from sklearn.exceptions import ConvergenceWarning
-from wibbeke_2025_ensembles import EPOCHS, train
+from wibbeke_2025_ensembles import EPOCHS, SMALL, train
 from wibbeke_2025_shared import (
     DIRECTIONS,
     FULL,
@@ -62,7 +62,7 @@ from skuq.recalibration import (
     StdScalingRecalibrator,
 )
 
-SMALL, SMALL_SYNTHETIC = ("servo", "energy_efficiency", "airfoil_self_noise"), ("euclidean", "arctan")
+SMALL_SYNTHETIC = ("euclidean", "arctan")
 SYNTHETIC = (
     "euclidean",
     "nernst",
