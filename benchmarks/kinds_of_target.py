@@ -1,10 +1,10 @@
 """Scores of the options for counts and for targets with many zeros.
 
-Run as `SKUQ_DATA=... python benchmarks/kinds_of_target.py [--seeds 4]`. The first table compares forecasts of
-counts before and after the map to the integers from 0: simulated counts, the rings of abalone, and the
-comments and likes of posts. The second table compares `HurdleRegressor` with `UncertaintyRegressor` for two
-processes with 75 % zeros. The probability of zero is a smooth function of one column, or a sharp function of
-four columns.
+Run as `SKUQ_DATA=... python benchmarks/kinds_of_target.py [--quick]`; ``--quick`` runs one seed with few
+training rows. The first table compares forecasts of counts before and after the map to the integers from 0:
+simulated counts, the rings of abalone, and the comments and likes of posts. The second table compares
+`HurdleRegressor` with `UncertaintyRegressor` for two processes with 75 % zeros. The probability of zero is a
+smooth function of one column, or a sharp function of four columns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from skuq.distributions import Distribution, Hurdle, ScipyDistribution
 from skuq.exceptions import SupportWarning
 from skuq.regressors import HurdleRegressor, UncertaintyRegressor
 
-N_TRAIN, N_TEST = 1500, 4000
+SEEDS, N_TRAIN, N_TEST = 4, 1500, 4000
+QUICK = 1, 200
+"""Number of simulations and splits, and largest number of training rows."""
 MEANS = (0.3, 1.0, 2.5, 6.0, 200.0)
 
 
@@ -60,18 +62,18 @@ def count_sets(seed: int) -> Iterator[tuple[str, np.ndarray, np.ndarray, int]]:
         yield f"{name}, {target}", X, frame[target].to_numpy(dtype=float), int(0.7 * len(frame))
 
 
-def boosting() -> Any:
-    return HistGradientBoostingRegressor(random_state=0)
+def regressor() -> Any:
+    return UncertaintyRegressor(HistGradientBoostingRegressor(random_state=0), random_state=0)
 
 
-def counts_table(n_seeds: int) -> pd.DataFrame:
+def counts_table(n_seeds: int = SEEDS, most: int | None = None) -> pd.DataFrame:
     """Return the CRPS after the map relative to the CRPS before it, and the shares of impossible bounds."""
     rows = []
     for seed in range(n_seeds):
         for name, X, y, n_train in count_sets(seed):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SupportWarning)
-                model = UncertaintyRegressor(boosting(), random_state=0).fit(X[:n_train], y[:n_train])
+                model = regressor().fit(X[:n_train][:most], y[:n_train][:most])
             before = model.predict_dist(X[n_train:])
             after = before.clip(0.0, integer=True)  # the same as support="count"
             test = y[n_train:]
@@ -97,10 +99,6 @@ def with_zeros(X: np.ndarray, kind: str) -> Hurdle:
     return Hurdle(p, ScipyDistribution(stats.gamma(shape, scale=scale)))
 
 
-def regressor() -> Any:
-    return UncertaintyRegressor(boosting(), random_state=0)
-
-
 def hurdle(**params: Any) -> HurdleRegressor:
     classifier = HistGradientBoostingClassifier(random_state=0, **params)
     return HurdleRegressor(classifier, regressor(), random_state=0)
@@ -113,7 +111,7 @@ MODELS = {
 }
 
 
-def zeros_table(n_seeds: int) -> pd.DataFrame:
+def zeros_table(n_seeds: int = SEEDS, most: int = N_TRAIN) -> pd.DataFrame:
     """Return the CRPS relative to the true distribution, and the seconds of the fit."""
     rows = []
     for kind in ("smooth", "sharp"):
@@ -126,7 +124,7 @@ def zeros_table(n_seeds: int) -> pd.DataFrame:
             best = truth[test].crps(y[test]).mean()
             for name, make in MODELS.items():
                 start = time.process_time()
-                model = make().fit(X[:N_TRAIN], y[:N_TRAIN])
+                model = make().fit(X[:most], y[:most])
                 seconds = time.process_time() - start
                 dist = model.predict_dist(X[test])
                 row = {"process": kind, "model": name, "CRPS / truth": dist.crps(y[test]).mean() / best}
@@ -139,10 +137,10 @@ def zeros_table(n_seeds: int) -> pd.DataFrame:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--seeds", type=int, default=4, help="number of simulations and splits")
-    chosen = parser.parse_args()
-    show("kinds_of_target-counts", counts_table(chosen.seeds))
-    show("kinds_of_target-zeros", zeros_table(chosen.seeds))
+    parser.add_argument("--quick", action="store_true", help="one seed and few training rows")
+    size = QUICK if parser.parse_args().quick else ()
+    show("kinds_of_target-counts", counts_table(*size))
+    show("kinds_of_target-zeros", zeros_table(*size))
 
 
 if __name__ == "__main__":

@@ -197,12 +197,12 @@ def metric_lines(n: int) -> Iterator[Line]:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--quick", action="store_true", help="use a hundredth of the rows")
+    parser.add_argument("--quick", action="store_true", help="use a hundredth of the rows; without memory")
     quick = parser.parse_args().quick
     rows = 10_000 if quick else 1_000_000
     warnings.simplefilter("ignore")
     show("metrics-distributions", compared(distribution_lines(rows), quick))
-    show("metrics", compared(metric_lines(rows), quick, memory=True))
+    show("metrics", compared(metric_lines(rows), quick, memory=not quick))
 
 
 if __name__ == "__main__":

@@ -171,7 +171,8 @@ def main() -> None:
     chosen = parser.parse_args()
     todo, names = methods(), SETS["all"]
     if chosen.quick:
-        todo = [method for method in todo if method.name.endswith("linear")]
+        # The residual model of skpro is boosting: its splits depend on the instructions of the processor.
+        todo = [one for one in todo if one.name.endswith("linear") and one.package != "skpro"]
         names = ("paper001/concrete_strength", "gal/gal_boston")
     results = stored(chosen.results)
     tasks = ((method, name, 0) for name in names for method in todo)

@@ -1,9 +1,9 @@
 """Joint distributions of several targets: scores and coverage of the sum by dependence.
 
-Run as `python benchmarks/several_targets.py [--seeds 5]`; ``--quick`` runs one simulation. Scores of each
-dependence are relative to independent targets with the same marginals. Real data, with at most two splits,
-are read from the folder in ``SKUQ_DATA``. Targets are standardized by the training rows: if their means
-differed, the differences between targets would hide the dependence from the variogram score.
+Run as `python benchmarks/several_targets.py [--seeds 5]`; ``--quick`` runs one small simulation. Scores of
+each dependence are relative to independent targets with the same marginals. Real data, with at most two
+splits, are read from the folder in ``SKUQ_DATA``. Targets are standardized by the training rows: if their
+means differed, the differences between targets would hide the dependence from the variogram score.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sklearn.model_selection import train_test_split
 from skuq.multivariate import MultiOutputUncertaintyRegressor, energy_score_loss, variogram_score_loss
 
 DEPENDENCES = ("independent", "empirical", "gaussian", "conditional")
-TEST_ROWS = 300
+TRAINING_ROWS, QUICK_ROWS, TEST_ROWS = 1200, 200, 300
 Data = tuple[np.ndarray, np.ndarray]
 
 
@@ -126,7 +126,8 @@ def table(seeds: int, models: Callable[..., dict[str, Any]], quick: bool = False
     rows: list[dict[str, Any]] = []
     for name in list(WORLDS)[: 1 if quick else None]:
         for seed in range(seeds):
-            rows += compare(name, *draw(name, seed), models(forest, seed))
+            data = draw(name, seed, QUICK_ROWS if quick else TRAINING_ROWS)
+            rows += compare(name, *data, models(ridge if quick else forest, seed))
     for name, X, y, n_train, make in () if quick else real_sets():
         for seed in range(min(seeds, 2) if models is dependences or make is forest else 0):
             rows += compare(name, *split(X, y, n_train, seed), models(make, seed))
@@ -137,9 +138,9 @@ def table(seeds: int, models: Callable[..., dict[str, Any]], quick: bool = False
     return found
 
 
-def draw(name: str, seed: int) -> tuple[Data, Data]:
+def draw(name: str, seed: int, n_train: int) -> tuple[Data, Data]:
     """Return features and targets of a simulation, each for training and test."""
-    X, y = WORLDS[name](1200, np.random.default_rng(seed))
+    X, y = WORLDS[name](n_train, np.random.default_rng(seed))
     X_test, y_test = WORLDS[name](TEST_ROWS, np.random.default_rng(1000 + seed))
     return (X, X_test), (y, y_test)
 
@@ -152,7 +153,7 @@ def split(X: np.ndarray, y: np.ndarray, n_train: int, seed: int) -> tuple[Data, 
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="one simulation and one seed")
+    parser.add_argument("--quick", action="store_true", help="one seed of one simulation: few rows and ridge")
     chosen = parser.parse_args()
     seeds = 1 if chosen.quick else chosen.seeds
     decimals = {"energy, %": 1, "variogram, %": 1, "coverage of sum": 2, "seconds": 1}

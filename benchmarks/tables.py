@@ -1,9 +1,9 @@
 """Run the benchmarks that pages quote, and write one file of results per table: `make tables`.
 
 ``make tables ARGS="--only few_rows same_base"`` runs some of the benchmarks of ``tables.toml``.
-``ARGS=--quick`` runs each of them in a small setting, and compares the tables with the tables in the
-repository; time and memory may differ. ``ARGS=--stale`` runs nothing: it lists the tables whose files of skuq
-have changed.
+``ARGS=--quick`` runs each of them in a small setting, one per core, and compares the tables with the tables
+in the repository; time and memory may differ. ``ARGS=--stale`` runs nothing: it lists the tables whose files
+of skuq have changed.
 
 Each file in ``benchmarks/results`` begins with the commit, and with a hash of each file of skuq that its
 benchmark loaded. Docstrings and comments do not enter a hash. An interrupted benchmark that stores its rows
@@ -25,9 +25,12 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
+
+from joblib import cpu_count
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent
@@ -182,9 +185,13 @@ def main(given: list[str] | None = None) -> int:
     minutes = sum(BENCHMARKS[name]["quick_minutes" if chosen.quick else "minutes"] for name in names)
     print(f"{len(names)} benchmarks, about {minutes / 60:.2f} hours on one core.", flush=True)
     command = [sys.executable, "-m", "benchmarks.tables", "--here", *(["--quick"] if chosen.quick else [])]
-    codes = {
-        name: subprocess.run([*command, "--only", name], cwd=ROOT, check=False).returncode for name in names
-    }
+
+    def run(name: str) -> int:
+        return subprocess.run([*command, "--only", name], cwd=ROOT, check=False).returncode
+
+    # Other benchmarks would disturb the times, which `--quick` does not compare.
+    with ThreadPoolExecutor(cpu_count() if chosen.quick else 1) as runs:
+        codes = dict(zip(names, runs.map(run, names), strict=True))
     failed = [name for name, code in codes.items() if code]
     if failed:
         print(f"failed: {', '.join(failed)}")

@@ -149,8 +149,9 @@ def test_continuous_integration_runs_what_the_script_runs():
     script, workflow = text(".ci/run"), text(".github/workflows/ci.yml")
     commands = set(re.findall(r"^\s*(?:\w+=1 )?(make [\w-]+)", script, re.MULTILINE))
     others = {f"make test-{name}" for name in ("automl", "docs", "foundation", "laws", "newest")}
-    assert commands == {"make lint", "make docs", "make test"} | others
-    assert all(command in workflow for command in commands)
+    with_data = {"make tables"}  # the workflow has no folder of data
+    assert commands == {"make lint", "make docs", "make test"} | others | with_data
+    assert all(command in workflow for command in commands - with_data)
 
 
 def test_continuous_integration_has_every_supported_python():
