@@ -299,6 +299,7 @@ def completed(path: Path, quick: bool, full: bool) -> pd.DataFrame:
     done = set(pd.read_csv(path)[key].itertuples(index=False, name=None)) if path.is_file() else set()
     for method, bases, sets, n_splits, most in PAGE:
         splits = range(FULL_SPLITS if full and n_splits > 1 else n_splits)
+        # Linear regression predicts the first confirmation set up to rounding.
         parts = ([0], SETS[sets][-1:], bases[:2]) if quick else (splits, SETS[sets], bases)
         for seed, name, base in product(*parts):
             if (method, name, base, seed, most) not in done:

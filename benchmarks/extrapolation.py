@@ -7,8 +7,8 @@ are test rows outside of the training range. A fifth of the other rows are test 
 at most 600 of the rest are training rows. Each split has a control: random rows with the same three sizes.
 
 `python benchmarks/extrapolation.py` appends each result to ``extrapolation.csv``. Results in the file are not
-computed again, so you can stop the script and continue later. ``--quick`` runs the models without networks on
-one feature of two sets. The data are read from the folder in ``SKUQ_DATA``.
+computed again, so you can stop the script and continue later. ``--quick`` runs the models of scikit-learn and
+MAPIE on one feature of two sets. The data are read from the folder in ``SKUQ_DATA``.
 """
 
 from __future__ import annotations
@@ -216,6 +216,7 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=N_FEATURES, help="number of features of each set")
     parser.add_argument("--results", type=Path, default=RESULTS)
     chosen = parser.parse_args()
+    # The leaves of quantile-forest depend on the instructions of the processor.
     quick = [method for method in methods() if method.package in ("sklearn", "mapie")]
     todo = (quick, SETS[3:6:2], 1) if chosen.quick else (methods(), SETS, chosen.features)
     for row in run(*todo, chosen.results):

@@ -26,7 +26,7 @@ from skuq.regressors import HurdleRegressor, UncertaintyRegressor
 
 SEEDS, N_TRAIN, N_TEST = 4, 1500, 4000
 QUICK = 1, 200
-"""Number of simulations and splits, and largest number of training rows."""
+"""Number of simulations and splits, and largest number of training rows, of ``--quick``."""
 MEANS = (0.3, 1.0, 2.5, 6.0, 200.0)
 
 

@@ -197,11 +197,12 @@ def metric_lines(n: int) -> Iterator[Line]:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--quick", action="store_true", help="use a hundredth of the rows; without memory")
+    parser.add_argument("--quick", action="store_true", help="a hundredth of the rows; no memory is measured")
     quick = parser.parse_args().quick
     rows = 10_000 if quick else 1_000_000
     warnings.simplefilter("ignore")
     show("metrics-distributions", compared(distribution_lines(rows), quick))
+    # Most of the time of a small run would be that of traced loops of other packages.
     show("metrics", compared(metric_lines(rows), quick, memory=not quick))
 
 

@@ -55,8 +55,9 @@ SMALL = {"yacht": "gal/gal_yacht", "boston": "gal/gal_boston", "concrete": "pape
 
 
 def method(name: str, raw: bool = False, **params: Any) -> Method:
-    params = params | ({"calibration": None} if raw else {})
     make = NETWORKS[name]
+    if raw:
+        params["calibration"] = None
     fit = by_distribution(lambda seed: make(random_state=seed, **params))
     return Method(f"{name}, raw" if raw else name, "torch", fit)
 
@@ -136,9 +137,8 @@ def main() -> None:
     sets, splits, draws, params = list(DEVELOPMENT + CONFIRMATION), SPLITS, DRAWS, {}
     if chosen.quick:
         names, small, sets, splits, draws = names[:2], small[:1], ["paper001/servo", small[0]], 1, 1
-        params = {
-            "max_epochs": 5
-        }  # after many epochs, the digits depend on the instructions of the processor
+        # After many epochs, the digits depend on the instructions of the processor.
+        params = {"max_epochs": 5}
     layers = [method(name, **params) for name in (DEFAULT, PLAIN_ENSEMBLE)]
     kinds = [method(name, raw, **params) for name in names for raw in (False, True)]
     run = partial(completed, chosen.results, rows=ROWS, evaluate=evaluate)

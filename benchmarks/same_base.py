@@ -7,9 +7,11 @@ has the six sets on which no setting of skuq was chosen. The features are standa
 network. Parameters are defaults of the packages, except where other values give better scores or coverage:
 skpro has a forest for the size of the errors and a Laplace distribution, CatBoost stops early, and "crepes
 normalized" scales the errors by the residuals of nearest neighbors.
-``--quick`` runs the linear model on two sets. Each result is appended to ``same_base.jsonl``. Results in the
-file are not computed again, so you can stop the script and continue later. Results of an earlier version of
-skuq are also reused, until you delete the file. The data are read from the folder in ``SKUQ_DATA``.
+
+``--quick`` runs the linear model without skpro on two sets. Each result is appended to ``same_base.jsonl``.
+Results in the file are not computed again, so you can stop the script and continue later. Results of an
+earlier version of skuq are also reused, until you delete the file. The data are read from the folder in
+``SKUQ_DATA``.
 """
 
 from __future__ import annotations
@@ -166,12 +168,12 @@ def table(results: pd.DataFrame) -> pd.DataFrame:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--quick", action="store_true", help="the linear model on two sets")
+    parser.add_argument("--quick", action="store_true", help="the linear model without skpro, on two sets")
     parser.add_argument("--results", type=Path, default=RESULTS)
     chosen = parser.parse_args()
     todo, names = methods(), SETS["all"]
     if chosen.quick:
-        # The residual model of skpro is boosting: its splits depend on the instructions of the processor.
+        # The forest of skpro's residual model depends on the instructions of the processor.
         todo = [one for one in todo if one.name.endswith("linear") and one.package != "skpro"]
         names = ("paper001/concrete_strength", "gal/gal_boston")
     results = stored(chosen.results)

@@ -153,7 +153,7 @@ def split(X: np.ndarray, y: np.ndarray, n_train: int, seed: int) -> tuple[Data, 
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="one seed of one simulation: few rows and ridge")
+    parser.add_argument("--quick", action="store_true", help="one small simulation, ridge instead of forests")
     chosen = parser.parse_args()
     seeds = 1 if chosen.quick else chosen.seeds
     decimals = {"energy, %": 1, "variogram, %": 1, "coverage of sum": 2, "seconds": 1}

@@ -1,14 +1,14 @@
 """Run the benchmarks that pages quote, and write one file of results per table: `make tables`.
 
 ``make tables ARGS="--only few_rows same_base"`` runs some of the benchmarks of ``tables.toml``.
-``ARGS=--quick`` runs each of them in a small setting, one per core, and compares the tables with the tables
-in the repository; time and memory may differ. ``ARGS=--stale`` runs nothing: it lists the tables whose files
-of skuq have changed.
+``ARGS=--quick`` runs those with a small setting, one benchmark per core, and compares the tables with the
+tables in the repository; time and memory may differ. ``ARGS=--stale`` runs nothing: it lists the tables whose
+files of skuq have changed.
 
 Each file in ``benchmarks/results`` begins with the commit, and with a hash of each file of skuq that its
 benchmark loaded. Docstrings and comments do not enter a hash. An interrupted benchmark that stores its rows
-resumes, as long as no code of skuq and of the benchmarks changes. The pages read the files when the
-documentation is built (``docs/measured.py``).
+resumes, as long as no code of skuq and of the benchmarks and no pinned version changes. The pages read the
+files when the documentation is built (``docs/measured.py``).
 
 The variable SKUQ_DATA is the folder of the data; without it, many benchmarks end with an error. A table
 is not replaced by one with fewer rows, because packages of other methods may be missing.
@@ -25,12 +25,11 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from joblib import cpu_count
+from joblib import Parallel, delayed
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent
@@ -78,7 +77,8 @@ def run_script(name: str, quick: bool) -> None:
     """Run one benchmark in this process, and write its tables."""
     benchmark, start, hashes = BENCHMARKS[name], commit(), hashes_of_skuq()
     scripts = [code_hash(path) for path in sorted(FOLDER.glob("*.py"))]
-    of_all = hashlib.sha256("".join([*hashes.values(), *scripts]).encode()).hexdigest()[:8]
+    versions = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    of_all = hashlib.sha256("".join([*hashes.values(), *scripts, versions]).encode()).hexdigest()[:8]
     rows = UNFINISHED / f"{name}{'-quick' if quick else ''}-{of_all}"
     loaded = rows.with_suffix(".loaded")
     UNFINISHED.mkdir(parents=True, exist_ok=True)
@@ -189,10 +189,9 @@ def main(given: list[str] | None = None) -> int:
     def run(name: str) -> int:
         return subprocess.run([*command, "--only", name], cwd=ROOT, check=False).returncode
 
-    # Other benchmarks would disturb the times, which `--quick` does not compare.
-    with ThreadPoolExecutor(cpu_count() if chosen.quick else 1) as runs:
-        codes = dict(zip(names, runs.map(run, names), strict=True))
-    failed = [name for name, code in codes.items() if code]
+    # Full runs measure times, so they run one after another.
+    codes = Parallel(n_jobs=-1 if chosen.quick else 1, prefer="threads")(map(delayed(run), names))
+    failed = [name for name, code in zip(names, codes, strict=True) if code]
     if failed:
         print(f"failed: {', '.join(failed)}")
     return len(failed)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -250,6 +250,7 @@ def test_every_table_has_a_file_and_a_page():
             assert shown or f'read("{table}")' in claims, table
             assert len(tables.read(table)) > 0
             assert "quick" not in benchmark or len(tables.read(table, quick=True)) > 0
+            assert benchmark.get("quick_minutes", 0) <= 1
             known.add(table)
     assert {path.stem for path in (FOLDER / "results").glob("*.csv")} == known
 
@@ -273,6 +274,15 @@ def test_a_page_shows_the_cells_of_its_table(monkeypatch, tmp_path):
 def test_quick_tables_agree_with_the_repository(capfd):
     assert tables.main(["--quick", "--only", "few_rows"]) == 0
     assert "1 benchmarks, about 0.00 hours" in capfd.readouterr().out
+
+
+def test_benchmarks_that_fail_are_named(monkeypatch, capsys):
+    def run(command, **_):
+        return SimpleNamespace(returncode=command[-1] != "few_rows")
+
+    monkeypatch.setattr(tables.subprocess, "run", run)
+    assert tables.main(["--quick", "--only", "few_rows", "basis", "scale"]) == 2
+    assert capsys.readouterr().out.endswith("failed: basis, scale\n")
 
 
 def test_a_table_that_differs_is_reported():

@@ -94,7 +94,7 @@ class Visitor:
     page: str = ""
     faults: list[str] = field(default_factory=list)
     links: dict[str, set[str]] = field(default_factory=dict)
-    widths: list[int] = field(default_factory=lambda: list(WIDTHS))
+    widths: tuple[int, ...] = WIDTHS
 
     def __post_init__(self) -> None:
         self.tab.on("console", self.on_console)
@@ -116,7 +116,7 @@ class Visitor:
         """Open a page of the site."""
         self.page = page
         self.tab.goto(self.address + page)
-        self.widths.reverse()  # the first width is the one of the window
+        self.widths = self.widths[::-1]  # the window changes once per page
         for width in self.widths:
             self.tab.set_viewport_size({"width": width, "height": 900})
             for found in self.tab.evaluate(TOO_WIDE, width == max(WIDTHS)):

@@ -193,7 +193,8 @@ def test_no_candidate_is_suggested_after_the_deadline(monkeypatch):
 @pytest.mark.laws
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_processes_are_ended_at_the_deadline(n_jobs, monkeypatch):
-    # Six seconds for the model that sleeps: the others have time, even if processes start slowly.
+    # The model that sleeps gets a tenth of the time, so there is time for the next, even if processes
+    # start slowly.
     monkeypatch.setattr(_auto_search, "LAST_SHARE", 0.9)
 
     def children():
