@@ -145,7 +145,8 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--quick", action="store_true", help="one simulation, without the large tables")
     chosen = parser.parse_args()
-    show("censored-models", models_table(1500, 1 if chosen.quick else SEEDS, list(MODELS)))
+    rows, seeds = (500, 1) if chosen.quick else (1500, SEEDS)
+    show("censored-models", models_table(rows, seeds, list(MODELS)))
     boosting = [name for name in MODELS if name.startswith("boosting")]
     sizes = (500,) if chosen.quick else (500, 10_000)
     tables = {n: models_table(n, 1, boosting) for n in sizes}
