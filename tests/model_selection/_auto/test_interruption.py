@@ -130,6 +130,13 @@ def test_every_base_model_has_a_row_with_the_reason_why_it_has_no_forecasts(fake
     assert few["reason"].tolist() == ["", "the number of trials was reached"]
 
 
+def test_a_slow_model_leaves_a_share_of_the_time_to_the_next_one(fake_time):
+    space = {"fast": Slow(seconds=0.01), "slow": Slow(seconds=1.3), "last": Slow(seconds=0.05)}
+    with pytest.warns(FitFailedWarning, match="there was no time for 'slow'"):
+        board = search(space, n_trials=None, time_budget=100).fit(X, Y).leaderboard_.set_index("base")
+    assert board["state"].to_dict() == {"fast": "complete", "slow": "out of time", "last": "complete"}
+
+
 def test_a_budget_that_is_too_short_for_any_model_is_an_error(fake_time):
     with pytest.raises(ValueError, match=r"`time_budget` must be long enough .* got 1\. None of \['slow'\]"):
         search({"slow": Slow(seconds=1.0)}, n_trials=None, time_budget=1.0).fit(X, Y)
@@ -193,9 +200,14 @@ def test_no_candidate_is_suggested_after_the_deadline(monkeypatch):
 @pytest.mark.laws
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_processes_are_ended_at_the_deadline(n_jobs, monkeypatch):
-    # The model that sleeps gets a tenth of the time, so there is time for the next, even if processes
-    # start slowly.
-    monkeypatch.setattr(_auto_search, "LAST_SHARE", 0.9)
+    fit = _auto_search.Search._fit
+
+    def limited(self, batch, end, *, prune):
+        """Leave nearly all of the time to the other models, because processes may start slowly."""
+        sleeps = batch[0].candidate.base == "sleeping"
+        fit(self, batch, time.monotonic() + 3 if sleeps else self.search_end, prune=prune)
+
+    monkeypatch.setattr(_auto_search.Search, "_fit", limited)
 
     def children():
         listed = subprocess.run(
