@@ -216,7 +216,7 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=N_FEATURES, help="number of features of each set")
     parser.add_argument("--results", type=Path, default=RESULTS)
     chosen = parser.parse_args()
-    # The leaves of quantile-forest depend on the instructions of the processor.
+    # The coverage of quantile-forest has other digits with other instructions of the processor.
     quick = [method for method in methods() if method.package in ("sklearn", "mapie")]
     todo = (quick, SETS[3:6:2], 1) if chosen.quick else (methods(), SETS, chosen.features)
     for row in run(*todo, chosen.results):

@@ -173,7 +173,7 @@ def main() -> None:
     chosen = parser.parse_args()
     todo, names = methods(), SETS["all"]
     if chosen.quick:
-        # The forest of skpro's residual model depends on the instructions of the processor.
+        # The coverage of skpro has other digits with other instructions of the processor.
         todo = [one for one in todo if one.name.endswith("linear") and one.package != "skpro"]
         names = ("paper001/concrete_strength", "gal/gal_boston")
     results = stored(chosen.results)
