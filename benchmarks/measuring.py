@@ -105,11 +105,19 @@ class Line:
     repeats: float = 1.0
 
     def row(self, quick: bool, memory: bool) -> dict[str, Any]:
-        """Return the row of the table; the first calls load packages, and are not timed."""
-        first = [peak_megabytes(side) if memory else (side(), 0.0) for side in (self.skuq, self.ref)]
+        """Return the row of the table, with the times of later calls, because the first may load packages.
+
+        With `quick`, each side is called once.
+        """
+        first = []
+        for side in (self.skuq, self.ref):
+            start = time.process_time()
+            result, size = peak_megabytes(side) if memory else (side(), 0.0)
+            first.append((result, size, time.process_time() - start))
+        results, sizes, times = zip(*first, strict=True)
         if self.same:
-            np.testing.assert_allclose(first[0][0], first[1][0], rtol=1e-9, atol=1e-12, err_msg=self.what)
-        own, ref = best_times(self.skuq, self.ref, budget=0.0 if quick else 3.0)
+            np.testing.assert_allclose(*results, rtol=1e-9, atol=1e-12, err_msg=self.what)
+        own, ref = times if quick else best_times(self.skuq, self.ref)
         row = {
             "what": self.what,
             "rows": self.rows,
@@ -118,16 +126,15 @@ class Line:
             "ref., ms": significant(1e3 * ref * self.repeats),
             "times faster": significant(ref * self.repeats / own, 2),
         }
-        sizes = {
-            f"{name}, MB": significant(size) for name, (_, size) in zip(("skuq", "ref."), first, strict=True)
-        }
-        return row | sizes if memory else row
+        if memory:
+            row |= {"skuq, MB": significant(sizes[0]), "ref., MB": significant(sizes[1])}
+        return row
 
 
 def compared(lines: Iterable[Line], quick: bool, memory: bool = False) -> pd.DataFrame:
     """Return a table of comparisons, with the peak memory in addition to the inputs if `memory` is true.
 
-    With `quick`, each function is timed once.
+    With `quick`, each function is called once.
     """
     import pandas as pd
 
