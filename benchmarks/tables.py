@@ -7,8 +7,8 @@ files of skuq have changed.
 
 Each file in ``benchmarks/results`` begins with the commit, and with a hash of each file of skuq that its
 benchmark loaded. Docstrings and comments do not enter a hash. An interrupted benchmark that stores its rows
-resumes, as long as no code of skuq and of the benchmarks and no pinned version changes. The pages read the
-files when the documentation is built (``docs/measured.py``).
+resumes, as long as no code of skuq and of the benchmarks and no pinned version changes; with ``--quick``, it
+starts anew. The pages read the files when the documentation is built (``docs/measured.py``).
 
 The variable SKUQ_DATA is the folder of the data; without it, many benchmarks end with an error. A table
 is not replaced by one with fewer rows, because packages of other methods may be missing.
@@ -24,6 +24,7 @@ import runpy
 import shlex
 import subprocess
 import sys
+import tempfile
 import tomllib
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -73,16 +74,9 @@ def commit() -> str:
 # --------------------------------------------------------------------------------------------------- runs
 
 
-def run_script(name: str, quick: bool) -> None:
-    """Run one benchmark in this process, and write its tables."""
-    benchmark, start, hashes = BENCHMARKS[name], commit(), hashes_of_skuq()
-    scripts = [code_hash(path) for path in sorted(FOLDER.glob("*.py"))]
-    versions = (ROOT / "constraints.txt").read_text(encoding="utf-8")
-    of_all = hashlib.sha256("".join([*hashes.values(), *scripts, versions]).encode()).hexdigest()[:8]
-    rows = UNFINISHED / f"{name}{'-quick' if quick else ''}-{of_all}"
-    loaded = rows.with_suffix(".loaded")
-    UNFINISHED.mkdir(parents=True, exist_ok=True)
-    options = benchmark["quick" if quick else "options"].format(rows=rows)
+def tables_of(name: str, options: str) -> dict[str, Any]:
+    """Run one benchmark in this process, and return its tables."""
+    benchmark = BENCHMARKS[name]
     if "environment" in benchmark:
         python = ROOT / benchmark["environment"] / "bin/python"
         if not python.is_file():
@@ -91,28 +85,54 @@ def run_script(name: str, quick: bool) -> None:
             )
         subprocess.run([python, FOLDER / f"{name}.py", *shlex.split(options)], cwd=ROOT, check=True)
     sys.argv, measuring.shown = [name, *shlex.split(options)], {}
+    runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+    if sorted(measuring.shown) != sorted(benchmark["tables"]):
+        raise SystemExit(f"{name}: tables.toml has {benchmark['tables']}, got {list(measuring.shown)}.")
+    return measuring.shown
+
+
+def run_quick(name: str) -> None:
+    """Compare the tables of a small setting with those in the repository; write those that are not there."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = tables_of(name, BENCHMARKS[name]["quick"].format(rows=Path(folder) / name))
+    for table, frame in found.items():
+        if (RESULTS[True] / f"{table}.csv").is_file():
+            compare(read(table, quick=True), frame, table)
+        else:
+            write(table, frame, quick=True)
+
+
+def run_full(name: str) -> None:
+    """Run one benchmark, and write its tables with a stamp: the commit and the hashes of the loaded files."""
+    start, hashes = commit(), hashes_of_skuq()
+    scripts = [code_hash(path) for path in sorted(FOLDER.glob("*.py"))]
+    versions = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    of_all = hashlib.sha256("".join([*hashes.values(), *scripts, versions]).encode()).hexdigest()[:8]
+    rows = UNFINISHED / f"{name}-{of_all}"
+    loaded = rows.with_suffix(".loaded")
+    UNFINISHED.mkdir(parents=True, exist_ok=True)
     try:
-        runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+        found = tables_of(name, BENCHMARKS[name]["options"].format(rows=rows))
     finally:  # A run that resumes does not load all files again.
         files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
         files = {file.removeprefix(f"{ROOT}/") for file in files} & set(hashes)
         files |= set(loaded.read_text().split()) if loaded.is_file() else set()
         loaded.write_text("\n".join(sorted(files)))
-    if sorted(measuring.shown) != sorted(benchmark["tables"]):
-        raise SystemExit(f"{name}: tables.toml has {benchmark['tables']}, got {list(measuring.shown)}.")
     stamp = {"commit": start, "files": {file: hashes[file] for file in sorted(files)}}
-    for table, frame in measuring.shown.items():
-        path = RESULTS[quick] / f"{table}.csv"
-        if quick and path.is_file():
-            compare(read(table, quick), frame, table)
-            continue
+    for table, frame in found.items():
+        path = RESULTS[False] / f"{table}.csv"
         if path.is_file() and len(frame) < len(read(table)):
             raise SystemExit(
                 f"{table} has lost rows: install the missing packages, or delete {path.name} first."
             )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        head = "" if quick else f"# {json.dumps(stamp)}\n"
-        path.write_text(head + frame.to_csv(index=False), encoding="utf-8")
+        write(table, frame, head=f"# {json.dumps(stamp)}\n")
+
+
+def write(table: str, frame: Any, quick: bool = False, head: str = "") -> None:
+    """Write the cells of a table, after the first line `head` if there is one."""
+    path = RESULTS[quick] / f"{table}.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(head + frame.to_csv(index=False), encoding="utf-8")
 
 
 def read(table: str, quick: bool = False) -> Any:
@@ -178,8 +198,9 @@ def main(given: list[str] | None = None) -> int:
         print("\n".join(lines) or "All tables come from the code that is there.")
         return 0
     if chosen.here:
+        run_one = run_quick if chosen.quick else run_full
         for name in chosen.only:
-            run_script(name, chosen.quick)
+            run_one(name)
         return 0
     names = [name for name in chosen.only if not chosen.quick or "quick" in BENCHMARKS[name]]
     minutes = sum(BENCHMARKS[name]["quick_minutes" if chosen.quick else "minutes"] for name in names)

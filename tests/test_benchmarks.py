@@ -316,7 +316,7 @@ def test_a_table_without_the_rows_of_a_package_is_not_written(monkeypatch, tmp_p
     monkeypatch.setattr(sys, "argv", sys.argv)
     monkeypatch.setattr(tables.measuring, "shown", None)
     with pytest.raises(SystemExit, match="made has lost rows: install the missing packages"):
-        tables.run_script("made", quick=False)
+        tables.run_full("made")
     assert len(tables.read("made")) == 2
 
 
