@@ -47,7 +47,7 @@ check coverage docs test test-%: export OPENBLAS_NUM_THREADS := 1
 ALL := -m 'not slow and not gpu'
 
 .PHONY: help demo test check lint format docs coverage tables bench-compare \
-	test-docs test-laws test-all test-automl test-foundation test-minimum test-newest release-check pin-actions clean
+	test-docs test-laws test-rest test-all test-automl test-foundation test-minimum test-newest release-check pin-actions clean
 .DEFAULT_GOAL := help
 
 help:
@@ -55,6 +55,7 @@ help:
 	@echo "make test          run the tests and doctests of a commit, in some minutes"
 	@echo "make test-docs     run pages, examples, papers, type checkers, packages and benchmarks"
 	@echo "make test-laws     run studies of many seeds and rare settings"
+	@echo "make test-rest     run both, in one run of pytest"
 	@echo "make test-all      run all three"
 	@echo "make check         lint and one quick test of every module, in under a minute"
 	@echo "make test-automl   run the tests of AutoML tools, in a separate environment"
@@ -78,10 +79,14 @@ demo: $(VENV)/.installed-demo
 test: $(VENV)/.installed-test
 	$(BIN)/python $(PYTEST) $(ARGS)
 
-test-docs test-all coverage: $(AXE)
+test-docs test-rest test-all coverage: $(AXE)
 
 test-docs test-laws: test-%: $(VENV)/.installed-test
 	$(BIN)/python $(PYTEST) -m '$* and not slow and not gpu' $(ARGS)
+
+# One run of both tiers, because each run imports all tests.
+test-rest: $(VENV)/.installed-test
+	$(BIN)/python $(PYTEST) -m '(docs or laws) and not slow and not gpu' $(ARGS)
 
 test-all: $(VENV)/.installed-test
 	$(BIN)/python $(PYTEST) $(ALL) $(ARGS)

@@ -62,7 +62,7 @@ def test_continuous_integration_names_targets_of_make_that_exist():
     rules = re.findall(r"^([\w -]+):", text("Makefile"), re.MULTILINE)
     targets = {target for rule in rules for target in rule.split()}
     named = {target for run in commands_of_workflows() for target in re.findall(r"make ([\w-]+)", run)}
-    tests = {"test", "test-all", "test-automl", "test-foundation", "test-minimum", "test-newest"}
+    tests = {"test", "test-rest", "test-automl", "test-foundation", "test-minimum", "test-newest"}
     assert named == {"coverage", "lint", "docs"} | tests
     pages = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs/development").glob("*.rst"))
     named |= set(re.findall(r"(?:``|\$ )make ([\w-]+)", pages + text("README.md") + text("CONTRIBUTING.md")))
@@ -147,7 +147,7 @@ def test_release_installs_the_test_tools_of_make():
 def test_continuous_integration_runs_what_the_script_runs():
     script, workflow = text(".ci/run"), text(".github/workflows/ci.yml")
     commands = set(re.findall(r"^\s*(?:\w+=1 )?(make [\w-]+)", script, re.MULTILINE))
-    others = {f"make test-{name}" for name in ("all", "automl", "foundation", "newest")}
+    others = {f"make test-{name}" for name in ("automl", "foundation", "newest", "rest")}
     with_data = {"make tables"}  # the workflow has no folder of data
     assert commands == {"make lint", "make docs", "make test"} | others | with_data
     assert all(command in workflow for command in commands - with_data)
