@@ -146,7 +146,7 @@ def test_release_installs_the_test_tools_of_make():
 
 def test_continuous_integration_runs_what_the_script_runs():
     script, workflow = text(".ci/run"), text(".github/workflows/ci.yml")
-    commands = set(re.findall(r"^\s*(?:\w+=1 )?(make [\w-]+)", script, re.MULTILINE))
+    commands = set(re.findall(r"^\s*(?:\w+=1 |nice )?(make [\w-]+)", script, re.MULTILINE))
     others = {f"make test-{name}" for name in ("automl", "foundation", "newest", "rest")}
     with_data = {"make tables"}  # the workflow has no folder of data
     assert commands == {"make lint", "make docs", "make test"} | others | with_data
