@@ -47,7 +47,8 @@ check coverage docs test test-%: export OPENBLAS_NUM_THREADS := 1
 ALL := -m 'not slow and not gpu'
 
 .PHONY: help demo test check lint format docs coverage tables bench-compare \
-	test-docs test-laws test-rest test-all test-automl test-foundation test-minimum test-newest release-check pin-actions clean
+	test-docs test-laws test-rest test-all test-automl test-foundation test-minimum test-newest release-check \
+	pin-actions clean
 .DEFAULT_GOAL := help
 
 help:
