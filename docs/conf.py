@@ -4,7 +4,6 @@ import os
 import sys
 import tomllib
 import urllib.request
-import warnings
 from pathlib import Path
 
 import skuq
@@ -124,13 +123,15 @@ sphinx_gallery_conf = {
     "reference_url": {"skuq": None},
     "ignore_repr_types": r"matplotlib\.|skuq\.displays\.",
     "abort_on_example_error": True,
+    "image_scrapers": ("matplotlib", "claims.check_claims"),
+    "reset_modules": ("matplotlib", "claims.warnings_are_errors"),
+    "reset_modules_order": "both",
     "parallel": True,  # The number of processes is the option -j of sphinx-build.
     "download_all_examples": False,
     "show_memory": False,
     "remove_config_comments": True,
     "write_computation_times": False,
 }
-warnings.filterwarnings("ignore", message=".*FigureCanvasAgg is non-interactive.*", category=UserWarning)
 
 html_theme = "pydata_sphinx_theme"
 html_title = "skuq"
