@@ -3,8 +3,8 @@
 ``python .ci/page_pictures.py FOLDER [PART]`` writes one page for each case: one and five forecasts, 50 and
 100 000 rows, long names, classes, and forecasts with each kind of fault. Each page is photographed at widths
 of 1400 and 400 pixels, light and dark, and as it is printed in gray, in pieces of 2400 pixels. With PART,
-only cases with this text in their name are made. It needs the extra ``test`` and Debian's package chromium,
-and takes about two minutes.
+only cases with this text in their name are made. It needs the extra ``test`` and Debian's package
+chromium-headless-shell or chromium, and takes about two minutes.
 """
 
 from __future__ import annotations
@@ -113,9 +113,10 @@ def photograph(browser: Any, page: Path, name: str, width: int, **media: str) ->
 
 def main() -> None:
     """Write all pages and pictures."""
+    executable = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     with sync_playwright() as engine:
         # Chromium's sandbox does not work for root in a container.
-        browser = engine.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = engine.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         for path, make in chosen(CASES, __doc__):
             page = make().save(path.with_suffix(".html"))
             for width, scheme in VIEWS:

@@ -1,7 +1,7 @@
 """What the guides claim of their own results, checked when they run in the build of the documentation.
 
-``conf.py`` gives `check_claims` and `warnings_are_errors` to sphinx-gallery. `tests/test_docs.py` runs the
-guides and checks the same claims where the documentation is not built.
+``conf.py`` gives `check_claims` and `warnings_are_errors` to sphinx-gallery. Without a built documentation,
+`tests/test_docs.py` runs the guides and checks the same claims.
 """
 
 import warnings
@@ -182,7 +182,7 @@ CLAIMS = {
     ],
 }
 
-strict = ExitStack()
+filters = ExitStack()
 
 
 def check_claims(block, block_vars, gallery_conf):
@@ -203,11 +203,11 @@ def check_claims(block, block_vars, gallery_conf):
 
 
 def warnings_are_errors(gallery_conf, script, when):
-    """Raise an error, while a script runs, for each warning that Python shows by default."""
+    """Raise an error for each warning of a script that Python shows by default or that skuq causes."""
     if when == "before":
-        strict.enter_context(warnings.catch_warnings(action="error", append=True))
-        # matplotlib warns of plt.show(). An error in the thread in which joblib warns would end the thread.
-        for message in ("FigureCanvasAgg is non-interactive", "A worker stopped while some jobs were given"):
-            warnings.filterwarnings("ignore", message, UserWarning)
+        filters.enter_context(warnings.catch_warnings(action="error", append=True))
+        warnings.filterwarnings("error", category=DeprecationWarning, module=r"__main__|skuq\b")
+        # joblib issues it in a thread, which an error would end: the tasks would never finish.
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
     else:
-        strict.close()
+        filters.close()

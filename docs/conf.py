@@ -100,7 +100,8 @@ def reachable(address):
 intersphinx_mapping = {name: (address, None) for name, address in INVENTORIES.items() if reachable(address)}
 
 # The tutorial, the how-to guides and the gallery are scripts. The build runs them, shows their output and
-# plots, and fails on a warning. A page of the reference ends with the scripts that use its name.
+# plots, and fails on a warning or a false claim. A page of the reference ends with the scripts that use its
+# name.
 SECTIONS = [
     "questions",
     "regressors",

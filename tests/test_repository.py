@@ -52,8 +52,8 @@ def files_of_the_repository() -> list[Path]:
     """Return the text files outside environments, caches and what the commands write."""
     found = []
     for folder, folders, names in os.walk(ROOT):
-        seen = {name for name in folders if not name.startswith(".") or name in {".ci", ".github"}}
-        folders[:] = seen - IGNORED  # os.walk enters only these: environments have 100 000 files
+        entered = {name for name in folders if not name.startswith(".") or name in {".ci", ".github"}}
+        folders[:] = entered - IGNORED  # os.walk enters no others: environments have 100 000 files
         paths = (Path(folder, name) for name in names)
         found += [p for p in paths if p.suffix in TEXT and (p.suffix in YAML or not p.name.startswith("."))]
     return found

@@ -1,6 +1,6 @@
 """The built documentation in a browser: nothing is cut off, nothing fails, nothing is fetched from elsewhere.
 
-`make docs` builds the site. Chromium is that of the system (Debian's package chromium), driven by playwright.
+`make docs` builds the site. Chromium is that of the system, driven by playwright.
 """
 
 from __future__ import annotations
