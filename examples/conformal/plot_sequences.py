@@ -49,6 +49,6 @@ plt.show()
 
 # %%
 # The fixed intervals cover 68 % of all rows, but only 27 % of the rows in the worst period of 100 hours. Each
-# adaptive method covers 90 to 92 % of the rows. "dtaci" weights several steps, so it recovers faster than
-# "aci" with its default step, but 2.3 % of its intervals are infinite.
-# The methods adapt only the width of the intervals and do not refit the model.
+# adaptive method covers 91 to 92 % of the rows. "dtaci" weights several steps, so it recovers faster than
+# "aci" with its default step, but 2.3 % of its intervals are infinite. The methods adapt only the width of
+# the intervals and do not refit the model.

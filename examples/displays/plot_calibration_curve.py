@@ -31,4 +31,4 @@ plt.show()
 # %%
 # With Gaussian errors, the curve leaves the band: 4 % of the abalone are below the predicted 10 % quantile,
 # and 58 % are below the predicted median, because the errors are skewed. With the empirical distribution of
-# the errors, the curve follows the diagonal: 10 % are below the 10 % quantile, and 49 % are below the median.
+# the errors, the curve follows the diagonal: 9 % are below the 10 % quantile, and 49 % are below the median.

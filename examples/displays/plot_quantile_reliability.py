@@ -46,4 +46,4 @@ plt.show()
 # The target is a number of rings, so the curve consists of steps. With a varying spread, the curve is inside
 # the consistency band, the range of the curves of calibrated forecasts. With a constant spread, the quantile
 # is too high for young abalones and too low for old ones: the curve leaves the band on both sides, and the
-# miscalibration is twice the limit for calibrated forecasts.
+# miscalibration is more than twice the limit for calibrated forecasts.

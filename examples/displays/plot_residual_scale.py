@@ -25,6 +25,5 @@ print(display.table[["rmv", "rmse"]].round(2).T.to_string())
 plt.show()
 
 # %%
-# Errors grow with the predicted standard deviation, from 0.9 dB in the first bin to 3.7 dB in the last bin.
-# Except in the last bin, the line is inside the cone or near its edge. In the last bin, the line is outside
-# the cone, because of a few large errors.
+# On the whole, errors grow with the predicted standard deviation, from 0.8 dB in the first bin to 3.4 dB in
+# the last bin. In the last bin, the line is outside the cone, because of a few large errors.

@@ -31,6 +31,6 @@ print(
 plt.show()
 
 # %%
-# For a miss rate of 10 %, the mean half width is 4.0 dB for the bands of the model and 4.2 dB for bands of
+# For a miss rate of 10 %, the mean half width is 3.2 dB for the bands of the model and 3.6 dB for bands of
 # constant width, so the predicted widths are informative. At high miss rates, where the bands are narrow, the
 # predicted widths are not informative, and the curves cross.

@@ -50,8 +50,8 @@ for weights in copies.by_epoch.values():
         curve.append(metric(*new))
 
 # %%
-# The CRPS on new rows decreases up to the epoch of the dashed line. It then increases, because the forecast
-# becomes sharper than the noise and its calibration error grows. With ``keep_best``, the weights of the best
+# The CRPS on new rows is smallest at the epoch of the dashed line. At the last epoch, the forecasts are
+# sharper, but their CRPS and their calibration error are larger. With ``keep_best``, the weights of the best
 # epoch are kept.
 epochs, best = list(copies.by_epoch), np.argmin(curves["CRPS"])
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained")

@@ -43,8 +43,8 @@ ax.legend()
 plt.show()
 
 # %%
-# The cheapest bands of the linear model have a tolerance of ± 8.3 MPa and cost 11.1 per sample. The cheapest
-# bands of boosting have a tolerance of ± 9.8 MPa and cost 11.2 per sample. Narrower bands increase the cost
+# The cheapest bands of the linear model have a tolerance of ± 8.1 MPa and cost 10.6 per sample. The cheapest
+# bands of boosting have a tolerance of ± 7.5 MPa and cost 10.2 per sample. Narrower bands increase the cost
 # of misses, and wider bands increase the cost of the tolerance.
 # :class:`~skuq.recalibration.OperatingPointRecalibrator` multiplies the intervals of a model by the factor of
 # its cheapest bands.

@@ -42,9 +42,8 @@ plt.show()
 
 # %%
 # Intervals from the spread of the trees alone are a little too narrow here, with a coverage of 87 %. If a
-# noise term is added to this spread, part of the error is counted twice, so the intervals are too wide and
-# the coverage is 98 %. The method with out-of-bag errors has the smallest CRPS, 2.81 MPa, and the narrowest
-# intervals, with a coverage of 91 %. This method requires only one fit of the forest, whereas the model of
-# the errors requires 10 fits. Conformal intervals are wider, and their coverage is guaranteed. See
-# :class:`~skuq.regressors.ForestDistributionRegressor`, :class:`~skuq.regressors.ResidualRegressor` and
-# :class:`~skuq.conformal.CrossConformalRegressor`.
+# noise term is added, the coverage is 91 %. The model of the errors has the smallest CRPS, 2.49 MPa, and the
+# narrowest intervals, with a coverage of 89 %. It fits the forest once per fold. The method with out-of-bag
+# errors requires only one fit of the forest, and has the second smallest CRPS, 2.81 MPa. Conformal intervals
+# are wider, and their coverage is guaranteed. See :class:`~skuq.regressors.ForestDistributionRegressor`,
+# :class:`~skuq.regressors.ResidualRegressor` and :class:`~skuq.conformal.CrossConformalRegressor`.

@@ -4,7 +4,7 @@ All recalibrators on one data set
 
 A random forest predicts a Gaussian distribution of the age of abalone, with the spread of its trees as the
 standard deviation. The intervals are too narrow, especially for rows with a small spread. This example fits
-each recalibrator to out-of-fold predictions, and plots the coverage on average and in each quarter of the
+13 recalibrators to out-of-fold predictions, and plots the coverage on average and in each quarter of the
 predicted widths.
 """
 

@@ -40,6 +40,6 @@ ax.legend()
 plt.show()
 
 # %%
-# The standard deviation of the mean is 0.4 to 0.5 mpg. The standard deviation of the noise decreases from 5.5
-# for cars of 2000 lb to 1.5 for cars of 5000 lb. With more cars, the red band would be narrower, and the blue
-# band would hardly change.
+# The standard deviation of the mean is 0.3 to 0.5 mpg. The standard deviation of the noise is 4.6 mpg for
+# cars of 2000 and 3000 lb, and 2.0 mpg for cars of 5000 lb. With more cars, the red band would be narrower,
+# and the blue band would hardly change.

@@ -45,6 +45,6 @@ ax.legend(loc="lower right")
 plt.show()
 
 # %%
-# The regressor that is fitted to all days clips its forecasts at zero. It predicts that 34 % of the days are
+# The regressor that is fitted to all days clips its forecasts at zero. It predicts that 29 % of the days are
 # dry, but 73 % of the days are dry. The hurdle model predicts that 69 % are dry. Its CRPS is 0.88, compared
-# with 0.92 for the regressor. On the humid day, rain is more probable, and the jump at zero is smaller.
+# with 0.95 for the regressor. On the humid day, rain is more probable, and the jump at zero is smaller.

@@ -48,7 +48,7 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# The pool is slightly better than the forest, its best member. The 90 % intervals of the pool cover 93 % of
+# The pool is slightly better than the forest, its best member. The 90 % intervals of the pool cover 94 % of
 # the observations. They are too wide, because disagreement between the members widens an average of
 # distribution functions (:doc:`/explanation/pools`). The recalibrated intervals cover 90 %. Without
 # ``estimators``, the members come from :func:`~skuq.regressors.default_estimators`: boosting, a forest, a

@@ -32,6 +32,6 @@ display.ax_.set(xlabel="weight (1000 lb)", ylabel="miles per gallon")
 plt.show()
 
 # %%
-# The mean width is 15 mpg for light cars and 11 mpg for heavy cars. The intervals cover 82 % of the 49 light
-# cars and 94 % of the 49 heavy cars. The standard error of each coverage is 4 %, so the difference from 90 %
+# The mean width is 16 mpg for light cars and 12 mpg for heavy cars. The intervals cover 86 % of the 49 light
+# cars and 96 % of the 49 heavy cars. The standard error of each coverage is 4 %, so the difference from 90 %
 # is within two standard errors.

@@ -3,8 +3,8 @@ A Gaussian process for many rows: SparseGaussianProcessRegressor
 ================================================================
 
 :class:`~skuq.regressors.SparseGaussianProcessRegressor` approximates a Gaussian process with a few inducing
-points. This example fits the model to 2000 noisy values of the arctangent, without the rows between -1 and 1.
-The uncertainty of the function increases in this gap, but the noise does not.
+points. This example draws 2000 noisy values of the arctangent, and fits the model to the rows that are not
+between -1 and 1. The uncertainty of the function increases in this gap, but the noise does not.
 """
 
 import matplotlib.pyplot as plt
