@@ -147,26 +147,28 @@ def test_example_runs_and_shows_a_plot(script, capsys, tmp_path, monkeypatch):
     plt.close("all")
 
 
-NUMBER = re.compile(r"(?<![\w.])\d[\d_]*(?:\.\d+)?(?:e-?\d+)?")
+NUMBER = re.compile(r"(?<![\w.])\d+(?:_\d+)*(?:\.\d+)?")
 # Numbers in sentences that are neither printed nor in the code: sizes of data, defaults, years, and results
 # of arithmetic.
 DERIVED = {
     "plot_01_quickstart": {"1.5", "412"},
     "conformal/plot_split": {"258"},
+    "displays/plot_class_reliability": {"0.6"},
     "displays/plot_pit_histogram": {"95"},
     "displays/plot_prediction_set": {"98"},
     "displays/plot_reliability": {"47"},
     "model_selection/plot_cross_validation": {"206"},
     "model_selection/plot_search_by_crps": {"17"},
+    "neural/plot_mc_dropout": {"3"},
     "neural/plot_pnn": {"90", "92"},
     "neural/plot_probabilistic_net": {"142"},
     "neural/plot_training_curve": {"2021"},
     "questions/plot_groups": {"1030", "428"},
-    "questions/plot_time_order": {"1970", "80"},
+    "questions/plot_time_order": {"1970", "1973", "80"},
     "questions/plot_too_narrow": {"90"},
-    "recalibration/plot_comparison": {"13"},
+    "recalibration/plot_comparison": {"12"},
     "recalibration/plot_frozen": {"400"},
-    "recalibration/plot_isotonic_distributional": {"50"},
+    "recalibration/plot_isotonic_distributional": {"3", "50"},
     "recalibration/plot_std_scaling": {"111"},
     "regressors/plot_forest_distribution": {"1.5", "412"},
     "regressors/plot_residual": {"90"},
@@ -174,31 +176,34 @@ DERIVED = {
 }
 
 
-def is_one_of(number: str, values: list[float]) -> bool:
-    """Return whether a number is one of the values, rounded; a value may be a share or in thousands.
+def is_one_of(number: str, text: str, tolerance: float) -> bool:
+    """Return whether a number is in a text, rounded, and perhaps as a share or in thousands.
 
-    It may differ by one unit of the last digit, because networks and forests depend on the processor.
+    The tolerance is in units of the last digit.
     """
-    unit = 10.0 ** -len(number.partition(".")[2])
-    return any(
-        abs(scale * value - float(number)) < 1.001 * unit for value in values for scale in (1, 100, 1000)
-    )
+    error = tolerance / 10.0 ** len(number.partition(".")[2]) + 1e-9
+    values = [float(value) for value in NUMBER.findall(text)]
+    return any(abs(scale * value - float(number)) <= error for value in values for scale in (1, 100, 1000))
 
 
 @every_script
 def test_numbers_in_sentences_are_printed_or_in_the_code(script):
+    """In a page of an earlier build, outputs are old; continuous integration builds all pages."""
     parser = pytest.importorskip("sphinx_gallery.py_source_parser")
     name = script.relative_to(GALLERY).with_suffix("").as_posix()
     page = ROOT / "docs" / "auto_examples" / f"{name}.rst"
-    if not page.is_file() or page.stat().st_mtime < script.stat().st_mtime:
-        pytest.skip("the page is missing or older than the example: run `make docs` first")
+    built = page.with_suffix(".py")
+    if not built.is_file() or built.read_text(encoding="utf-8") != script.read_text(encoding="utf-8"):
+        pytest.skip("the page of this example is not built: run `make docs` first")
     blocks = parser.split_code_and_text_blocks(script)[1]
-    text = re.sub(r":\w+:`[^`]*`|``.*?``", "", " ".join(b.content for b in blocks if b.type == "text"))
-    shown = [block.content for block in blocks if block.type == "code"]
-    shown += re.findall(r"code-block:: none\n((?:\n| .*\n)+)", page.read_text(encoding="utf-8"))
-    values = [float(number) for number in NUMBER.findall(" ".join(shown))]
-    unknown = {number for number in NUMBER.findall(text) if not is_one_of(number, values)}
-    assert unknown == DERIVED.get(name, set())
+    text = " ".join(block.content for block in blocks if block.type == "text")
+    numbers = set(NUMBER.findall(re.sub(r":\w+:`[^`]*`|``[^`]*``", "", text)))
+    code = " ".join(block.content for block in blocks if block.type == "code")
+    output = re.findall(r"code-block:: none\n((?:\n| .*\n)+)", page.read_text(encoding="utf-8"))
+    # Outputs may depend on the processor.
+    printed = {number for number in numbers if is_one_of(number, " ".join(output), tolerance=1)}
+    written = {number for number in numbers if is_one_of(number, code, tolerance=0.5)}
+    assert numbers - printed - written <= DERIVED.get(name, set())
 
 
 def test_the_demo_runs_the_quick_start_and_saves_its_plots(tmp_path):

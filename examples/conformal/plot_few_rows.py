@@ -43,6 +43,6 @@ axes[1].set_ylabel("mean width (disease progression)")
 plt.show()
 
 # %%
-# With all methods, the 80 % intervals cover 76 to 80 % of the test rows. With "split", coverage and width
-# vary twice as much between training sets as with the other methods, because "split" calibrates on only 15
-# rows. "jackknife+" fits one model per row, and "cv+" fits one model per fold.
+# Depending on the method, the 80 % intervals cover 76 to 80 % of the test rows. With "split", coverage and
+# width vary twice as much between training sets as with the other methods, because "split" calibrates on only
+# 15 rows. "jackknife+" fits one model per row, and "cv+" fits one model per fold.

@@ -37,5 +37,5 @@ plt.show()
 
 # %%
 # Until 1973, no period is flagged. From 1974 on, the coverage decreases until it is 13 % in 1982, although
-# the intervals of the last years are slightly wider. The right panel shows that the errors are up to 2.6
-# times as large as predicted. Fit the model to new data instead of widening the intervals.
+# the intervals of the last years are wider. The right panel shows that the errors are up to 2.6 times as
+# large as predicted. Fit the model to new data instead of widening the intervals.

@@ -36,4 +36,4 @@ plt.show()
 # %%
 # With one noise level for all x, the average coverage of the 90 % intervals is 91 %, but the coverage of
 # individual rows ranges from 65 % to 100 %. Neither a histogram over simulations nor a single test set shows
-# this difference. With a model of the noise, the coverage is between 75 % and 95 %.
+# this difference. With a model of the noise, the coverage varies less, between 75 % and 95 %.

@@ -26,4 +26,4 @@ plt.show()
 
 # %%
 # On the whole, errors grow with the predicted standard deviation, from 0.8 dB in the first bin to 3.4 dB in
-# the last bin. In the last bin, the line is outside the cone, because of a few large errors.
+# the last bin. In the fifth and the last bin, the line is outside the cone, because of a few large errors.

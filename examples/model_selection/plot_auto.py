@@ -40,5 +40,5 @@ ax.set(xlabel="out-of-fold CRPS (MPa), ± standard error", ylabel="model, recali
 plt.show()
 
 # %%
-# The pool averages the distributions of forests and boosting, and has a smaller CRPS than each of these
-# models. The coverage of the pool is close to nominal, out of fold and on the test rows.
+# The pool averages the distributions of several models, and has a smaller CRPS than each of them. The
+# coverage of the pool is close to nominal, out of fold and on the test rows.

@@ -4,7 +4,7 @@ The best model with sufficient coverage
 
 :func:`~skuq.model_selection.refit_best` selects by a proper score among the candidates that satisfy
 constraints. In this example, it selects the smallest CRPS among the candidates whose 90 % intervals cover at
-least 88 % of the rows.
+least 85 % of the rows.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +23,7 @@ search = GridSearchCV(
     BootstrapRegressor(forest, noise=None, random_state=0),
     {"estimator__min_samples_leaf": [1, 2, 3, 6]},
     scoring=scorers("neg_crps", "picp"),
-    refit=refit_best("neg_crps", subject_to={"picp": (">=", 0.88)}),
+    refit=refit_best("neg_crps", subject_to={"picp": (">=", 0.85)}),
     cv=KFold(4, shuffle=True, random_state=0),
     error_score="raise",
 ).fit(X, y)
@@ -45,12 +45,12 @@ ax.plot(
     markersize=12,
     label="selected",
 )
-ax.axvspan(table["coverage"].min() - 2, 88, color="0.9", label="coverage below 88 %")
+ax.axvspan(table["coverage"].min() - 2, 85, color="0.9", label="coverage below 85 %")
 ax.set(xlabel="coverage of 90 % intervals (%)", ylabel="CRPS (rings)")
 ax.legend()
 plt.show()
 
 # %%
-# The candidate with the smallest CRPS, 1.12 rings, has three rows per leaf and a coverage of 81 %. Only the
-# forest with one row per leaf satisfies the constraint, with a coverage of 91 %. Its CRPS is 1.14 rings, and
-# it is refitted.
+# The candidate with the smallest CRPS, 1.12 rings, has three rows per leaf and a coverage of 81 %. Two
+# candidates satisfy the constraint. The better one is refitted: it has two rows per leaf, a CRPS of 1.13
+# rings and a coverage of 86 %.

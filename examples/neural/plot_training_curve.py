@@ -50,9 +50,8 @@ for weights in copies.by_epoch.values():
         curve.append(metric(*new))
 
 # %%
-# The CRPS on new rows is smallest at the epoch of the dashed line. At the last epoch, the forecasts are
-# sharper, but their CRPS and their calibration error are larger. With ``keep_best``, the weights of the best
-# epoch are kept.
+# The CRPS on new rows is smallest at the epoch of the dashed line, and larger at the last epoch. The
+# calibration error varies greatly between epochs. With ``keep_best``, the weights of the best epoch are kept.
 epochs, best = list(copies.by_epoch), np.argmin(curves["CRPS"])
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
 for (name, curve), ax in zip(curves.items(), axes, strict=True):

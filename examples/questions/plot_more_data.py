@@ -34,6 +34,6 @@ ax.legend()
 plt.show()
 
 # %%
-# From 50 to 1600 rows, the epistemic part decreases from 1.6 to 0.3 rings. The noise stays between 2.0 and
+# From 50 to 1600 rows, the epistemic part decreases from 1.6 to 0.3 rings. The noise stays between 2.1 and
 # 2.6 rings, so more rows would hardly make the intervals narrower. Additional features might reduce the
 # noise.

@@ -30,7 +30,7 @@ forecasts = {
 test = paired_permutation_test(
     y_test, forecasts["forest"], forecasts["boosting"], "crps", random_state=0
 )
-print(f"CRPS of forest minus boosting: {test.difference:.2f} dB, p = {test.p_value:.3f}")
+print(f"CRPS of forest minus boosting: {test.difference:.2f} dB, p = {test.p_value:.2f}")
 
 _, ax = plt.subplots(figsize=(5.4, 3), layout="constrained")
 for name, dist in forecasts.items():
@@ -43,6 +43,7 @@ ax.margins(y=0.4)
 plt.show()
 
 # %%
-# Boosting has the smaller CRPS, by 0.03 dB, but the difference is not significant (p = 0.289). The test uses
-# the difference between the two scores of each row, so the variation of the scores between easy and difficult
-# rows does not affect the test.
+# Boosting has the smaller CRPS, by 0.03 dB, but the difference is not significant (p = 0.29). The confidence
+# intervals of the two scores overlap, but this alone does not show whether a difference is significant. The
+# test uses the difference between the two scores of each row, so the variation of the scores between easy and
+# difficult rows does not affect the test.

@@ -1,11 +1,11 @@
 """
-All recalibrators on one data set
-=================================
+Many recalibrators on one data set
+==================================
 
 A random forest predicts a Gaussian distribution of the age of abalone, with the spread of its trees as the
 standard deviation. The intervals are too narrow, especially for rows with a small spread. This example fits
-13 recalibrators to out-of-fold predictions, and plots the coverage on average and in each quarter of the
-predicted widths.
+12 recalibrators, one of them in two variants, to out-of-fold predictions, and plots the coverage on average
+and in each quarter of the predicted widths.
 """
 
 import matplotlib.pyplot as plt
