@@ -161,7 +161,7 @@ DERIVED = {
     "model_selection/plot_search_by_crps": {"17"},
     "neural/plot_mc_dropout": {"3"},
     "neural/plot_pnn": {"90", "92"},
-    "neural/plot_probabilistic_net": {"142", "92", "94"},  # its coverages differ by some rows between runs
+    "neural/plot_probabilistic_net": {"142"},
     "neural/plot_training_curve": {"2021"},
     "questions/plot_groups": {"1030", "428"},
     "questions/plot_time_order": {"1970", "1973", "80"},
