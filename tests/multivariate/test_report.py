@@ -15,8 +15,8 @@ from skuq.multivariate import (
 )
 
 COVARIANCE = np.array([[1.0, 0.8], [0.8, 1.0]])
-Y = np.random.RandomState(0).multivariate_normal([0.0, 0.0], COVARIANCE, size=300)
-DIST = NormalJoint(np.zeros((300, 2)), COVARIANCE, names=["load", "price"])
+Y = np.random.RandomState(0).multivariate_normal([0.0, 0.0], COVARIANCE, size=200)
+DIST = NormalJoint(np.zeros((200, 2)), COVARIANCE, names=["load", "price"])
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +36,11 @@ def test_values_are_those_of_the_metrics(report):
     assert independent["energy_score"] == pytest.approx(energy_score_loss(Y, product, scale="std"))
     assert (value.drop("box_coverage") < independent.drop("box_coverage")).all()
     assert value["box_coverage"] == pytest.approx(0.8, abs=0.06)
-    assert "Joint distributions of 2 targets, 300 rows, coverage 0.8" in repr(report)
-    assert report.n_rows == 300
+    assert "Joint distributions of 2 targets, 200 rows, coverage 0.8" in repr(report)
+    assert report.n_rows == 200
 
 
-@pytest.mark.parametrize("n", [40, pytest.param(300, marks=pytest.mark.laws)])
+@pytest.mark.parametrize("n", [40, pytest.param(200, marks=pytest.mark.laws)])
 def test_weights_repeat_rows(n):
     weight = np.random.RandomState(1).randint(0, 3, size=n)
     rows = np.repeat(np.arange(n), weight)
