@@ -10,7 +10,7 @@ import pytest
 # Pictures are drawn without a screen.
 os.environ["MPLBACKEND"] = "Agg"
 
-pytest_plugins = ["tests.processor_time"]
+pytest_plugins = ["tests.processor_time", "pytester"]
 
 # Doctests that need an optional package which is not there cannot even be collected.
 collect_ignore = [] if find_spec("gpytorch") else ["skuq/regressors/_sparse_gaussian_process.py"]

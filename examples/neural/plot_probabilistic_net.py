@@ -26,7 +26,7 @@ class Net(torch.nn.Sequential):
 
 X, y = load_auto_mpg(return_X_y=True)
 torch.manual_seed(0)
-net = ProbabilisticNet(Net, criterion__loss="crps", max_epochs=60, lr=0.01, verbose=0)
+net = ProbabilisticNet(Net, criterion__loss="crps", max_epochs=200, lr=0.01, verbose=0)
 chain = TransformedTargetRegressor(
     make_pipeline(StandardScaler(), net), transformer=StandardScaler()
 )
@@ -45,6 +45,7 @@ for name, model in models.items():
 plt.show()
 
 # %%
-# On 142 test rows, both models are underconfident: 90 % intervals contain 92 % and 96 % of the targets.
+# After 200 epochs, the net is overconfident: its 90 % intervals contain 82 % of the targets of 142 test rows.
+# The recalibrated intervals contain 92 %.
 # ``ProbabilisticNet`` does not standardize its input, so the example uses ``StandardScaler`` for X and y.
 # :class:`~skuq.neural.PNNRegressor` standardizes and calibrates automatically.
